@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use sha1::{Digest, Sha1};
 
-use super::finding::{Finding, across_ranks, findings, rule_id, source_path};
+use super::finding::{Finding, across_ranks, findings, source_path};
 use super::{Options, Subject};
 use crate::json_writer::{self as json, list, object, one};
 use crate::text::printable;
@@ -30,7 +30,7 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
 object! {
     Issue<'a>(finding: &'a Finding<'a>, source: &'a str, repeats: u32) {
         description: description(finding),
-        check_name: format!("ptmem/{}", rule_id(finding.check.about())),
+        check_name: format!("ptmem/{}", finding.check.about().name()),
         fingerprint: fingerprint(&finding.identity(), repeats),
         severity: if finding.is_error() { "major" } else { "minor" },
         location: Location(finding, source),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use sha1::{Digest, Sha1};
 
-use super::finding::{Explanation, Finding, across_ranks, findings, rule_id, source_path};
+use super::finding::{Explanation, Finding, across_ranks, findings, source_path};
 use super::place::PlacedFrame;
 use super::{Options, Subject};
 use crate::diff::Metric;
@@ -77,7 +77,7 @@ object! {
         fullDescription: one("text", format!(
             "GPU memory: {}. The limit that was set for it is exceeded, or cannot be checked.", rule_description(about)
         )),
-        id: rule_id(about),
+        id: about.name(),
         shortDescription: one("text", format!("GPU memory: {}", rule_description(about))),
     }
 }
@@ -89,7 +89,7 @@ object! {
         message: one("text", &finding.sentence),
         partialFingerprints: one("ptmem/v1", fingerprint(finding)),
         properties: Properties(finding),
-        ruleId: rule_id(finding.check.about()),
+        ruleId: finding.check.about().name(),
         stacks?: finding.explanation.stack.is_some().then_some([Stack(&finding.explanation, options)]),
     }
 }

@@ -4,7 +4,7 @@ use super::{Subject, known};
 use crate::diff::Metric;
 use crate::leak::DeviceLeaks;
 use crate::profile::{DeviceProfile, Profile};
-use crate::verdict::{Finding, Gate, IMBALANCE, Ranks, Readings};
+use crate::verdict::{About, Finding, Gate, Ranks, Readings};
 
 /// The figures of one device of the after, or of the only snapshot.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ fn scoped(name: Option<&str>, device: u32) -> String {
 /// The imbalance of the ranks of a job, where it is known.
 fn imbalance(ranks: &Ranks) -> Option<Series> {
     let name = ranks.name.as_ref().map_or_else(|| "ranks".to_owned(), |name| format!("{name}/ranks"));
-    Some(Series { name, figures: vec![(IMBALANCE, ranks.imbalance.after?)] })
+    Some(Series { name, figures: vec![(About::Imbalance.name(), ranks.imbalance.after?)] })
 }
 
 /// The leaks of every device with a clear result, in bytes per snapshot or step.

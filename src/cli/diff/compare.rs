@@ -1,5 +1,6 @@
 //! Makes the comparisons: of two files, or of every rank of a job.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, Kind, Moment, Profile};
 use ptmem::sides::Sides;
-use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresholds};
+use ptmem::snapshot::Tables;
+use ptmem::verdict::{self, Comparison, Day, Gate, Member, Missing, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
@@ -36,30 +38,12 @@ impl Item<'_> {
     }
 }
 
-/// The comparisons of one pair as they are made.
-enum Made {
-    /// Comparison of two files.
-    Single(Option<Box<Comparison>>),
-    /// Comparisons of ranks.
-    Ranks(Box<ComparedRanks>),
-}
-
-impl Made {
-    fn push(&mut self, member: Option<Member>, comparison: Comparison) {
-        match (self, member) {
-            (Self::Ranks(ranks), Some(member)) => ranks.push(member, comparison),
-            (Self::Single(single), _) => *single = Some(Box::new(comparison)),
-            // Only members are pushed to ranks.
-            (Self::Ranks(_), None) => {}
-        }
-    }
-
-    fn finish(self, gate: &mut Gate) {
-        match self {
-            Self::Single(single) => gate.comparisons.extend(single.map(|comparison| *comparison)),
-            Self::Ranks(ranks) => ranks.finish(gate),
-        }
-    }
+/// The ranks of one pair.
+struct Job {
+    pair: usize,
+    /// The places of their comparisons among all.
+    members: Range<usize>,
+    missing: Vec<Missing>,
 }
 
 /// Settings that all comparisons of a run share.
@@ -86,25 +70,34 @@ pub(super) fn compare_all(
     let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
     let mut run =
         Run { pairs, arguments, config, today: config::today()?, patch, names: Names::default(), parallel: false };
-    let Plan { items, mut made } = run.plan(found)?;
+    let Plan { items, ranks } = run.plan(found)?;
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
     run.parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
     let mut usage = Usage::default();
+    let mut gate = Gate::default();
+    let mut tables = Sides::<Tables>::default();
     ranks::in_order(
         jobs,
         &sizes,
         |index| run.compare(&items[index]),
-        |index, (comparison, used)| {
-            let item = &items[index];
+        |_, (mut comparison, used)| {
             usage.merge(used);
-            made[item.pair].push(item.member.clone(), comparison);
+            if comparison.member.is_some() {
+                comparison.diff.pool(&mut tables);
+            }
+            gate.comparisons.push(comparison);
         },
     )?;
-    let mut gate = Gate::default();
-    for made in made {
-        made.finish(&mut gate);
+    let tables = Sides { before: Arc::new(tables.before), after: Arc::new(tables.after) };
+    for comparison in gate.comparisons.iter_mut().filter(|comparison| comparison.member.is_some()) {
+        comparison.diff.share(&tables);
+    }
+    for Job { pair, members, missing } in ranks {
+        let pair = &pairs[pair];
+        let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
+        gate.judge_ranks(members, pair.name.clone(), paths, missing, &run.thresholds(pair, true));
     }
     add_unused(&mut gate, &usage, config);
     Ok(gate)
@@ -120,45 +113,33 @@ fn add_unused(gate: &mut Gate, usage: &Usage, config: &Config) {
     judgement.diagnostics.extend(usage.unused(config));
 }
 
-/// The comparisons to be made, and for each pair the place where its own are collected.
+/// The comparisons to be made, and which of them are of the ranks of one job.
 struct Plan<'f> {
     items: Vec<Item<'f>>,
-    made: Vec<Made>,
+    ranks: Vec<Job>,
 }
 
 impl<'a> Run<'a> {
     /// The comparisons of all pairs.
     fn plan(&self, found: &'a [Option<Sides<Vec<Found>>>]) -> Result<Plan<'a>> {
-        let mut items = Vec::new();
-        let mut made = Vec::new();
-        for (index, found) in found.iter().enumerate() {
-            made.push(self.plan_pair(index, found.as_ref(), &mut items)?);
+        let mut plan = Plan { items: Vec::new(), ranks: Vec::new() };
+        for (index, (pair, found)) in self.pairs.iter().zip(found).enumerate() {
+            let Some(Sides { before, after }) = found else {
+                let files = Sides { before: &*pair.before, after: &*pair.after };
+                plan.items.push(Item { pair: index, name: pair.name.clone(), member: None, files });
+                continue;
+            };
+            let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
+            let first = plan.items.len();
+            for ranks::Pair { member, before, after } in paired.pairs {
+                let label = &member.label;
+                let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
+                let files = Sides { before: &*before.path, after: &*after.path };
+                plan.items.push(Item { pair: index, name: Some(name), member: Some(member), files });
+            }
+            plan.ranks.push(Job { pair: index, members: first..plan.items.len(), missing: paired.missing });
         }
-        Ok(Plan { items, made })
-    }
-
-    /// Adds the comparisons of a pair to the items, and gives the place where they will be collected.
-    fn plan_pair(&self, index: usize, found: Option<&'a Sides<Vec<Found>>>, items: &mut Vec<Item<'a>>) -> Result<Made> {
-        let pair = &self.pairs[index];
-        let Some(Sides { before, after }) = found else {
-            let files = Sides { before: &*pair.before, after: &*pair.after };
-            items.push(Item { pair: index, name: pair.name.clone(), member: None, files });
-            return Ok(Made::Single(None));
-        };
-        let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
-        for ranks::Pair { member, before, after } in paired.pairs {
-            let label = &member.label;
-            let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
-            let files = Sides { before: &*before.path, after: &*after.path };
-            items.push(Item { pair: index, name: Some(name), member: Some(member), files });
-        }
-        let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
-        Ok(Made::Ranks(Box::new(ComparedRanks::new(
-            pair.name.clone(),
-            paths,
-            paired.missing,
-            self.thresholds(pair, true),
-        ))))
+        Ok(plan)
     }
 
     fn thresholds(&self, pair: &Pair, one_of_ranks: bool) -> Thresholds {

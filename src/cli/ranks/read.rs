@@ -1,10 +1,12 @@
 //! Reading the snapshots of the ranks of a job.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use ptmem::profile::{self, Profile};
-use ptmem::verdict::{self, Judgement, ReadRanks, Readings, Thresholds};
+use ptmem::snapshot::Tables;
+use ptmem::verdict::{self, Judgement, Reading, Readings, Thresholds};
 
 use super::super::args::View;
 use super::super::input::{self, require_moment};
@@ -28,14 +30,22 @@ pub(crate) fn readings(
     let members = members(path, found)?;
     let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
     let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
-    let mut ranks = ReadRanks::new(path.display().to_string(), thresholds);
+    let mut readings: Vec<Reading> = Vec::with_capacity(members.len());
+    let mut tables = Tables::default();
     in_order(
         jobs(view.jobs),
         &sizes,
         |index| judged(&members[index].1.path, one_of_ranks.as_ref(), options),
-        |index, (profile, judgement)| ranks.push(members[index].0.clone(), profile, judgement),
+        |index, (mut profile, judgement)| {
+            profile.pool(&mut tables);
+            readings.push(Reading { member: members[index].0.clone(), profile, judgement });
+        },
     )?;
-    Ok(ranks.finish())
+    let tables = Arc::new(tables);
+    for reading in &mut readings {
+        reading.profile.tables = Arc::clone(&tables);
+    }
+    Ok(Readings::new(path.display().to_string(), readings, &thresholds.unwrap_or_default()))
 }
 
 /// A snapshot, and its judgement where there are limits.

@@ -77,22 +77,15 @@ pub struct Accepted {
     pub expires: Day,
 }
 
-impl Accepted {
-    fn is_of_phase(&self, name: &str) -> bool {
-        matches!(&self.subject, Subject::Phases(pattern) if pattern.matches(name))
+impl Subject {
+    /// Whether it is about the phase of this name.
+    pub(super) fn is_phase(&self, name: &str) -> bool {
+        matches!(self, Self::Phases(pattern) if pattern.matches(name))
     }
 
-    fn is_of_module(&self, name: &str) -> bool {
-        matches!(&self.subject, Subject::Modules(pattern) if pattern.matches(name))
-    }
-
-    fn is_of_metric(&self, metric: Metric) -> bool {
-        self.subject == Subject::Metric(metric)
-    }
-
-    /// Its bytes where it is of the subject that is asked about.
-    fn bytes_if(&self, is_of_subject: bool) -> u64 {
-        if is_of_subject { self.bytes } else { 0 }
+    /// Whether it is about the module of this name.
+    pub(super) fn is_module(&self, name: &str) -> bool {
+        matches!(self, Self::Modules(pattern) if pattern.matches(name))
     }
 }
 
@@ -132,16 +125,13 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Accepts the growth of the peak inside a phase.
-    pub(super) fn accept_phase(&self, check: &mut Check, name: &str) {
-        let offers = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_phase(name)));
-        self.accept(check, &offers.collect::<Vec<_>>());
+    /// Accepts growth of a subject, whatever its stacks.
+    pub(super) fn accept_if(&self, check: &mut Check, is_meant: impl Fn(&Subject) -> bool) {
+        self.accept(check, &self.offers_if(is_meant));
     }
 
-    /// Accepts the growth of a module.
-    pub(super) fn accept_module(&self, check: &mut Check, name: &str) {
-        let offers = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_module(name)));
-        self.accept(check, &offers.collect::<Vec<_>>());
+    fn offers_if(&self, is_meant: impl Fn(&Subject) -> bool) -> Vec<u64> {
+        self.accepted.iter().map(|accepted| if is_meant(&accepted.subject) { accepted.bytes } else { 0 }).collect()
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
@@ -152,8 +142,7 @@ impl<'a> Budget<'a> {
 
     /// Bytes that each agreement offers for a figure, given the growth of the stacks.
     fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = &'r Row>) -> Vec<u64> {
-        let of_metric = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_metric(metric)));
-        let mut offers: Vec<u64> = of_metric.collect();
+        let mut offers = self.offers_if(|subject| *subject == Subject::Metric(metric));
         for row in rows.filter(|row| metric == Metric::Peak && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::{Level, PeakChange, Target, Verdict};
 use crate::diagnostic::{Advice, Code, Diagnostic};
-use crate::diff::{DeviceDiff, Row};
+use crate::diff::{Change, DeviceDiff, Row};
 use crate::profile::Metric;
+use crate::units::Limit;
 
 /// The result of one check, whether it fails or warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -76,6 +77,26 @@ pub enum About {
     Growth,
 }
 
+impl About {
+    /// Its name in messages and in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metric(metric) => metric.name(),
+            Self::Stacks => "stack",
+            Self::StackHighest => "stack-highest",
+            Self::Phases => "phase",
+            Self::Modules => "module",
+            Self::Imbalance => "imbalance",
+            Self::Ranks => "ranks",
+            Self::Leaks => "leak",
+            Self::OutOfMemory => "oom",
+            Self::Headroom => "headroom",
+            Self::Growth => "growth",
+        }
+    }
+}
+
 /// What a check is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,15 +119,7 @@ impl Checked {
     /// Its name in messages and in machine-readable output: `peak`, `stack:*attention*`, ….
     #[must_use]
     pub fn name(&self) -> String {
-        match self {
-            Self::Target(target) => return target.name(),
-            Self::Ranks => "ranks",
-            Self::Leaks => "leak",
-            Self::OutOfMemory => "oom",
-            Self::Headroom => "headroom",
-            Self::Growth => "growth",
-        }
-        .to_owned()
+        self.target().map_or_else(|| self.about().name().to_owned(), Target::name)
     }
 
     /// What a limit names, where it is about that.
@@ -198,6 +211,18 @@ impl Check {
             words: None,
             touched: None,
         }
+    }
+
+    /// Compares a change with a limit on growth, and returns the growth where it is known.
+    pub(super) fn compare(&mut self, change: Change, limit: &Limit) -> Option<i128> {
+        self.before = change.before;
+        self.after = change.after;
+        self.delta = change.delta();
+        let before = change.before?;
+        let delta = self.delta?;
+        self.allowed = Some(limit.allowed(before));
+        self.outcome = if limit.holds(before, delta) { Outcome::Pass } else { Outcome::Exceeded };
+        Some(delta)
     }
 
     /// The kind of what it is about.

@@ -1,9 +1,11 @@
 //! Comparisons, or snapshots, that have one verdict.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
-use super::{Check, Headline, Judgement, Member, Outcome, PeakChange, Ranks, Verdict};
-use crate::diff::Diff;
+use super::ranks::{JudgedRanks, OfRank, judge_ranks};
+use super::{Check, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
+use crate::diff::{Change, Diff, Sides};
 use crate::profile::Profile;
 
 /// A comparison with the verdict by its limits.
@@ -94,6 +96,22 @@ impl Unit {
 }
 
 impl Gate {
+    /// Judges some of the comparisons together as those of the ranks of one job: the directory or glob of each side, the
+    /// ranks that one side lacks, and the limits on each rank.
+    pub fn judge_ranks(
+        &mut self,
+        members: Range<usize>,
+        name: Option<String>,
+        paths: Sides<String>,
+        missing: Vec<Missing>,
+        thresholds: &Thresholds,
+    ) {
+        let ranks: Vec<_> = self.comparisons[members.clone()].iter().map(OfRank::compared).collect();
+        let JudgedRanks { judgement, imbalance } = judge_ranks(&ranks, &missing, thresholds);
+        let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
+        self.ranks.push(Ranks { name, paths, members, missing, imbalance, judgement });
+    }
+
     /// The verdict: the worst of all.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -153,6 +171,22 @@ impl Gate {
 }
 
 impl Readings {
+    /// The ranks of a job in this directory or glob, judged together by the limits on each.
+    #[must_use]
+    pub fn new(path: String, readings: Vec<Reading>, thresholds: &Thresholds) -> Self {
+        let ranks: Vec<_> = readings.iter().map(OfRank::read).collect();
+        let JudgedRanks { judgement, imbalance } = judge_ranks(&ranks, &[], thresholds);
+        let ranks = Ranks {
+            name: None,
+            paths: Sides { before: None, after: Some(path) },
+            members: 0..readings.len(),
+            missing: Vec::new(),
+            imbalance: Change { before: None, ..imbalance },
+            judgement,
+        };
+        Self { readings, ranks }
+    }
+
     /// The verdict: the worst of all; `None` where nothing was judged.
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {

@@ -2,12 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::growth::Gated;
 use super::maxima::Limited;
 use super::run;
-use super::{
-    About, Check, Checked, Growth, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict,
-};
+use super::{About, Check, Checked, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
@@ -22,14 +19,14 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.imbalance_of_one(thresholds);
     for growth in thresholds.growth.iter().filter(|growth| growth.target != Target::Imbalance) {
         if diff.devices.is_empty() {
-            judge.cannot_tell(growth, "neither side holds any memory");
+            judge.cannot_tell(growth.check(), "neither side holds any memory");
         }
         for device in &diff.devices {
-            judge.growth(&Gated::new(diff, device, growth, thresholds));
+            judge.growth(diff, device, growth, thresholds);
         }
         judge.unmatched_pattern(diff, growth, thresholds);
         judge.unmatched_phase(diff, growth, thresholds);
-        judge.unmatched_module(diff, growth, thresholds.one_of_ranks);
+        judge.unmatched_module(diff, growth, thresholds);
     }
     let devices = diff.devices.iter().map(|device| Limited {
         profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),
@@ -78,20 +75,17 @@ pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
     Some(format!("the {side} {why}"))
 }
 
-/// The errors of figures that are exact.
-pub(super) const NO_ERROR: Sides<Option<u64>> = Sides { before: Some(0), after: Some(0) };
-
 impl Judge {
     /// Growth that should be gated, and has nothing to be compared with.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
         let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
         let check = Check::new(Checked::Growth, "a before".to_owned(), Level::Fail);
-        self.checks.push(if *is_first {
+        if *is_first {
             let words = Some(format!("nothing to compare with yet: {reason}"));
-            Check { outcome: Outcome::Pass, words, ..check }
+            self.checks.push(Check { outcome: Outcome::Pass, words, ..check });
         } else {
-            Check { reason: Some(format!("not judged: {reason}")), ..check }
-        });
+            self.cannot_tell(check, format!("not judged: {reason}"));
+        }
     }
 
     /// One snapshot has nothing to be out of balance with.
@@ -101,22 +95,43 @@ impl Judge {
         }
         let reason = "there is only one rank; give a directory or a glob with a file for each";
         for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
-            self.cannot_tell(growth, reason);
+            self.cannot_tell(growth.check(), reason);
         }
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target == Target::Imbalance) {
-            self.cannot_tell_maximum(maximum, reason);
+            self.cannot_tell(maximum.check(), reason);
         }
     }
 
-    /// Adds an inconclusive check of a limit on growth, for a reason that concerns no single device.
-    pub(super) fn cannot_tell(&mut self, growth: &Growth, reason: &str) {
-        let Growth { target, limit, level } = growth;
-        let check = Check::new(Checked::Target(target.clone()), limit.to_string(), *level);
-        self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
+    /// Adds a check that is inconclusive for a reason.
+    pub(super) fn cannot_tell(&mut self, check: Check, reason: impl Into<String>) {
+        self.checks.push(Check { reason: Some(reason.into()), ..check });
+    }
+
+    /// The same for a pattern that matches nothing on any device: that none exceeds the limit is no pass. Another rank may
+    /// have something that matches.
+    pub(super) fn unmatched(&mut self, check: Check, thresholds: &Thresholds, reason: String) {
+        self.checks
+            .retain(|other| other.of != check.of || other.absolute != check.absolute || other.outcome != Outcome::Pass);
+        if !thresholds.one_of_ranks {
+            self.cannot_tell(check, reason);
+        }
+    }
+
+    /// Adds a check that passes, unless others were added since there were so many.
+    pub(super) fn or_pass(&mut self, checked: usize, check: Check) {
+        if self.checks.len() == checked {
+            self.checks.push(Check { outcome: Outcome::Pass, ..check });
+        }
+    }
+
+    /// Adds a check, with a remark where it passes only because the growth was accepted.
+    pub(super) fn add(&mut self, check: Check) {
+        self.tell_accepted(&check);
+        self.checks.push(check);
     }
 
     /// Adds a remark to a check that passes only because the growth was accepted.
-    pub(super) fn tell_accepted(&mut self, check: &Check) {
+    fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
             let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
             let subject = scope.unwrap_or_else(|| check.of.name());

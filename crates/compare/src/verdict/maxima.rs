@@ -12,6 +12,12 @@ use crate::sides::Sides;
 use crate::stack::Code;
 use crate::units::{GivenSize, Size};
 
+/// The reason where there is nothing to compare with limits.
+const NO_MEMORY: &str = "the snapshot holds no memory on any device";
+
+/// The reason where the after lacks a device.
+const NO_DEVICE: &str = "the device is missing in the after";
+
 /// A device under absolute limits.
 #[derive(Clone, Copy)]
 pub(super) struct Limited<'a> {
@@ -23,7 +29,7 @@ pub(super) struct Limited<'a> {
 
 impl Maximum {
     /// A check of the limit, without a result yet.
-    fn check(&self) -> Check {
+    pub(super) fn check(&self) -> Check {
         Check {
             allowed: Some(u128::from(self.limit)),
             absolute: true,
@@ -33,12 +39,7 @@ impl Maximum {
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
-        match &self.target {
-            Target::Stack(pattern) => pattern.as_ref(),
-            Target::Metric(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => {
-                None
-            }
-        }
+        self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_)))
     }
 
     /// Whether it is about anything that is there: a pattern may match no stack.
@@ -109,14 +110,15 @@ impl Judge {
         let names = Names::new(whole);
         for maximum in &thresholds.maximum {
             if devices.is_empty() && maximum.target != Target::Imbalance {
-                self.cannot_tell_maximum(maximum, "the snapshot holds no memory on any device");
+                self.cannot_tell(maximum.check(), NO_MEMORY);
             }
             for device in devices {
                 self.maximum(maximum, *device, &names, thresholds);
             }
-            let known = devices.iter().filter_map(|device| device.profile);
-            if !devices.is_empty() && !maximum.matches_some(&names) {
-                self.unmatched_maximum(maximum, known.flat_map(labels), thresholds);
+            if let Some(pattern) = maximum.pattern().filter(|_| !devices.is_empty() && !maximum.matches_some(&names)) {
+                let known = devices.iter().filter_map(|device| device.profile);
+                let near = pattern.unmatched("stack", known.flat_map(labels));
+                self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
             }
         }
         if let Some(headroom) = thresholds.headroom {
@@ -125,8 +127,7 @@ impl Judge {
                 self.checks.push(check);
             }
             if devices.is_empty() {
-                let reason = Some("the snapshot holds no memory on any device".to_owned());
-                self.checks.push(Check { reason, ..headroom.check(headroom.memory.budget(None, 0)) });
+                self.cannot_tell(headroom.check(headroom.memory.budget(None, 0)), NO_MEMORY);
             }
         }
     }
@@ -154,7 +155,7 @@ impl Judge {
     ) -> Check {
         let mut check = Check { device: device.number, ..check };
         let Some(profile) = device.profile else {
-            check.reason = Some("the device is missing in the after".to_owned());
+            check.reason = Some(NO_DEVICE.to_owned());
             return check;
         };
         // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
@@ -190,20 +191,12 @@ impl Judge {
         thresholds: &Thresholds,
     ) {
         let check = Check { device: device.number, ..maximum.check() };
-        let reason = match device.profile {
-            None => Some("the device is missing in the after".to_owned()),
-            Some(profile) if profile.at.is_none() => {
-                Some(format!("there is no such moment; {} is not known", check.of.name()))
-            }
-            Some(profile) => {
-                no_history(profile, "snapshot").map(|why| format!("{why}; {} is not known", check.of.name()))
-            }
-        };
-        if let (Some(_), _) | (_, None) = (&reason, device.profile) {
-            self.checks.push(Check { reason, ..check });
-            return;
+        let Some(profile) = device.profile else { return self.cannot_tell(check, NO_DEVICE) };
+        let no_moment = profile.at.is_none().then(|| "there is no such moment".to_owned());
+        if let Some(why) = no_moment.or_else(|| no_history(profile, "snapshot")) {
+            let reason = format!("{why}; {} is not known", check.of.name());
+            return self.cannot_tell(check, reason);
         }
-        let Some(profile) = device.profile else { return };
         if let Target::Module(_) = maximum.target {
             self.maximum_of_modules(maximum, check, profile, names.profile);
             return;
@@ -223,30 +216,11 @@ impl Judge {
         if self.checks.len() > checked {
             return;
         }
-        let reason = lost_beginning(device, names.profile);
-        let outcome = if reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-        self.checks.push(Check { outcome, reason, ..check });
-    }
-
-    /// A pattern that matches no stack checks nothing.
-    fn unmatched_maximum<'d>(
-        &mut self,
-        maximum: &Maximum,
-        labels: impl Iterator<Item = &'d str>,
-        thresholds: &Thresholds,
-    ) {
-        self.checks.retain(|check| !check.absolute || !check.is_of(&maximum.target) || check.outcome != Outcome::Pass);
-        // Another rank may have such a stack.
-        if !thresholds.one_of_ranks {
-            let near = maximum.pattern().map(|pattern| pattern.unmatched("stack", labels));
-            let reason = format!("the pattern matches no stack{}", near.unwrap_or_default());
-            self.cannot_tell_maximum(maximum, &reason);
+        if let Some(reason) = lost_beginning(device, names.profile) {
+            self.cannot_tell(check, reason);
+        } else {
+            self.or_pass(checked, check);
         }
-    }
-
-    /// Adds an inconclusive check of an absolute limit, for a reason that concerns no single device.
-    pub(super) fn cannot_tell_maximum(&mut self, maximum: &Maximum, reason: &str) {
-        self.checks.push(Check { reason: Some(reason.to_owned()), ..maximum.check() });
     }
 
     /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.

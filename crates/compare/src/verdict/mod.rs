@@ -2,7 +2,6 @@
 
 mod accepted;
 mod checks;
-mod collect;
 mod gate;
 mod growth;
 mod judge;
@@ -14,6 +13,7 @@ mod modules;
 mod phases;
 mod ranks;
 mod run;
+mod stacks;
 mod threshold;
 mod touched;
 mod ungated;
@@ -21,17 +21,14 @@ mod words;
 
 pub use accepted::{Accepted, Day, Subject};
 pub use checks::{About, Check, Checked, Judgement, Outcome, Standing};
-pub use collect::{ComparedRanks, ReadRanks};
 pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
 pub use memory::out_of_memory;
 pub(crate) use modules::module_names;
-pub use ranks::{
-    JudgedRanks, Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one,
-};
-pub use threshold::{Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
+pub use ranks::{Member, Missing, Rank, Ranks, numbers};
+pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
 pub use ungated::PeakChange;
 pub use words::{Headline, Verdict};
 
@@ -81,7 +78,7 @@ pub struct Thresholds {
     pub headroom: Option<Headroom>,
     /// There is no before although growth is gated: growth is then not judged.
     pub no_before: Option<NoBefore>,
-    /// Whether this is one rank of several: [`judge_ranks`] then checks what concerns all of them.
+    /// Whether this is one rank of several: [`Ranks::judged`] then checks what concerns all of them.
     pub one_of_ranks: bool,
 }
 

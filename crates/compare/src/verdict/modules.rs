@@ -1,95 +1,45 @@
 //! Limits on the memory of modules, each with all its parts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::accepted::Budget;
-use super::{Check, Growth, Judge, Maximum, Outcome, Target};
-use crate::diff::{Diff, Sides};
+use super::growth::Gated;
+use super::{Check, Growth, Judge, Maximum, Outcome, Target, Thresholds};
+use crate::diff::{Change, Diff, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, HOW_TO_RECORD, Profile};
 
-/// Bytes of the modules of a device at the moment that is compared, by path.
-pub(super) type Modules = BTreeMap<String, u64>;
-
-/// Modules of a device under a limit on growth.
-pub(super) struct LimitedModules<'a> {
-    pub(super) growth: &'a Growth,
-    pub(super) pattern: &'a Pattern,
-    pub(super) modules: Sides<Modules>,
-    pub(super) min_delta: u64,
-    pub(super) budget: Budget<'a>,
-}
-
-impl LimitedModules<'_> {
-    /// The check of a module that exceeds the limit; `None` where it does not.
-    fn exceeded(&self, check: &Check, name: &str) -> Option<Check> {
-        let Sides { before, after } = Sides {
-            before: self.modules.before.get(name).copied().unwrap_or(0),
-            after: self.modules.after.get(name).copied().unwrap_or(0),
-        };
-        let delta = i128::from(after) - i128::from(before);
-        if self.growth.limit.holds(before, delta) || delta.unsigned_abs() < u128::from(self.min_delta) {
-            return None;
-        }
-        let mut check = Check {
-            scope: Some(name.to_owned()),
-            before: Some(before),
-            after: Some(after),
-            delta: Some(delta),
-            allowed: Some(self.growth.limit.allowed(before)),
-            outcome: Outcome::Exceeded,
-            ..check.clone()
-        };
-        self.budget.accept_module(&mut check, name);
-        Some(check)
-    }
-}
-
-/// The modules of each side of a device.
-pub(super) fn of_sides(diff: &Diff, devices: Sides<&DeviceProfile>) -> Sides<Modules> {
-    let Sides { before, after } = &diff.profiles;
-    Sides { before: before.modules_of(devices.before), after: after.modules_of(devices.after) }
-}
-
-/// The modules that match a pattern.
-fn matching<'m>(modules: impl Iterator<Item = &'m String>, pattern: &Pattern) -> BTreeSet<&'m str> {
-    modules.map(String::as_str).filter(|name| pattern.matches(name)).collect()
-}
-
 impl Judge {
-    /// A check for each module that exceeds the limit, or one that passes. `check` is that of the limit on the device.
-    pub(super) fn modules(&mut self, check: &Check, limited: &LimitedModules<'_>) {
-        let lacking = limited.modules.each().into_iter().find(|(_, modules)| modules.is_empty());
-        if let Some((side, _)) = lacking {
-            let reason = Some(format!("the {side} has no modules: {HOW_TO_RECORD}"));
-            self.checks.push(Check { reason, ..check.clone() });
-            return;
+    /// A check for each module that exceeds the limit, or one that passes.
+    pub(super) fn growth_of_modules(&mut self, gated: &Gated<'_>, pattern: &Pattern) {
+        let Sides { before, after } = &gated.diff.profiles;
+        let modules =
+            Sides { before: before.modules_of(gated.sides.before), after: after.modules_of(gated.sides.after) };
+        if let Some((side, _)) = modules.each().into_iter().find(|(_, modules)| modules.is_empty()) {
+            return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
-        let names = limited.modules.before.keys().chain(limited.modules.after.keys());
         let checked = self.checks.len();
-        for name in matching(names, limited.pattern) {
-            let Some(check) = limited.exceeded(check, name) else { continue };
-            self.tell_accepted(&check);
-            self.checks.push(check);
+        let names: BTreeSet<&String> = modules.before.keys().chain(modules.after.keys()).collect();
+        for name in names.into_iter().filter(|name| pattern.matches(name)) {
+            let held = modules.map(|modules| modules.get(name).copied().unwrap_or(0));
+            if gated.is_growth(held.before, held.delta()) {
+                let mut check = Check { scope: Some(name.clone()), ..gated.check() };
+                let change = Change { before: Some(held.before), after: Some(held.after) };
+                check.compare(change, &gated.growth.limit);
+                gated.budget().accept_if(&mut check, |subject| subject.is_module(name));
+                self.add(check);
+            }
         }
-        if self.checks.len() == checked {
-            self.checks.push(Check { outcome: Outcome::Pass, ..check.clone() });
-        }
+        self.or_pass(checked, gated.check());
     }
 
     /// A pattern that matches no module on any device checks nothing.
-    pub(super) fn unmatched_module(&mut self, diff: &Diff, growth: &Growth, one_of_ranks: bool) {
+    pub(super) fn unmatched_module(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
         let Target::Module(pattern) = &growth.target else { return };
         let profiles = [&diff.profiles.before, &diff.profiles.after];
         let names: BTreeSet<String> = profiles.into_iter().flat_map(module_names).collect();
-        if names.is_empty() || names.iter().any(|name| pattern.matches(name)) {
-            return;
-        }
-        self.checks.retain(|check| !check.is_of(&growth.target) || check.outcome != Outcome::Pass);
-        // Another rank may have such a module.
-        if !one_of_ranks {
+        if !names.is_empty() && !names.iter().any(|name| pattern.matches(name)) {
             let near = pattern.unmatched("module", names.iter().map(String::as_str));
-            self.cannot_tell(growth, &format!("the pattern matches no module on either side{near}"));
+            self.unmatched(growth.check(), thresholds, format!("the pattern matches no module on either side{near}"));
         }
     }
 
@@ -98,27 +48,22 @@ impl Judge {
         let Target::Module(pattern) = &maximum.target else { return };
         let modules = of.modules_of(device);
         if modules.is_empty() {
-            self.checks.push(Check { reason: Some(format!("there are no modules: {HOW_TO_RECORD}")), ..check });
-            return;
+            return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
-        let matching = matching(modules.keys(), pattern);
-        if matching.is_empty() {
+        if !modules.keys().any(|name| pattern.matches(name)) {
             let near = pattern.unmatched("module", modules.keys().map(String::as_str));
-            self.checks.push(Check { reason: Some(format!("the pattern matches no module{near}")), ..check });
-            return;
+            return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }
         let checked = self.checks.len();
-        for name in matching.into_iter().filter(|name| modules[*name] > maximum.limit) {
+        for (name, &bytes) in modules.iter().filter(|(name, bytes)| pattern.matches(name) && **bytes > maximum.limit) {
             self.checks.push(Check {
-                scope: Some(name.to_owned()),
-                after: Some(modules[name]),
+                scope: Some(name.clone()),
+                after: Some(bytes),
                 outcome: Outcome::Exceeded,
                 ..check.clone()
             });
         }
-        if self.checks.len() == checked {
-            self.checks.push(Check { outcome: Outcome::Pass, ..check });
-        }
+        self.or_pass(checked, check);
     }
 }
 

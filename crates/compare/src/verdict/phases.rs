@@ -1,119 +1,66 @@
 //! Limits on the peaks inside phases.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use super::accepted::Budget;
-use super::judge::NO_ERROR;
-use super::{Check, Growth, Judge, Level, Outcome, Target, Thresholds};
+use super::growth::Gated;
+use super::{Check, Growth, Judge, Target, Thresholds};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, PhaseRow, Side, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
-use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
+use crate::profile::{MOST_PHASES, Metric};
 use crate::text::{shorten, thousands};
 
-/// The bytes by which a phase grew beyond its limit, negative where it did not.
-fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
-    let allowed = i128::try_from(growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
-    Some(row.delta()?.saturating_sub(allowed))
-}
-
-/// Phases that a limit is about.
-pub(super) enum PhaseScope<'a> {
-    /// Those whose name matches: one that a side lacks cannot be judged.
-    Only(&'a Pattern),
-    /// The outermost ones that the program names and both sides have, but those with limits of their own. What is inside of
-    /// them, such as PyTorch's own steps of the optimizer, may grow below their peaks.
-    AllBut(Vec<&'a Pattern>),
-}
-
-impl<'a> PhaseScope<'a> {
-    /// The phases of a limit of this level among others.
-    pub(super) fn new(pattern: Option<&'a Pattern>, level: Level, thresholds: &'a Thresholds) -> Self {
-        let Some(pattern) = pattern else {
-            let same_level = thresholds.growth.iter().filter(|other| other.level == level);
-            return Self::AllBut(same_level.filter_map(Growth::phases).collect());
-        };
-        Self::Only(pattern)
-    }
-
-    fn holds(&self, row: &PhaseRow) -> bool {
-        match self {
-            Self::Only(pattern) => pattern.matches(&row.name),
-            Self::AllBut(others) => row.is_outermost && !others.iter().any(|pattern| pattern.matches(&row.name)),
-        }
-    }
-}
-
-/// Phases of a device under a limit.
-pub(super) struct LimitedPhases<'a> {
-    pub(super) growth: &'a Growth,
-    pub(super) scope: PhaseScope<'a>,
-    pub(super) rows: &'a [PhaseRow],
-    pub(super) devices: Sides<&'a DeviceProfile>,
-    pub(super) budget: Budget<'a>,
-}
-
-impl<'a> LimitedPhases<'a> {
+impl<'a> Gated<'a> {
     /// The reason why not all phases are known, where a side has more than are looked at.
-    fn cut(&self) -> Option<String> {
-        let side = Side::BOTH.into_iter().find(|side| self.devices.of(*side).phases.cut > 0)?;
+    fn phases_cut(&self) -> Option<String> {
+        let side = Side::BOTH.into_iter().find(|side| self.sides.of(*side).phases.cut > 0)?;
         let most = thousands(MOST_PHASES as u64);
-        let more = thousands(self.devices.of(side).phases.cut);
+        let more = thousands(self.sides.of(side).phases.cut);
         Some(format!("only the first {most} phases of the {side} are looked at, {more} more are not"))
     }
 
+    /// Whether the limit is about a phase: one whose name matches; without a pattern the outermost ones that the program
+    /// names, but those with limits of their own. What is inside of them, such as PyTorch's own steps of the optimizer,
+    /// may grow below their peaks.
+    fn is_about(&self, row: &PhaseRow, pattern: Option<&Pattern>) -> bool {
+        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
+        let mut others = same_level.filter_map(Growth::phases);
+        match pattern {
+            Some(pattern) => pattern.matches(&row.name),
+            None => row.is_outermost && !others.any(|pattern| pattern.matches(&row.name)),
+        }
+    }
+
     /// The rows that the limit concerns, those of one phase together.
-    fn by_name(&self) -> Vec<Vec<&'a PhaseRow>> {
-        let mut places: HashMap<(Source, &str), usize> = HashMap::new();
-        let mut names: Vec<Vec<&PhaseRow>> = Vec::new();
-        for row in self.rows.iter().filter(|row| self.scope.holds(row)) {
-            let place = *places.entry((row.source, &*row.name)).or_insert_with(|| {
-                names.push(Vec::new());
-                names.len() - 1
-            });
-            names[place].push(row);
+    fn phases(&self, pattern: Option<&Pattern>) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
+        let mut phases: BTreeMap<(Source, &str), Vec<&PhaseRow>> = BTreeMap::new();
+        for row in self.device.phases.iter().filter(|row| self.is_about(row, pattern)) {
+            phases.entry((row.source, &*row.name)).or_default().push(row);
         }
-        names
+        phases
     }
 
-    /// The errors of the peaks.
-    fn errors(&self) -> Sides<Option<u64>> {
-        if Metric::Peak.has_same_bound(self.devices) {
-            return NO_ERROR;
-        }
-        self.devices.map(|device| device.figures.allocated.max_error())
+    /// The bytes by which a phase grew beyond its limit, negative where it did not.
+    fn excess(&self, row: &PhaseRow) -> Option<i128> {
+        let allowed = i128::try_from(self.growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
+        Some(row.delta()?.saturating_sub(allowed))
     }
 
-    /// The check of an occurrence that exceeds the limit.
-    fn exceeded(&self, check: &Check, row: &PhaseRow) -> Check {
-        Check {
-            scope: Some(row.title()),
-            key: Some(row.key()),
-            before: row.peak.before,
-            after: row.peak.after,
-            delta: row.delta(),
-            allowed: row.peak.before.map(|before| self.growth.limit.allowed(before)),
-            outcome: Outcome::Exceeded,
-            ..check.clone()
-        }
+    fn errors_of_phases(&self) -> Sides<Option<u64>> {
+        self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
     }
 
-    /// The check of a phase that one side lacks.
-    fn missing(&self, check: &Check, row: &PhaseRow) -> Check {
-        Check {
-            outcome: Outcome::Inconclusive,
-            scope: Some(row.name.to_string()),
-            reason: Some(format!("the phase is missing in the {}", lacking(row))),
-            ..self.exceeded(check, row)
-        }
+    fn check_of_phase(&self, row: &PhaseRow) -> Check {
+        let mut check = Check { scope: Some(row.title()), key: Some(row.key()), ..self.check() };
+        check.compare(row.peak, &self.growth.limit);
+        check
     }
 
     /// Remarks on a phase of which an occurrence exceeds the limit.
     fn remarks(&self, occurrences: &[&PhaseRow], row: &PhaseRow) -> Vec<String> {
         let mut remarks = Vec::new();
-        let beyond = occurrences.iter().filter_map(|row| excess(self.growth, row));
-        let exceeding = beyond.filter(|beyond| *beyond > 0).count();
+        let exceeding = occurrences.iter().filter(|row| self.excess(row) > Some(0)).count();
         if exceeding > 1 {
             let all = thousands(occurrences.len() as u64);
             remarks.push(format!("{} of {all} occurrences exceed it", thousands(exceeding as u64)));
@@ -133,46 +80,40 @@ fn lacking(row: &PhaseRow) -> Side {
 /// The longest name of a phase in a remark, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// The check of a phase that stays within its limit, and by how much: 0 is the nearest.
-struct Within {
-    beyond: i128,
-    check: Check,
-}
-
 impl Judge {
     /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
-    /// does. `check` is that of the limit on the device.
-    pub(super) fn phases(&mut self, check: &Check, limited: &LimitedPhases<'_>) {
-        if let Some(reason) = limited.cut() {
-            self.checks.push(Check { reason: Some(reason), ..check.clone() });
-            return;
+    /// does.
+    pub(super) fn growth_of_phases(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+        if let Some(reason) = gated.phases_cut() {
+            return self.cannot_tell(gated.check(), reason);
         }
         let checked = self.checks.len();
-        let mut nearest: Option<Within> = None;
-        for occurrences in limited.by_name() {
+        // The check of the phase that stays nearest to its limit, and by how much: 0 is the nearest.
+        let mut nearest: Option<(i128, Check)> = None;
+        for occurrences in gated.phases(pattern).into_values() {
             // Take the first of equal ones.
-            let worst = occurrences.iter().rev().max_by_key(|row| excess(limited.growth, row));
+            let worst = occurrences.iter().rev().max_by_key(|row| gated.excess(row));
             let Some(&row) = worst else { continue };
-            match excess(limited.growth, row) {
-                None => match limited.scope {
-                    PhaseScope::Only(_) => self.checks.push(limited.missing(check, row)),
-                    PhaseScope::AllBut(_) => self.phase_not_compared(check, row),
-                },
-                Some(1..) => self.exceeding_phase(limited, limited.exceeded(check, row), &occurrences, row),
-                Some(beyond) => {
-                    let check = Check { outcome: Outcome::Pass, ..limited.exceeded(check, row) };
-                    if nearest.as_ref().is_none_or(|nearest| beyond > nearest.beyond) {
-                        nearest = Some(Within { beyond, check });
-                    }
+            let check = gated.check_of_phase(row);
+            match gated.excess(row) {
+                None if pattern.is_some() => {
+                    let check = Check { scope: Some(row.name.to_string()), ..check };
+                    self.cannot_tell(check, format!("the phase is missing in the {}", lacking(row)));
                 }
+                None => self.phase_not_compared(&check, row),
+                Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
+                Some(beyond) if nearest.as_ref().is_none_or(|(most, _)| beyond > *most) => {
+                    nearest = Some((beyond, check));
+                }
+                Some(_) => {}
             }
         }
         // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
-        if let Some(mut nearest) = nearest.filter(|_| self.checks.len() == checked) {
-            self.doubt(&mut nearest.check, limited.errors());
-            let Check { outcome, reason, scope, .. } = nearest.check;
+        if let Some((_, mut nearest)) = nearest.filter(|_| self.checks.len() == checked) {
+            self.doubt(&mut nearest, gated.errors_of_phases());
+            let Check { outcome, reason, scope, .. } = nearest;
             let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
-            self.checks.push(Check { outcome, reason, ..check.clone() });
+            self.checks.push(Check { outcome, reason, ..gated.check() });
         }
     }
 
@@ -186,20 +127,13 @@ impl Judge {
         }
     }
 
-    fn exceeding_phase(
-        &mut self,
-        limited: &LimitedPhases<'_>,
-        mut check: Check,
-        occurrences: &[&PhaseRow],
-        row: &PhaseRow,
-    ) {
-        self.doubt(&mut check, limited.errors());
+    fn exceeding_phase(&mut self, gated: &Gated<'_>, mut check: Check, occurrences: &[&PhaseRow], row: &PhaseRow) {
+        self.doubt(&mut check, gated.errors_of_phases());
         let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
-        remarks.extend(limited.remarks(occurrences, row));
+        remarks.extend(gated.remarks(occurrences, row));
         check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
-        limited.budget.accept_phase(&mut check, &row.name);
-        self.tell_accepted(&check);
-        self.checks.push(check);
+        gated.budget().accept_if(&mut check, |subject| subject.is_phase(&row.name));
+        self.add(check);
     }
 
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
@@ -225,6 +159,6 @@ impl Judge {
                 format!("the pattern matches no phase on either side{near}")
             }
         };
-        self.cannot_tell(growth, &reason);
+        self.cannot_tell(growth.check(), reason);
     }
 }

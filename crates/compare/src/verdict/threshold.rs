@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{About, Headroom};
+use super::{About, Check, Checked, Headroom};
 use crate::budget::DeviceMemory;
 use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
@@ -69,19 +69,23 @@ impl Target {
         }
     }
 
+    /// The pattern of what it is about, where it is not about all of it.
+    #[must_use]
+    pub fn pattern(&self) -> Option<&Pattern> {
+        match self {
+            Self::Stack(pattern) | Self::StackHighest(pattern) | Self::Phase(pattern) => pattern.as_ref(),
+            Self::Module(pattern) => Some(pattern),
+            Self::Metric(_) | Self::Imbalance => None,
+        }
+    }
+
     /// As it is written.
     #[must_use]
     pub fn name(&self) -> String {
-        match self {
-            Self::Metric(metric) => metric.name().to_owned(),
-            Self::Stack(None) => STACK.to_owned(),
-            Self::Stack(Some(pattern)) => format!("{STACK}:{}", pattern.as_str()),
-            Self::StackHighest(None) => STACK_HIGHEST.to_owned(),
-            Self::StackHighest(Some(pattern)) => format!("{STACK_HIGHEST}:{}", pattern.as_str()),
-            Self::Phase(None) => PHASE.to_owned(),
-            Self::Phase(Some(pattern)) => format!("{PHASE}:{}", pattern.as_str()),
-            Self::Module(pattern) => format!("{MODULE}:{}", pattern.as_str()),
-            Self::Imbalance => IMBALANCE.to_owned(),
+        let name = self.about().name();
+        match self.pattern() {
+            Some(pattern) => format!("{name}:{}", pattern.as_str()),
+            None => name.to_owned(),
         }
     }
 }
@@ -108,20 +112,17 @@ impl Growth {
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
-        match &self.target {
-            Target::Stack(pattern) | Target::StackHighest(pattern) => pattern.as_ref(),
-            Target::Metric(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => None,
-        }
+        self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_) | Target::StackHighest(_)))
+    }
+
+    /// A check of the limit, without a result yet.
+    pub(super) fn check(&self) -> Check {
+        Check::new(Checked::Target(self.target.clone()), self.limit.to_string(), self.level)
     }
 
     /// The pattern of the phases that it is about, where it is not about all of them.
     pub(super) fn phases(&self) -> Option<&Pattern> {
-        match &self.target {
-            Target::Phase(pattern) => pattern.as_ref(),
-            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) | Target::Module(_) | Target::Imbalance => {
-                None
-            }
-        }
+        self.target.pattern().filter(|_| matches!(self.target, Target::Phase(_)))
     }
 
     /// Whether both are limits on the same figure, so that one takes the place of the other.
@@ -129,21 +130,6 @@ impl Growth {
         self.target == other.target && self.level == other.level
     }
 }
-
-/// The name of the totals of stacks at the peak.
-const STACK: &str = "stack";
-
-/// The name of the most that a stack held at any moment.
-const STACK_HIGHEST: &str = "stack-highest";
-
-/// The name of the peaks inside phases.
-const PHASE: &str = "phase";
-
-/// The name of the memory of modules, which a pattern follows.
-const MODULE: &str = "module";
-
-/// The name of the figure across ranks.
-pub const IMBALANCE: &str = "imbalance";
 
 /// An absolute limit: `METRIC=SIZE`, or `SIZE` for the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,36 +175,27 @@ const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(
-        found,
-        Metric::ALL.map(Metric::name).into_iter().chain([STACK, STACK_HIGHEST, PHASE, "module:GLOB", IMBALANCE]),
-    )
+    let others = ["stack", "stack-highest", "phase", "module:GLOB", "imbalance"];
+    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(others))
 }
 
 fn unknown_metric(name: &str, accepted: &'static str) -> ParseThresholdError {
     ParseThresholdError::Metric { found: name.to_owned(), accepted }
 }
 
-/// The pattern of the modules that a limit is about, if it is about some.
-fn modules(text: &str) -> Option<&str> {
-    text.strip_prefix(MODULE)?.strip_prefix(':')
-}
-
 impl Target {
     /// Reads a target; the error lists those that are accepted.
     fn parse(text: &str, accepted: &'static str) -> Result<Self, ParseThresholdError> {
-        if let Some(glob) = modules(text) {
-            return Ok(Self::Module(Pattern::glob(glob)?));
-        }
         let (name, pattern) = match text.split_once(':') {
-            Some((name @ (STACK | STACK_HIGHEST | PHASE), glob)) => (name, Some(Pattern::glob(glob)?)),
+            Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
             _ => (text, None),
         };
-        match name {
-            STACK => Ok(Self::Stack(pattern)),
-            STACK_HIGHEST => Ok(Self::StackHighest(pattern)),
-            PHASE => Ok(Self::Phase(pattern)),
-            IMBALANCE => Ok(Self::Imbalance),
+        match (name, pattern) {
+            ("stack", pattern) => Ok(Self::Stack(pattern)),
+            ("stack-highest", pattern) => Ok(Self::StackHighest(pattern)),
+            ("phase", pattern) => Ok(Self::Phase(pattern)),
+            ("module", Some(pattern)) => Ok(Self::Module(pattern)),
+            ("imbalance", _) => Ok(Self::Imbalance),
             _ => {
                 let found = Metric::ALL.into_iter().find(|metric| metric.name() == text);
                 found.map(Self::Metric).ok_or_else(|| unknown_metric(text, accepted))

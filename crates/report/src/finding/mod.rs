@@ -14,7 +14,7 @@ use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
 use crate::units::{Delta, Size};
-use crate::verdict::{About, Check, Gate, IMBALANCE, Judgement, Level, Member, Outcome, Readings};
+use crate::verdict::{Check, Gate, Judgement, Level, Member, Outcome, Readings};
 pub(super) use comparison::grew_most;
 pub(super) use ranks::across_ranks;
 
@@ -115,23 +115,6 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
         Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
         Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
-    }
-}
-
-/// Identifier of a kind of check: the metric without its pattern.
-pub(super) fn rule_id(about: About) -> &'static str {
-    match about {
-        About::Metric(metric) => metric.name(),
-        About::Stacks => "stack",
-        About::StackHighest => "stack-highest",
-        About::Phases => "phase",
-        About::Modules => "module",
-        About::Imbalance => IMBALANCE,
-        About::Ranks => "ranks",
-        About::Leaks => "leak",
-        About::OutOfMemory => "oom",
-        About::Headroom => "headroom",
-        About::Growth => "growth",
     }
 }
 

@@ -1,18 +1,18 @@
 //! Checks of all ranks of a job together: none is missing, and their peaks are in balance.
 
-mod matched;
 mod peaks;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-pub use self::matched::Matched;
-use self::peaks::Balance;
-pub use self::peaks::{RankPeak, peaks, peaks_of_one};
-use super::{Check, Checked, Growth, Judge, Judgement, Level, Maximum, Outcome, Target, Thresholds};
+use self::peaks::{Balance, Known};
+use super::{
+    Check, Checked, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Target, Thresholds, growth,
+    maxima,
+};
 use crate::diff::{Change, Side, Sides};
 use crate::text::{count, numbers as written};
-use crate::units::GivenSize;
 
 /// The process of a job that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,36 +69,73 @@ pub struct Ranks {
     pub judgement: Judgement,
 }
 
-/// The judgement of all ranks together, and how far their peaks are out of balance.
-#[derive(Debug)]
-pub struct JudgedRanks {
-    /// Verdict on limits for all ranks together.
-    pub judgement: Judgement,
-    /// How far the highest peak lies above the median of them.
-    pub imbalance: Change,
+/// A rank among others.
+pub(super) struct OfRank<'a> {
+    label: &'a str,
+    /// The peaks of its devices; a single unknown one where no device did anything.
+    peaks: Vec<Sides<Known>>,
+    /// Its own checks.
+    checks: &'a [Check],
+    /// The labels of its stacks.
+    stacks: Vec<&'a str>,
 }
 
-/// Judges all ranks together: `ranks` of them are on both sides, with these peaks. A limit that `matched` no stack of
-/// any rank is inconclusive.
-#[must_use]
-pub fn judge_ranks(
-    ranks: usize,
-    peaks: &[RankPeak],
-    missing: &[Missing],
-    matched: &Matched,
-    thresholds: &Thresholds,
-) -> JudgedRanks {
+impl<'a> OfRank<'a> {
+    pub(super) fn compared(comparison: &'a Comparison) -> Self {
+        let Comparison { member, diff, judgement, .. } = comparison;
+        let peaks = diff.devices.iter().map(|device| Sides {
+            before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
+            after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
+        });
+        Self {
+            label: member.as_ref().map_or("", |member| &member.label),
+            peaks: or_unknown(peaks.collect()),
+            checks: &judgement.checks,
+            stacks: growth::labels(diff).collect(),
+        }
+    }
+
+    pub(super) fn read(reading: &'a Reading) -> Self {
+        let active = reading.profile.devices.iter().filter(|device| device.is_active());
+        let peaks = active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) });
+        Self {
+            label: &reading.member.label,
+            peaks: or_unknown(peaks.collect()),
+            checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
+            stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
+        }
+    }
+}
+
+fn or_unknown(peaks: Vec<Sides<Known>>) -> Vec<Sides<Known>> {
+    if peaks.is_empty() { vec![Sides::default()] } else { peaks }
+}
+
+/// The judgement of all ranks together, and how far their peaks are out of balance.
+pub(super) struct JudgedRanks {
+    pub(super) judgement: Judgement,
+    pub(super) imbalance: Change,
+}
+
+/// Judges the ranks of a job together, of which each was judged by the same limits. A pattern that matches nothing of any
+/// rank checks nothing.
+pub(super) fn judge_ranks(ranks: &[OfRank<'_>], missing: &[Missing], thresholds: &Thresholds) -> JudgedRanks {
     let mut judge = Judge::default();
     for side in Side::BOTH {
         judge.missing(side, missing);
     }
-    judge.unmatched_on_all_ranks(matched, thresholds);
-    let balance = Balance::new(ranks, peaks, missing);
-    for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
-        judge.growth_of_imbalance(growth, &balance);
+    let balance = Balance::new(ranks, missing);
+    for growth in &thresholds.growth {
+        match growth.target {
+            Target::Imbalance => judge.growth_of_imbalance(growth, &balance),
+            _ => judge.unmatched_on_all_ranks(growth.check(), &growth.target, ranks),
+        }
     }
-    for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target == Target::Imbalance) {
-        judge.maximum_of_imbalance(maximum, &balance);
+    for maximum in &thresholds.maximum {
+        match maximum.target {
+            Target::Imbalance => judge.maximum_of_imbalance(maximum, &balance),
+            _ => judge.unmatched_on_all_ranks(maximum.check(), &maximum.target, ranks),
+        }
     }
     let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
     JudgedRanks { judgement, imbalance: balance.imbalance() }
@@ -118,19 +155,27 @@ impl Judge {
         self.checks.push(Check { reason: Some(reason), ..check });
     }
 
+    /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
+    fn unmatched_on_all_ranks(&mut self, check: Check, target: &Target, ranks: &[OfRank<'_>]) {
+        let mut checks = ranks.iter().flat_map(|rank| rank.checks);
+        let is_checked = checks.any(|other| other.of == check.of && other.absolute == check.absolute);
+        if let Some(pattern) = target.pattern().filter(|_| !is_checked) {
+            let noun = match target {
+                Target::Module(_) => "module",
+                Target::Phase(_) => "phase",
+                Target::Stack(_) | Target::StackHighest(_) | Target::Metric(_) | Target::Imbalance => "stack",
+            };
+            let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
+            let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
+            self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
+        }
+    }
+
     fn growth_of_imbalance(&mut self, growth: &Growth, balance: &Balance<'_>) {
-        let Growth { target, limit, level } = growth;
-        let mut check = Check::new(Checked::Target(target.clone()), limit.to_string(), *level);
+        let mut check = growth.check();
         match (&balance.spread.before, &balance.spread.after) {
-            (Ok(before), Ok(after)) => {
-                let old = before.imbalance();
-                let new = after.imbalance();
-                let delta = i128::from(new) - i128::from(old);
-                check.before = Some(old);
-                check.after = Some(new);
-                check.delta = Some(delta);
-                check.allowed = Some(limit.allowed(old));
-                check.outcome = if limit.holds(old, delta) { Outcome::Pass } else { Outcome::Exceeded };
+            (Ok(_), Ok(after)) => {
+                check.compare(balance.imbalance(), &growth.limit);
                 check.reason = (check.outcome == Outcome::Exceeded).then(|| after.explain());
                 self.doubt(&mut check, balance.error);
             }
@@ -140,16 +185,11 @@ impl Judge {
     }
 
     fn maximum_of_imbalance(&mut self, maximum: &Maximum, balance: &Balance<'_>) {
-        let Maximum { target, limit } = maximum;
-        let mut check = Check {
-            absolute: true,
-            allowed: Some(u128::from(*limit)),
-            ..Check::new(Checked::Target(target.clone()), GivenSize(*limit).to_string(), Level::Fail)
-        };
+        let mut check = maximum.check();
         match &balance.spread.after {
             Ok(spread) => {
                 check.after = Some(spread.imbalance());
-                let holds = spread.imbalance() <= *limit;
+                let holds = spread.imbalance() <= maximum.limit;
                 check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
                 check.reason = (!holds).then(|| spread.explain());
                 self.doubt(&mut check, Sides { before: Some(0), after: balance.error.after });
@@ -180,26 +220,24 @@ pub fn numbers(members: &[&Member]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::peaks::Known;
     use super::*;
     use crate::verdict::Verdict;
 
-    fn peak(rank: u64, before: Option<u64>, after: Option<u64>) -> RankPeak {
-        let member = Member { rank: Some(Rank { node: None, number: rank }), label: format!("rank {rank}") };
+    fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> OfRank<'_> {
         let sides = Sides { before, after }.map(|peak| Known { peak: *peak, error: Some(0) });
-        RankPeak::new(&member, sides)
+        OfRank { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
     }
 
-    fn judge(peaks: &[RankPeak], growth: &str, max: &str) -> JudgedRanks {
+    fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> JudgedRanks {
         let growth = Growth::parse(growth, Level::Fail).unwrap();
         let thresholds =
             Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
-        judge_ranks(peaks.len(), peaks, &[], &Matched::default(), &thresholds)
+        judge_ranks(ranks, &[], &thresholds)
     }
 
     #[test]
     fn imbalance_is_the_highest_peak_less_the_median() {
-        let peaks: Vec<_> = [(0, 100, 100), (1, 100, 120), (2, 100, 110), (3, 130, 200)]
+        let peaks: Vec<_> = [("rank 0", 100, 100), ("rank 1", 100, 120), ("rank 2", 100, 110), ("rank 3", 130, 200)]
             .map(|(rank, before, after)| peak(rank, Some(before), Some(after)))
             .into();
         let JudgedRanks { judgement, imbalance } = judge(&peaks, "imbalance=55B", "imbalance=85B");
@@ -215,12 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_that_matches_on_no_rank_is_no_pass() {
+        let ranks = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
+        for (limit, noun) in [("module:decoder*=0", "module"), ("stack:decoder*=0", "stack")] {
+            let judgement = judge(&ranks, limit, "imbalance=1GiB").judgement;
+            assert_eq!(judgement.verdict, Verdict::Inconclusive, "{limit}");
+            let told = format!("the pattern matches no {noun} of any rank");
+            assert!(judgement.headline().sentence.contains(&told), "{}", judgement.headline());
+        }
+    }
+
+    #[test]
     fn what_cannot_be_told_is_no_pass() {
-        let one = [peak(0, Some(1), Some(1))];
+        let one = [peak("rank 0", Some(1), Some(1))];
         let JudgedRanks { judgement, imbalance } = judge(&one, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
         assert!(judgement.headline().sentence.contains("only one rank"), "{}", judgement.headline());
-        let unknown = [peak(0, Some(1), Some(1)), peak(1, None, Some(1))];
+        let unknown = [peak("rank 0", Some(1), Some(1)), peak("rank 1", None, Some(1))];
         let JudgedRanks { judgement, imbalance } = judge(&unknown, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, imbalance.before, imbalance.after), (Verdict::Inconclusive, None, Some(0)));
         assert!(judgement.headline().sentence.contains("rank 1 has no peak in the before"), "{}", judgement.headline());
@@ -229,9 +278,8 @@ mod tests {
             side: Side::After,
             path: String::new(),
         };
-        let two = [peak(0, Some(1), Some(1)), peak(1, Some(1), Some(1))];
-        let JudgedRanks { judgement, imbalance } =
-            judge_ranks(2, &two, &[missing], &Matched::default(), &Thresholds::default());
+        let two = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
+        let JudgedRanks { judgement, imbalance } = judge_ranks(&two, &[missing], &Thresholds::default());
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
         assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
     }

@@ -1,8 +1,8 @@
 //! The peaks of the ranks of a job, and how far they are out of balance.
 
-use super::{Member, Missing};
-use crate::diff::{Change, Diff, Side, Sides};
-use crate::profile::{DeviceProfile, Metric, Profile};
+use super::{Missing, OfRank};
+use crate::diff::{Change, Side, Sides};
+use crate::profile::{DeviceProfile, Metric};
 use crate::replay::History;
 use crate::units::Size;
 
@@ -15,56 +15,12 @@ pub(super) struct Known {
 
 impl Known {
     /// The peak of a device; one that is missing or has no history has none.
-    fn of(device: Option<&DeviceProfile>) -> Self {
+    pub(super) fn of(device: Option<&DeviceProfile>) -> Self {
         match device.filter(|device| device.figures.history == History::Recorded) {
             Some(device) => Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device) },
             None => Self::default(),
         }
     }
-
-    fn of_index(profile: &Profile, index: Option<usize>) -> Self {
-        Self::of(index.map(|index| &profile.devices[index]))
-    }
-}
-
-/// The peak of one device of one rank on both sides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RankPeak {
-    /// The name of its rank.
-    label: String,
-    sides: Sides<Known>,
-}
-
-impl RankPeak {
-    pub(super) fn new(member: &Member, sides: Sides<Known>) -> Self {
-        Self { label: member.label.clone(), sides }
-    }
-}
-
-/// The peaks of the devices of one rank; a single unknown one where no device did anything.
-#[must_use]
-pub fn peaks(member: &Member, diff: &Diff) -> Vec<RankPeak> {
-    let Diff { profiles, devices, .. } = diff;
-    let known = devices.iter().map(|device| Sides {
-        before: Known::of_index(&profiles.before, device.index.before),
-        after: Known::of_index(&profiles.after, device.index.after),
-    });
-    of_rank(member, known)
-}
-
-/// The same of one side alone, as the after.
-#[must_use]
-pub fn peaks_of_one(member: &Member, profile: &Profile) -> Vec<RankPeak> {
-    let active = profile.devices.iter().filter(|device| device.is_active());
-    of_rank(member, active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) }))
-}
-
-fn of_rank(member: &Member, known: impl Iterator<Item = Sides<Known>>) -> Vec<RankPeak> {
-    let mut peaks: Vec<RankPeak> = known.map(|sides| RankPeak::new(member, sides)).collect();
-    if peaks.is_empty() {
-        peaks.push(RankPeak::new(member, Sides::default()));
-    }
-    peaks
 }
 
 /// The median: of an even number the mean of the two in the middle, rounded down.
@@ -86,18 +42,19 @@ pub(super) struct Spread<'p> {
 
 impl<'p> Spread<'p> {
     /// The error is the reason why it is not known.
-    fn of(peaks: &'p [RankPeak], side: Side) -> Result<Self, String> {
-        let mut values: Vec<u64> = Vec::with_capacity(peaks.len());
-        for rank in peaks {
-            let peak = rank.sides.of(side).peak;
-            values.push(peak.ok_or_else(|| format!("{} has no peak in the {side}", rank.label))?);
+    fn of(ranks: &'p [OfRank<'_>], side: Side) -> Result<Self, String> {
+        let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
+        for (rank, known) in known(ranks, side) {
+            peaks.push((known.peak.ok_or_else(|| format!("{} has no peak in the {side}", rank.label))?, rank.label));
         }
-        values.sort_unstable();
-        let Some((median, &highest)) = median(&values).zip(values.last()) else {
+        // The first of those that are equally high names the highest.
+        peaks.sort_by_key(|(peak, _)| *peak);
+        let values: Vec<u64> = peaks.iter().map(|(peak, _)| *peak).collect();
+        let highest = peaks.iter().find(|(peak, _)| Some(peak) == values.last());
+        let Some((median, &(highest, label))) = median(&values).zip(highest) else {
             return Err("there is no rank".to_owned());
         };
-        let of_highest = peaks.iter().find(|rank| rank.sides.of(side).peak == Some(highest));
-        Ok(Self { highest, label: of_highest.map_or("", |rank| &rank.label), median })
+        Ok(Self { highest, label, median })
     }
 
     /// How far the highest peak lies above the median.
@@ -120,12 +77,12 @@ pub(super) struct Balance<'p> {
 }
 
 impl<'p> Balance<'p> {
-    /// The balance of a number of ranks that are on both sides, and of those that one side lacks.
-    pub(super) fn new(ranks: usize, peaks: &'p [RankPeak], missing: &[Missing]) -> Self {
-        let is_job = ranks + missing.len() >= 2;
+    /// The balance of the ranks that are on both sides, given those that one side lacks.
+    pub(super) fn new(ranks: &'p [OfRank<'_>], missing: &[Missing]) -> Self {
+        let is_job = ranks.len() + missing.len() >= 2;
         Self {
-            spread: BOTH.map(|&side| require_all(is_job, missing, side).and_then(|()| Spread::of(peaks, side))),
-            error: BOTH.map(|&side| error(peaks, side)),
+            spread: BOTH.map(|&side| require_all(is_job, missing, side).and_then(|()| Spread::of(ranks, side))),
+            error: BOTH.map(|&side| error(ranks, side)),
         }
     }
 
@@ -149,10 +106,14 @@ fn require_all(is_job: bool, missing: &[Missing], side: Side) -> Result<(), Stri
     }
 }
 
+/// The peaks of all ranks on a side.
+fn known<'p>(ranks: &'p [OfRank<'_>], side: Side) -> impl Iterator<Item = (&'p OfRank<'p>, &'p Known)> {
+    ranks.iter().flat_map(move |rank| rank.peaks.iter().map(move |sides| (rank, sides.of(side))))
+}
+
 /// The largest error of an imbalance: it is a difference, and both of its figures may be off.
-fn error(peaks: &[RankPeak], side: Side) -> Option<u64> {
-    let errors = peaks.iter().map(|rank| rank.sides.of(side).error);
-    let largest = errors.into_iter().try_fold(0, |largest: u64, error| Some(largest.max(error?)))?;
+fn error(ranks: &[OfRank<'_>], side: Side) -> Option<u64> {
+    let largest = known(ranks, side).try_fold(0, |largest: u64, (_, known)| Some(largest.max(known.error?)))?;
     Some(largest.saturating_mul(2))
 }
 

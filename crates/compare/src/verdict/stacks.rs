@@ -1,0 +1,167 @@
+//! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
+
+use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
+use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
+use crate::diff::{Change, Diff, Row, RowKind, Sides};
+use crate::pattern::{Pattern, Selector};
+use crate::profile::Bucket;
+
+/// Stacks that a limit is about.
+enum Scope<'p> {
+    /// Those that a pattern selects.
+    Only(Selector<'p>),
+    /// All but those with limits of their own.
+    AllBut(Vec<Selector<'p>>),
+}
+
+impl Scope<'_> {
+    fn holds(&self, row: &Row) -> bool {
+        match self {
+            Self::Only(selector) => row.is_selected(selector),
+            Self::AllBut(others) => !others.iter().any(|other| row.is_selected(other)),
+        }
+    }
+}
+
+impl<'a> Gated<'a> {
+    /// The rows that a limit on stacks, all or those that a pattern names, concerns.
+    fn scope<'p>(&self, pattern: Option<&'p Pattern>) -> Scope<'p>
+    where
+        'a: 'p,
+    {
+        if let Some(pattern) = pattern {
+            return Scope::Only(self.device.selector(pattern));
+        }
+        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
+        let of_stacks = same_level.filter(|other| matches!(other.target, Target::Stack(_)));
+        let patterns = of_stacks.filter_map(Growth::pattern);
+        Scope::AllBut(patterns.map(|pattern| self.device.selector(pattern)).collect())
+    }
+
+    /// Whether a limit on the stacks of a scope concerns a row.
+    fn concerns(&self, row: &Row, scope: &Scope<'_>) -> bool {
+        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory() && scope.holds(row)
+    }
+
+    /// Whether a stack only was held at another moment: its highest stays within the limit.
+    fn is_held_elsewhere(&self, row: &Row) -> bool {
+        // At other moments than the peak, the bytes held then count.
+        has_rows_at_peak(self.diff)
+            && row
+                .joined
+                .or(row.highest.both())
+                .is_some_and(|highest| highest.delta() <= 0 || self.growth.limit.holds(highest.before, highest.delta()))
+    }
+
+    /// The reason why a row may have grown only by its name: one side records other frames than the other, and the row
+    /// has no frames or no partner.
+    fn named_otherwise(&self, row: &Row) -> Option<String> {
+        let is_alone = match row.kind {
+            RowKind::Stack => row.stack.both().is_none(),
+            RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
+            RowKind::Others(_) | RowKind::PeakElsewhere => false,
+        };
+        let differ = self.device.other_frames.filter(|_| is_alone)?;
+        Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
+    }
+
+    /// Whether bytes that were gained exceed the limit and count.
+    pub(super) fn is_growth(&self, before: u64, delta: i128) -> bool {
+        !self.growth.limit.holds(before, delta) && delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
+    }
+
+    fn check_named(&self, row: &Row) -> Check {
+        Check { scope: Some(row.label.clone()), key: Some(row.key.clone()), ..self.check() }
+    }
+
+    /// The check of a row whose highest exceeds the limit; `None` where it does not.
+    fn check_of_highest(&self, row: &Row) -> Option<Check> {
+        let Sides { before, after } = row.highest;
+        let mut check = Check { before, after, ..self.check_named(row) };
+        if let Some(within) = row.joined {
+            let reason = "a change to the code took it apart or put it together, so that the most it held is not known";
+            check.reason = Some(reason.to_owned());
+            return self.is_growth(within.before, within.delta()).then_some(check);
+        }
+        let (Some(before), Some(delta)) = (before, check.compare(Change { before, after }, &self.growth.limit)) else {
+            let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
+            return Some(Check { reason: Some(reason), ..check });
+        };
+        if let Some(reason) = self.named_otherwise(row) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
+        }
+        self.is_growth(before, delta).then_some(check)
+    }
+
+    /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
+    fn check_of_row(&self, row: &Row) -> Option<Check> {
+        let limit = &self.growth.limit;
+        let held = row.held.map(|held| held.bytes);
+        if limit.holds(held.before, row.delta()) || self.is_held_elsewhere(row) || is_rounding(row) {
+            return None;
+        }
+        let mut check = self.check_named(row);
+        check.compare(Change { before: Some(held.before), after: Some(held.after) }, limit);
+        check.outcome = Outcome::Exceeded;
+        if row.is_older_than_recording() {
+            check.reason = Some(HOW_TO_NAME.to_owned());
+        }
+        if let Some(reason) = self.named_otherwise(row) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
+        }
+        Some(check)
+    }
+}
+
+impl Judge {
+    /// The totals of stacks, all or those that a pattern names: a check for each that exceeds the limit, or one that
+    /// passes.
+    pub(super) fn growth_of_stacks(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+        if let Some(side) = gated.sides.map(|device| device.at).missing() {
+            let moment = &gated.diff.profiles.after.options.at;
+            let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
+            return self.cannot_tell(gated.check(), reason);
+        }
+        let checked = self.checks.len();
+        let mut budget = gated.budget();
+        let scope = gated.scope(pattern);
+        for row in gated.device.rows.iter().filter(|row| gated.concerns(row, &scope)) {
+            if let Some(mut check) = gated.check_of_row(row) {
+                budget.accept_stack(&mut check, row);
+                self.add(check);
+            }
+        }
+        self.or_pass(checked, gated.check());
+    }
+
+    /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
+    pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+        let checked = self.checks.len();
+        let mut budget = gated.budget();
+        let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());
+        let selector = pattern.map(|pattern| gated.device.selector(pattern));
+        for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
+            if let Some(mut check) = gated.check_of_highest(row) {
+                budget.accept_stack(&mut check, row);
+                self.add(check);
+            }
+        }
+        self.or_pass(checked, gated.check());
+    }
+
+    /// A pattern that matches no stack on any device checks nothing.
+    pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+        if let Some(pattern) = growth.pattern().filter(|_| !growth.matches(diff)) {
+            let near = pattern.unmatched("stack", labels(diff));
+            self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
+        }
+    }
+}
+
+/// True if the program asked for no more in as many blocks: the allocator gave it larger ones, by what was free.
+fn is_rounding(row: &Row) -> bool {
+    let Sides { before, after } = row.requested;
+    row.held.before.blocks == row.held.after.blocks && (1..=before).contains(&after)
+}
