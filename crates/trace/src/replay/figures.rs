@@ -1,11 +1,9 @@
 //! The figures of a device: the counters over its history, held against what else the file says.
 
 use super::census::Census;
-use super::counters::{self, Counters, Gauge, Margin};
-use super::diagnose::{self, Findings};
+use super::counters::{self, Counters};
 use super::layout::Layout;
 use super::lifetimes::Lifetimes;
-use super::maybe_pending::MaybePending;
 use super::moves::{Traced, Tracer};
 use super::out_of_memory;
 use super::rival;
@@ -16,7 +14,8 @@ use super::{
     Timeline, Wanted,
 };
 use crate::diagnostic::{Code, Diagnostic};
-use crate::snapshot::{Action, BlockState, Device};
+use crate::snapshot::{Action, BlockSums, Device};
+use crate::trace::{Measure, Trace};
 
 /// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:
 /// H200 and GH200 have up to 144 GB.
@@ -34,215 +33,51 @@ pub(super) fn measure(
     let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
     stated.into_iter().for_each(|stated| stated::fit_older(stated, &mut sizes, &mut lifetimes));
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
-    let misses_frees = view.misses_frees(&lifetimes, &sizes);
-    let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
     let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
-    let tracer = Tracer {
-        snapshot,
-        events: view.events(),
-        lifetimes: &mut lifetimes,
-        sizes: &sizes,
-        pending: &pending,
-        names: wanted.names,
-    };
+    let events = view.events();
+    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, names: wanted.names };
     let Traced { trace, numbers } = tracer.trace(of_event, dump);
     let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));
-    let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
-    let end = FinalState::of(device);
-    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
-    let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
-    let mut figures = Figures {
-        history: findings.history,
-        allocated: trust.allocated()?,
-        active: trust.active()?,
-        requested: trust.requested()?,
-        reserved: trust.reserved()?,
-        fragmentation: Fragmentation {
-            peak: (findings.reserved_known() && !trust.contradicts_active())
-                .then(|| fragmentation(counters.reserved.peak, counters.active_at_reserved_peak)),
-            end: fragmentation(end.reserved, end.active),
-        },
-        allocation_count: census.count(Action::Alloc),
-        free_count: census.count(freeing_action(&lifetimes)),
-        allocated_total: u64::try_from(counters.allocated_total)
-            .map_err(|_| Error::Overflow { device: id, what: "allocated in total" })?,
-        ooms: counters.ooms.iter().map(|&oom| trust.oom(oom)).collect(),
-        checks: findings.checks,
-        timeline: Timeline::of(&trace),
-    };
+    let counters = counters::run(events, &snapshot.tables, &trace, pools);
+    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &trace);
+    let mut figures = findings.figures()?;
     let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
     let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
-    let rival = rival.and_then(|at| rival::of_peak(&trace, at, counters.allocated.peak));
-    let mut diagnostics =
-        diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
+    let rival = rival.and_then(|at| rival::of_peak(&trace, at, counters.of(Measure::Allocated).peak));
+    let mut diagnostics = findings.diagnostics(&figures.checks, figures.allocated.peak_at.zip(rival));
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
     Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, addresses, layout, diagnostics })
 }
 
-/// The action that ends the use of a block.
-fn freeing_action(lifetimes: &Lifetimes) -> Action {
-    if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted }
+/// The counters in the final state, by [`Measure`].
+fn final_state(device: &Device) -> [i128; 4] {
+    let mut end = [0; 4];
+    for segment in &device.segments {
+        let BlockSums { allocated, active, requested, .. } = segment.sums();
+        let sums = [allocated, active, requested, i128::from(segment.total_size)];
+        end.iter_mut().zip(sums).for_each(|(end, sum)| *end += sum);
+    }
+    end
 }
 
-fn fragmentation(reserved: i128, active: i128) -> u64 {
-    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
-}
-
-/// The counters at the dump, as the final state has them.
-#[derive(Default, PartialEq, Eq)]
-pub(super) struct FinalState {
-    allocated: i128,
-    active: i128,
-    requested: i128,
-    reserved: i128,
-}
-
-impl FinalState {
-    fn of(device: &Device) -> Self {
-        let mut end = Self::default();
-        for block in device.segments.iter().flat_map(|segment| &segment.blocks) {
-            if block.state != BlockState::Inactive {
-                end.active += i128::from(block.size);
-                end.requested += i128::from(block.requested_size.unwrap_or(block.size));
-            }
-            if block.state == BlockState::ActiveAllocated {
-                end.allocated += i128::from(block.size);
-            }
-        }
-        end.reserved = device.segments.iter().map(|segment| i128::from(segment.total_size)).sum();
-        end
-    }
-
-    /// How far allocated and active bytes of the replay are from it.
-    fn distance(&self, counters: &Counters) -> i128 {
-        (counters.allocated.now - self.allocated).abs().max((counters.active.now - self.active).abs())
-    }
-}
-
-impl DeviceView<'_> {
-    /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
-    fn misses_frees(&self, lifetimes: &Lifetimes, sizes: &Sizes) -> bool {
-        let is_mid_run = self.snapshot.lacks_block_addresses && !self.events().is_empty() && sizes.reserved > 0;
-        // Frees of blocks that it did not see allocated: the ring buffer dropped the head of a recording from the
-        // start.
-        let mut older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
-        let is_wrapped = lifetimes.unmatched_frees > 0 && older.all(|a| a.basis == Basis::Request || a.stack.is_some());
-        is_mid_run && !is_wrapped
-    }
-
-    /// The kind of this history.
-    fn history(&self, lifetimes: &Lifetimes, census: &Census) -> History {
-        let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
-        let most_events = self.snapshot.most_events();
-        // Release 2.0 records the current device alone.
-        let is_unrecorded = self.events().is_empty() && self.snapshot.lacks_block_addresses;
-        if lifetimes.allocations.is_empty() && (!is_unrecorded || self.device.segments.is_empty()) {
-            History::Empty
-        } else if most_events <= 1 {
-            // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
-            History::StateOnly
-        } else if census.count(Action::Alloc) > 0 {
-            History::Recorded
-        } else if frees > 0 {
-            let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
-            let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
-            if contradicts { History::NoAllocations } else { History::Recorded }
-        } else if is_unrecorded {
-            History::StateOnly
-        } else {
-            // All devices are recorded, and on this one nothing happened.
-            History::Recorded
-        }
-    }
-}
-
-impl Findings {
-    fn new(
-        view: DeviceView<'_>,
-        lifetimes: &Lifetimes,
-        census: &Census,
-        sizes: &Sizes,
-        counters: &Counters,
-        end: &FinalState,
-        misses_frees: bool,
-    ) -> Self {
-        let requests = census.count(Action::FreeRequested);
-        let history = view.history(lifetimes, census);
-        let vanished = lifetimes.vanished.iter().map(|&index| &lifetimes.allocations[index as usize]);
-        let vanished_inside = vanished.filter(|allocation| allocation.born != Position::START).count();
-        let after = FinalState {
-            allocated: counters.allocated.now,
-            active: counters.active.now,
-            requested: counters.requested.now,
-            reserved: counters.reserved.now,
-        };
-        let frees = requests + census.count(Action::FreeCompleted);
-        let algebraic_baseline = end.requested - census.sizes(Action::Alloc) + census.sizes(freeing_action(lifetimes));
-        let gives_back =
-            census.count(Action::SegmentFree) + census.count(Action::SegmentUnmap) + census.count(Action::Oom) > 0;
-        Self {
-            history,
-            checks: Checks {
-                sizes: Recovered {
-                    recovered: sizes.recovered,
-                    total: (lifetimes.survivors.len() + vanished_inside) as u64,
-                },
-                checkpoints: counters.checkpoints,
-                end_matches: *end == after,
-            },
-            checkpoints_missed: counters.checkpoints_missed,
-            checkpoint_error: counters.checkpoint_error,
-            end_error: end.distance(counters),
-            nothing_recorded: history == History::StateOnly && view.events().is_empty() && view.snapshot.has_traces,
-            misses_frees,
-            gives_back,
-            completions_skipped: lifetimes.requests_complete,
-            frees_skipped: census.count(Action::Alloc) > 0
-                && frees == 0
-                && !misses_frees
-                && (!lifetimes.replaced.is_empty() || !lifetimes.vanished.is_empty()),
-            baseline_error: (algebraic_baseline - counters.requested.baseline).abs(),
-            unbacked: sizes.unbacked,
-            overlaps: sizes.overlaps,
-            reserved_implausible: counters.reserved.baseline < 0 || sizes.vanished_segments > 0,
-            settings_assumed: sizes.rules.are_assumed(),
-            settings_contradicted: sizes.rules.contradictions(),
-            sizes_unexplained: sizes.rules.unexplained,
-            pools_uncertain: sizes.pools_uncertain,
-            uncertain_sizes: sizes.spreads.len(),
-            bound: u64::try_from(counters.active_margin.baseline).unwrap_or(u64::MAX),
-            maybe_pending: counters.maybe_pending,
-            has_requests: requests > 0,
-        }
-    }
-
-    /// True if the figures of a history are the least that they were: frees are missing, and ends of segments.
-    fn is_least(&self) -> bool {
-        self.misses_frees && self.history != History::StateOnly
-    }
-
-    /// True if anything is known of the blocks before the dump.
-    fn blocks_known(&self) -> bool {
-        self.history != History::NoAllocations && !self.frees_skipped && !self.nothing_recorded && !self.is_least()
-    }
-
-    /// True if anything is known of the segments before the dump.
-    fn reserved_known(&self) -> bool {
-        !self.reserved_implausible && !self.nothing_recorded && !self.is_least()
-    }
-}
-
-/// How far the counters of a device can be trusted.
-struct Trust<'a> {
-    findings: &'a Findings,
-    counters: &'a Counters,
-    end: &'a FinalState,
-    id: u32,
+/// Everything that was found out about a history, and how far its counters can be trusted.
+pub(super) struct Findings<'a> {
+    pub(super) view: DeviceView<'a>,
+    pub(super) lifetimes: &'a Lifetimes,
+    pub(super) census: &'a Census,
+    pub(super) sizes: &'a Sizes,
+    pub(super) counters: &'a Counters,
+    pub(super) trace: &'a Trace,
+    pub(super) history: History,
+    /// The counters in the final state, by [`Measure`].
+    end: [i128; 4],
+    /// The action that ends the use of a block.
+    freeing: Action,
 }
 
 /// How far a counter may be from the truth.
@@ -252,132 +87,192 @@ struct Errors {
     peak: i128,
 }
 
-impl Trust<'_> {
-    fn allocated(&self) -> Result<Counter, Error> {
-        let gauge = &self.counters.allocated;
-        let errors = self.of_sizes(gauge, &self.counters.allocated_margin);
-        if self.findings.is_least() {
-            return self.least(gauge, self.end.allocated, !self.findings.gives_back, "allocated");
-        }
-        self.counter(gauge, self.end.allocated, errors, self.findings.blocks_known(), "allocated")
+impl<'a> Findings<'a> {
+    fn new(
+        view: DeviceView<'a>,
+        lifetimes: &'a Lifetimes,
+        census: &'a Census,
+        sizes: &'a Sizes,
+        counters: &'a Counters,
+        trace: &'a Trace,
+    ) -> Self {
+        let freeing = if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted };
+        let history = history(view, lifetimes, census);
+        Self { view, lifetimes, census, sizes, counters, trace, history, end: final_state(view.device), freeing }
     }
 
-    fn active(&self) -> Result<Counter, Error> {
-        let gauge = &self.counters.active;
-        let errors = self.of_pending(gauge, self.of_sizes(gauge, &self.counters.active_margin));
-        if self.findings.is_least() {
-            return self.least(gauge, self.end.active, !self.findings.gives_back, "active");
-        }
-        self.counter(gauge, self.end.active, errors, self.findings.blocks_known(), "active")
+    fn figures(&self) -> Result<Figures, Error> {
+        let counters = self.counters;
+        let knows_fragmentation = self.reserved_known() && !self.contradicts_active();
+        let vanished = self.lifetimes.vanished.iter().map(|&index| &self.lifetimes.allocations[index as usize]);
+        let vanished_inside = vanished.filter(|allocation| allocation.born != Position::START).count();
+        let total = self.lifetimes.survivors.len() + vanished_inside;
+        Ok(Figures {
+            history: self.history,
+            allocated: self.counter(Measure::Allocated)?,
+            active: self.counter(Measure::Active)?,
+            requested: self.counter(Measure::Requested)?,
+            reserved: self.counter(Measure::Reserved)?,
+            fragmentation: Fragmentation {
+                peak: knows_fragmentation
+                    .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
+                end: fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize]),
+            },
+            allocation_count: self.census.count(Action::Alloc),
+            free_count: self.census.count(self.freeing),
+            allocated_total: u64::try_from(counters.allocated_total)
+                .map_err(|_| Error::Overflow { device: self.view.id, what: "allocated in total" })?,
+            ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),
+            checks: Checks {
+                sizes: Recovered { recovered: self.sizes.recovered, total: total as u64 },
+                checkpoints: counters.checkpoints,
+                end_matches: Measure::ALL.into_iter().all(|measure| self.distance(measure) == 0),
+            },
+            timeline: Timeline::of(self.trace),
+        })
     }
 
-    fn requested(&self) -> Result<Counter, Error> {
-        let gauge = &self.counters.requested;
-        let margin = &self.counters.requested_margin;
-        let error = (gauge.now - self.end.requested).abs().max(self.findings.baseline_error);
-        let errors =
-            Errors { baseline: margin.baseline + error, peak: self.counters.peak_margin(margin, gauge) + error };
-        let errors = Some(errors).filter(|_| self.findings.history != History::StateOnly);
-        let errors = self.of_pending(gauge, errors);
-        if self.findings.is_least() {
-            return self.least(gauge, self.end.requested, !self.findings.gives_back, "requested");
+    /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
+    pub(super) fn misses_frees(&self) -> bool {
+        let Self { view, lifetimes, .. } = self;
+        if !view.snapshot.lacks_block_addresses || view.events().is_empty() || self.sizes.reserved <= 0 {
+            return false;
         }
-        self.counter(gauge, self.end.requested, errors, self.findings.blocks_known(), "requested")
+        // Unless all were seen when they were allocated: the ring buffer dropped the head of a recording from the start.
+        let mut older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
+        lifetimes.unmatched_frees == 0 || older.any(|a| a.basis != Basis::Request && a.stack.is_none())
+    }
+
+    /// True if allocations were recorded, and frees were not (`skip_actions`).
+    pub(super) fn frees_skipped(&self) -> bool {
+        let frees = self.census.count(Action::FreeRequested) + self.census.count(Action::FreeCompleted);
+        let is_left = !self.lifetimes.replaced.is_empty() || !self.lifetimes.vanished.is_empty();
+        self.census.count(Action::Alloc) > 0 && frees == 0 && !self.misses_frees() && is_left
+    }
+
+    /// True if the device has no events at all.
+    pub(super) fn nothing_recorded(&self) -> bool {
+        self.history == History::StateOnly && self.view.events().is_empty() && self.view.snapshot.has_traces
+    }
+
+    /// How far the baseline from sums is from the one by address.
+    pub(super) fn baseline_error(&self) -> i128 {
+        let end = self.end[Measure::Requested as usize];
+        let from_sums = end - self.census.sizes(Action::Alloc) + self.census.sizes(self.freeing);
+        (from_sums - self.counters.of(Measure::Requested).baseline).abs()
+    }
+
+    /// True if segment events are missing.
+    pub(super) fn misses_segments(&self) -> bool {
+        self.counters.of(Measure::Reserved).baseline < 0 || self.sizes.vanished_segments > 0
+    }
+
+    /// True if the figures of a history are the least that they were: frees are missing, and ends of segments.
+    fn is_least(&self) -> bool {
+        self.history != History::StateOnly && self.misses_frees()
+    }
+
+    /// True if anything is known of the blocks before the dump.
+    fn blocks_known(&self) -> bool {
+        self.history != History::NoAllocations && !self.frees_skipped() && !self.nothing_recorded() && !self.is_least()
+    }
+
+    /// True if anything is known of the segments before the dump.
+    fn reserved_known(&self) -> bool {
+        !self.misses_segments() && !self.nothing_recorded() && !self.is_least()
     }
 
     /// True if less seems reserved than is active: then segments are missing of which nothing tells.
     fn contradicts_active(&self) -> bool {
-        let Counters { active, active_margin, reserved, .. } = self.counters;
-        let least_active = active.peak - self.counters.peak_margin(active_margin, active);
-        reserved.peak < least_active || reserved.baseline < active.baseline - active_margin.baseline
+        let [active, reserved] = [Measure::Active, Measure::Reserved].map(|measure| self.counters.of(measure));
+        reserved.peak < active.peak - active.peak_error() || reserved.baseline < active.baseline - active.baseline_error
     }
 
-    fn reserved(&self) -> Result<Counter, Error> {
-        let gauge = &self.counters.reserved;
-        let is_bounded = self.findings.history != History::StateOnly;
-        if self.findings.is_least() {
-            return self.least(gauge, self.end.reserved, false, "reserved");
+    /// How far the end of the replay is from the final state.
+    fn distance(&self, measure: Measure) -> i128 {
+        (self.counters.of(measure).now - self.end[measure as usize]).abs()
+    }
+
+    /// How far the end of the replay and the `snapshot` events are from allocated and active bytes.
+    fn off(&self) -> i128 {
+        let end = self.distance(Measure::Allocated).max(self.distance(Measure::Active));
+        end.max(self.counters.checkpoint_error)
+    }
+
+    fn counter(&self, measure: Measure) -> Result<Counter, Error> {
+        if self.is_least() {
+            return self.least(measure);
         }
-        // Where a segment is missing, neither its size is known nor when it was there.
-        let errors = (is_bounded && self.findings.unbacked == 0).then(Errors::default);
-        let is_known = self.findings.reserved_known() && !(is_bounded && self.contradicts_active());
-        self.counter(gauge, self.end.reserved, errors, is_known, "reserved")
-    }
-
-    /// How far a counter of block sizes may be from the truth: by what is not certain of blocks, and by what the end
-    /// and the checkpoints are off by.
-    fn of_sizes(&self, gauge: &Gauge, margin: &Margin) -> Option<Errors> {
-        let off = self.findings.end_error.max(self.findings.checkpoint_error);
-        let baseline = margin.baseline + off;
-        let peak = self.counters.peak_margin(margin, gauge) + off;
-        (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
-    }
-
-    /// The same for a counter that falls at the completion of a free, which is not recorded: blocks stay active until
-    /// then, but no more than is reserved.
-    fn of_pending(&self, gauge: &Gauge, errors: Option<Errors>) -> Option<Errors> {
-        if !self.findings.completions_skipped {
-            return errors;
-        }
-        let reserved = &self.counters.reserved;
-        errors.filter(|_| self.findings.reserved_known()).map(|Errors { baseline, peak }| Errors {
-            baseline: baseline.max(reserved.baseline - gauge.baseline),
-            peak: peak.max(reserved.peak - gauge.peak),
-        })
-    }
-
-    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its
-    /// highest recorded moment stands for the peak unless something tells (`has_moment`) that another may have been
-    /// higher.
-    fn least(&self, gauge: &Gauge, end: i128, has_moment: bool, what: &'static str) -> Result<Counter, Error> {
-        let mut seen = *gauge;
-        seen.baseline = gauge.baseline.max(0);
-        seen.peak = gauge.peak.max(end);
-        let errors = Errors {
-            baseline: (MOST_DEVICE_MEMORY - seen.baseline).max(0),
-            peak: (MOST_DEVICE_MEMORY - seen.peak).max(0),
+        let gauge = self.counters.of(measure);
+        let is_known = match measure {
+            Measure::Allocated | Measure::Active | Measure::Requested => self.blocks_known(),
+            Measure::Reserved => {
+                self.reserved_known() && (self.history == History::StateOnly || !self.contradicts_active())
+            }
         };
-        let counter = self.counter(&seen, end, Some(errors), true, what)?;
-        let peak_at = counter.peak_at.filter(|_| has_moment && seen.peak == gauge.peak);
-        Ok(Counter { peak_at, is_least: true, ..counter })
-    }
-
-    fn counter(
-        &self,
-        gauge: &Gauge,
-        end: i128,
-        errors: Option<Errors>,
-        is_known: bool,
-        what: &'static str,
-    ) -> Result<Counter, Error> {
-        let baseline = is_known.then(|| self.figure(gauge.baseline, what)).transpose()?;
-        let peak = is_known.then(|| self.figure(gauge.peak, what)).transpose()?;
-        let errors = errors.filter(|_| is_known);
+        let errors = self.errors(measure).filter(|_| is_known && self.history != History::StateOnly);
         Ok(Counter {
-            baseline,
-            peak,
+            baseline: is_known.then(|| self.figure(gauge.baseline, measure)).transpose()?,
+            peak: is_known.then(|| self.figure(gauge.peak, measure)).transpose()?,
             peak_at: is_known.then_some(gauge.peak_at),
-            end: self.figure(end, what)?,
+            end: self.figure(self.end[measure as usize], measure)?,
             baseline_error: errors.as_ref().and_then(|errors| u64::try_from(errors.baseline).ok()),
             peak_error: errors.as_ref().and_then(|errors| u64::try_from(errors.peak).ok()),
             is_least: false,
         })
     }
 
-    fn figure(&self, value: i128, what: &'static str) -> Result<u64, Error> {
-        u64::try_from(value).map_err(|_| Error::Overflow { device: self.id, what })
+    /// How far a counter may be from the truth; `None` is unknown.
+    fn errors(&self, measure: Measure) -> Option<Errors> {
+        let gauge = self.counters.of(measure);
+        let off = match measure {
+            Measure::Allocated | Measure::Active => self.off(),
+            Measure::Requested => self.distance(measure).max(self.baseline_error()),
+            // Where a segment is missing, neither its size is known nor when it was there.
+            Measure::Reserved => return (self.sizes.unbacked == 0).then(Errors::default),
+        };
+        let mut errors = Errors { baseline: gauge.baseline_error + off, peak: gauge.peak_error() + off };
+        if measure != Measure::Allocated && self.lifetimes.requests_complete {
+            // Blocks may stay active for longer than until the request of their free, but no more than is reserved.
+            let reserved = self.counters.of(Measure::Reserved);
+            errors.baseline = errors.baseline.max(reserved.baseline - gauge.baseline);
+            errors.peak = errors.peak.max(reserved.peak - gauge.peak);
+            return Some(errors).filter(|_| self.reserved_known());
+        }
+        Some(errors)
+    }
+
+    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its
+    /// highest recorded moment stands for the peak unless another may have been higher.
+    fn least(&self, measure: Measure) -> Result<Counter, Error> {
+        let gauge = self.counters.of(measure);
+        let end = self.end[measure as usize];
+        let baseline = gauge.baseline.max(0);
+        let peak = gauge.peak.max(end);
+        let losses = [Action::SegmentFree, Action::SegmentUnmap, Action::Oom].map(|action| self.census.count(action));
+        let has_moment = measure != Measure::Reserved && losses == [0; 3] && peak == gauge.peak;
+        Ok(Counter {
+            baseline: Some(self.figure(baseline, measure)?),
+            peak: Some(self.figure(peak, measure)?),
+            peak_at: has_moment.then_some(gauge.peak_at),
+            end: self.figure(end, measure)?,
+            baseline_error: u64::try_from((MOST_DEVICE_MEMORY - baseline).max(0)).ok(),
+            peak_error: u64::try_from((MOST_DEVICE_MEMORY - peak).max(0)).ok(),
+            is_least: true,
+        })
+    }
+
+    fn figure(&self, value: i128, measure: Measure) -> Result<u64, Error> {
+        u64::try_from(value).map_err(|_| Error::Overflow { device: self.view.id, what: measure.into() })
     }
 
     /// The figures at a failed allocation, as far as they are known.
     fn oom(&self, oom: Oom) -> Oom {
-        let blocks_known = self.findings.blocks_known();
-        let reserved_known = self.findings.reserved_known();
-        let off = self.findings.end_error.max(self.findings.checkpoint_error);
-        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + off).ok());
-        let is_reliable = blocks_known
-            && reserved_known
-            && self.findings.unbacked == 0
-            && self.findings.history != History::StateOnly;
+        let blocks_known = self.blocks_known();
+        let reserved_known = self.reserved_known();
+        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + self.off()).ok());
+        let is_reliable =
+            blocks_known && reserved_known && self.sizes.unbacked == 0 && self.history != History::StateOnly;
         Oom {
             allocated: oom.allocated.filter(|_| blocks_known),
             active: oom.active.filter(|_| blocks_known),
@@ -388,4 +283,32 @@ impl Trust<'_> {
             ..oom
         }
     }
+}
+
+/// The kind of a history.
+fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> History {
+    let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
+    // Release 2.0 records the current device alone.
+    let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
+    if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
+        History::Empty
+    } else if view.snapshot.most_events() <= 1 {
+        // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
+        History::StateOnly
+    } else if census.count(Action::Alloc) > 0 {
+        History::Recorded
+    } else if frees > 0 {
+        let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
+        let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
+        if contradicts { History::NoAllocations } else { History::Recorded }
+    } else if is_unrecorded {
+        History::StateOnly
+    } else {
+        // All devices are recorded, and on this one nothing happened.
+        History::Recorded
+    }
+}
+
+fn fragmentation(reserved: i128, active: i128) -> u64 {
+    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
 }

@@ -18,7 +18,6 @@ mod figures;
 mod index_set;
 mod layout;
 mod lifetimes;
-mod maybe_pending;
 mod moves;
 mod occupied;
 mod out_of_memory;
@@ -96,6 +95,11 @@ impl Allocation {
     fn end(&mut self, now: Position) {
         self.freed = self.freed.min(now);
         self.completed = now;
+    }
+
+    /// True if it counts as allocated until the completion of its free.
+    fn is_freed_by_completion(&self) -> bool {
+        self.completed != Position::NEVER && self.freed == self.completed
     }
 
     /// True if it counts as allocated at that moment.

@@ -3,7 +3,6 @@
 use foldhash::{HashMap, HashMapExt};
 
 use super::lifetimes::{Lifetimes, NONE};
-use super::maybe_pending::MaybePending;
 use super::sizes::Sizes;
 use super::{Allocation, Position};
 use crate::snapshot::{Action, Event, Snapshot};
@@ -22,7 +21,6 @@ pub(super) struct Tracer<'r> {
     pub(super) events: &'r [Event],
     pub(super) lifetimes: &'r mut Lifetimes,
     pub(super) sizes: &'r Sizes,
-    pub(super) pending: &'r MaybePending,
     pub(super) names: Option<&'r dyn Namer>,
 }
 
@@ -176,7 +174,7 @@ impl Tracer<'_> {
             bytes: allocation.bytes,
             requested: allocation.requested,
             spread: self.sizes.spreads.get(index).unwrap_or_default(),
-            maybe_pending: self.pending.contains(index),
+            maybe_pending: self.lifetimes.may_be_pending(allocation),
             tags,
             cpp: None,
         }

@@ -12,7 +12,7 @@ mod spread;
 use rustc_hash::FxHashMap;
 
 pub(super) use pools::may_have_pools_of_user;
-pub(super) use rules::{Rules, Setting, SettingSet};
+pub(super) use rules::{Rules, Setting};
 pub(super) use spread::Spreads;
 
 use super::backing::Backing;

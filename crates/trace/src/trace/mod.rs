@@ -209,7 +209,7 @@ pub struct Start {
 
 impl Start {
     /// Those that a counter counts.
-    fn blocks(self, measure: Measure) -> u32 {
+    pub(crate) fn blocks(self, measure: Measure) -> u32 {
         match measure {
             Measure::Allocated => self.allocated,
             Measure::Active | Measure::Requested => self.allocated + self.pending,

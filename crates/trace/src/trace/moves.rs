@@ -3,7 +3,8 @@
 use super::{Class, Position};
 
 /// One of PyTorch's byte counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Measure {
     /// Blocks held by tensors.
     Allocated,
@@ -13,6 +14,11 @@ pub enum Measure {
     Requested,
     /// Segments.
     Reserved,
+}
+
+impl Measure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Allocated, Self::Active, Self::Requested, Self::Reserved];
 }
 
 /// How far a number of bytes may lie from the truth.
