@@ -1,5 +1,7 @@
 //! Writes reports: to standard output and to files.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
@@ -36,6 +38,7 @@ pub(super) fn write_reports(
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
             Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
             Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
+            Subject::History(_) | Subject::Scale(_) => BTreeMap::new(),
         };
     }
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {

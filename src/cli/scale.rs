@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::profile::{self, Profile};
-use ptmem::report::Study;
+use ptmem::report::Subject;
 use ptmem::scale::{self, Run, Scale};
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     if scale.devices.is_empty() {
         bail!("no run allocated anything on any device; expected snapshots of recordings");
     }
-    arguments.view.write(Study::Scale(&scale), output)?;
+    arguments.view.write(Subject::Scale(&scale), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,10 +1,11 @@
 //! Reports on several profiles together: `ptmem history` and `ptmem scale`.
 
 use anyhow::Result;
-use clap::Args;
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
 use ptmem::config::Config;
 use ptmem::profile::{self, Moment};
-use ptmem::report::{self, Study, StudyFormat};
+use ptmem::report::{self, Format, Subject};
 
 use super::args::{Export, Grouping, InputArguments, heading, value};
 use super::output::Output;
@@ -15,7 +16,7 @@ use super::surroundings;
 #[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct StudyView {
     /// Output format
-    #[arg(long, value_enum, default_value_t = StudyFormat::Table)]
+    #[arg(long, value_enum, default_value_t = StudyFormat(Format::Table))]
     format: StudyFormat,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]
@@ -38,6 +39,20 @@ pub(crate) struct StudyView {
     pub(crate) input: InputArguments,
 }
 
+/// A format that has a place for several profiles: none of the others can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StudyFormat(Format);
+
+impl ValueEnum for StudyFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Format::Table), Self(Format::Json), Self(Format::Markdown), Self(Format::Html), Self(Format::Csv)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        self.0.to_possible_value()
+    }
+}
+
 impl StudyView {
     /// The options by which each profile is read: at its peak.
     pub(crate) fn reading(&self, grouping: &Grouping, config: &Config) -> profile::Options {
@@ -56,7 +71,7 @@ impl StudyView {
     }
 
     /// Writes the files that were asked for, and prints the report.
-    pub(crate) fn write(&self, study: Study<'_>, output: &Output) -> Result<()> {
+    pub(crate) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
         let options = report::Options {
             top: self.top,
             width: output.width(),
@@ -65,8 +80,8 @@ impl StudyView {
             run: surroundings::run(),
             ..report::Options::default()
         };
-        output.report(&self.export, self.format, StudyFormat::Table, &options, |format, options, out| {
-            format.write(study, options, out)
+        output.report(&self.export, self.format, StudyFormat(Format::Table), &options, |format, options, out| {
+            format.0.write(subject, options, out)
         })
     }
 }

@@ -10,10 +10,12 @@ use super::phases::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Options, Subject};
 use crate::diff::{DeviceDiff, PhaseRow, Row};
+use crate::history::History;
 use crate::json_writer::{Object, Record, record};
 use crate::leak::{DeviceLeaks, Leak, Search};
 use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
-use crate::replay::History;
+use crate::replay;
+use crate::scale::Scale;
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
@@ -32,33 +34,35 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
         }
         Subject::Ranks(readings) => stacks_of_ranks(&mut table, readings, options)?,
         Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
+        Subject::History(of) => history(&mut table, of)?,
+        Subject::Scale(of) => scale(&mut table, of)?,
     }
     table.finish()
 }
 
 /// Rows below the names of their columns.
-pub(super) struct Table<'o> {
+struct Table<'o> {
     out: Writer<&'o mut dyn Write>,
 }
 
 impl<'o> Table<'o> {
-    pub(super) fn new(out: &'o mut dyn Write) -> Self {
+    fn new(out: &'o mut dyn Write) -> Self {
         Self { out: WriterBuilder::new().has_headers(false).from_writer(out) }
     }
 
     /// Writes the names of the columns.
-    pub(super) fn head(&mut self, names: &[&str]) -> io::Result<()> {
+    fn head(&mut self, names: &[&str]) -> io::Result<()> {
         self.out.write_record(names).map_err(io_error)
     }
 
     /// Writes a row, behind what it belongs to where that is a column.
-    pub(super) fn row(&mut self, belongs_to: Option<&str>, record: &impl Object) -> io::Result<()> {
+    fn row(&mut self, belongs_to: Option<&str>, record: &impl Object) -> io::Result<()> {
         let mut cells = Cells(belongs_to.map(cell).into_iter().collect());
         record.fields(&mut cells)?;
         self.out.write_record(cells.0).map_err(io_error)
     }
 
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
@@ -184,7 +188,7 @@ record! {
 fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options: &Options) -> io::Result<()> {
     let code = profile.code();
     for device in &profile.devices {
-        let has_history = device.figures.history == History::Recorded;
+        let has_history = device.figures.history == replay::History::Recorded;
         for total in device.listed(0, 0) {
             let site = Site::new(&code, total.stack(), options);
             table.row(rank, &StackRecord(device, &total, &site, has_history))?;
@@ -274,6 +278,56 @@ fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
         let name = comparison.name.as_deref().unwrap_or_default();
         for device in &comparison.diff.devices {
             device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;
+        }
+    }
+    Ok(())
+}
+
+/// A device of one of several profiles.
+struct Place<'a> {
+    device: u32,
+    profile: &'a str,
+    /// Seconds since 1970 of a commit, or what was varied.
+    at: String,
+}
+
+impl Place<'_> {
+    /// Writes a figure of it, or the bytes of a stack.
+    fn row(&self, table: &mut Table<'_>, metric: &str, label: &str, bytes: Option<u64>) -> io::Result<()> {
+        let [device, bytes] =
+            [Some(self.device.into()), bytes].map(|figure| figure.map_or(String::new(), |of| of.to_string()));
+        table.out.write_record([&device, &cell(self.profile), &self.at, metric, &cell(label), &bytes]).map_err(io_error)
+    }
+}
+
+fn history(table: &mut Table<'_>, history: &History) -> io::Result<()> {
+    table.head(&["device", "profile", "time", "metric", "label", "bytes"])?;
+    for device in &history.devices {
+        for (index, point) in history.points.iter().enumerate() {
+            let Some(figures) = device.figures[index] else { continue };
+            let time = point.commit.as_ref().map(|commit| commit.time.to_string());
+            let place = Place { device: device.device, profile: &point.name, at: time.unwrap_or_default() };
+            place.row(table, "peak", "", figures.peak)?;
+            place.row(table, "reserved", "", figures.reserved)?;
+            place.row(table, "end", "", Some(figures.end))?;
+            let mut held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
+            held.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
+        }
+    }
+    Ok(())
+}
+
+fn scale(table: &mut Table<'_>, scale: &Scale) -> io::Result<()> {
+    table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
+    for device in &scale.devices {
+        let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
+        let stacks = peak.map(|moment| &*moment.stacks).unwrap_or_default();
+        for (index, run) in scale.runs.iter().enumerate() {
+            let place = Place { device: device.device, profile: &run.path, at: run.x.to_string() };
+            place.row(table, "peak", "", device.peaks[index])?;
+            place.row(table, "reserved", "", device.reserved[index])?;
+            let mut stacks = stacks.iter().map(|stack| &stack.track);
+            stacks.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
         }
     }
     Ok(())

@@ -124,6 +124,7 @@ fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
             let judged = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
             profile.diagnostics.iter().chain(judged).cloned().collect()
         }
+        Subject::History(_) | Subject::Scale(_) => Vec::new(),
         Subject::Ranks(readings) => {
             ranks::diagnostics_of_readings(readings).into_iter().map(|(_, diagnostic)| diagnostic).collect()
         }

@@ -33,6 +33,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
             ..Outputs::of_one_side(judgement.map(|judgement| judgement.verdict), profile.devices.iter())
         },
         Subject::Leaks(gate) => Outputs::of_leaks(gate),
+        Subject::History(_) | Subject::Scale(_) => Outputs::default(),
         Subject::Ranks(readings) => {
             let devices = readings.readings.iter().flat_map(|reading| &reading.profile.devices);
             let must_tell = must_tell(&readings.ranks.judgement);

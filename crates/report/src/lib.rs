@@ -27,7 +27,6 @@ mod series;
 mod source;
 mod sparkline;
 mod speedscope;
-mod study;
 mod table;
 mod view;
 mod weighed;
@@ -38,21 +37,21 @@ use ptmem_snapshot::snapshot;
 use ptmem_trace::{phase, profile, replay, stack, trace};
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Write};
 
 use strum::VariantArray;
 
 use crate::budget::DeviceMemory;
 use crate::diff::Listing;
+use crate::history::History;
 pub use crate::lines::wrap;
 use crate::profile::{DeviceProfile, Occurrence, Profile};
+use crate::scale::Scale;
 pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 use place::Place;
 pub use run::{Acceptance, Approval, Run};
-pub use study::{Study, StudyFormat};
 use view::View;
 
 /// Subject of a report.
@@ -66,6 +65,10 @@ pub enum Subject<'a> {
     Leaks(&'a LeakGate),
     /// One snapshot of each rank of a job.
     Ranks(&'a Readings),
+    /// The memory of a code base over time.
+    History(&'a History),
+    /// Memory over a number that was varied.
+    Scale(&'a Scale),
 }
 
 impl<'r> From<&'r Gate> for Subject<'r> {
@@ -94,7 +97,9 @@ impl<'r> From<&'r LeakGate> for Subject<'r> {
 
 /// The formats of reports.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::IntoStaticStr, strum::VariantArray,
+)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Format {
@@ -201,12 +206,6 @@ impl Format {
         let mut text = Vec::new();
         self.write(subject, options, &mut text)?;
         String::from_utf8(text).map_err(io::Error::other)
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

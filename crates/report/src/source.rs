@@ -1,8 +1,10 @@
 //! Lines of the source around the place of a stack.
 
 use super::Options;
-use super::place::Place;
+use super::place::{self, Place};
 use crate::python::{Functions, TAB, indent, is_code};
+use crate::snapshot::StackId;
+use crate::stack::Code;
 use crate::text::{cut, printable};
 
 /// Lines before and after the one that is marked.
@@ -10,6 +12,25 @@ const CONTEXT: usize = 2;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 200;
+
+/// A line of the checkout that a row is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// The file and the line.
+    pub(crate) place: Place,
+    /// The source there, where it is known.
+    pub(crate) excerpt: Option<Excerpt>,
+}
+
+impl Site {
+    /// The innermost line of the user on a stack, where the checkout has its file.
+    pub(super) fn new(code: &Code<'_>, stack: StackId, options: &Options) -> Option<Self> {
+        let frame = code.user_site(stack).filter(|&frame| options.checkout.contains_key(code.file(frame)))?;
+        let place = place::place(code, frame, options)?;
+        let excerpt = Excerpt::new(&place, code.function(frame), options);
+        Some(Self { place, excerpt })
+    }
+}
 
 /// Lines of a file of the checkout, one of them marked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -47,6 +47,7 @@ pub(super) fn visit(subject: Subject<'_>, visit: Visit<'_>) {
             readings.readings.iter().for_each(|of| of_profile(Some(&of.member.label), &of.profile, visit));
         }
         Subject::Leaks(gate) => of_leaks(gate, visit),
+        Subject::History(_) | Subject::Scale(_) => {}
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::history::{self, History, Point};
 use ptmem::profile::{self, Profile};
-use ptmem::report::Study;
+use ptmem::report::Subject;
 
 use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
-    arguments.view.write(Study::History(&history), output)?;
+    arguments.view.write(Subject::History(&history), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

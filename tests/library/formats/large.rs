@@ -70,7 +70,7 @@ fn leaks_stay_within_what_readers_take(count: u64) {
         check_markdown(&text, max_bytes);
         let rows = text.lines().filter(|line| line.starts_with("| +") && line.contains("layer_")).count();
         assert!(text.contains(&label(count - 1)), "{}", &text[..1024]);
-        assert_eq!(rows as u64 + left_out(&text, " more leaks"), count, "{top} {max_bytes}");
+        assert_eq!(rows as u64 + left_out(&text, " more rows"), count, "{top} {max_bytes}");
     }
 }
 
@@ -102,7 +102,7 @@ fn stacks_stay_within_what_readers_take(count: u64) {
         // The rows that are shown, and the number of those that are not.
         let (_, stacks) = text.split_once("**Stacks at the peak**").unwrap();
         let rows = stacks.lines().skip(4).take_while(|line| line.starts_with('|')).count();
-        assert_eq!(rows as u64 + left_out(stacks, " more stacks"), count, "{top} {max_bytes}");
+        assert_eq!(rows as u64 + left_out(stacks, " more rows"), count, "{top} {max_bytes}");
         assert!(rows > 10 || top == 10, "{rows}");
     }
 }

@@ -10,7 +10,6 @@ mod flame;
 mod held;
 mod past;
 mod record;
-mod span;
 mod units;
 
 use past::Past;
@@ -20,7 +19,6 @@ pub use area::Area;
 pub use curve::{Band, Curve, Event, EventKind, Spot};
 pub use flame::{Flame, Moment, MomentKind};
 pub use record::Record;
-pub use span::{EventRange, Span};
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,8 +48,6 @@ pub struct Picture {
     pub records: Sides<Option<Record>>,
     /// The rows by the keys of their stacks.
     row_of_key: HashMap<String, usize>,
-    /// The lifetimes of the blocks that make the peak, by the key of their stack.
-    spans: HashMap<String, Span>,
 }
 
 /// Inputs of a picture.
@@ -118,7 +114,6 @@ impl Picture {
             is_aligned: alignment.is_some(),
             flame,
             files: files(&pictured),
-            spans: span::spans(&pictured),
             row_of_key: rows.by_key(Side::After).into_iter().map(|(key, row)| (key.to_owned(), row)).collect(),
             rows: rows.labels,
             categories,
@@ -133,11 +128,6 @@ impl Picture {
     /// The number of the row of a stack by its key.
     pub fn row(&self, key: &str) -> Option<usize> {
         self.row_of_key.get(key).copied()
-    }
-
-    /// The lifetimes of the blocks of a stack that make the peak.
-    pub fn span(&self, key: &str) -> Option<Span> {
-        self.spans.get(key).copied()
     }
 }
 

@@ -29,10 +29,11 @@ impl Outcome {
 }
 
 /// The severity of a check, worst last: its result and its level together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Standing {
     /// Within the limit.
+    #[default]
     Ok,
     /// Beyond a limit that only warns.
     Warning,

@@ -115,6 +115,7 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
         Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
         Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
+        Subject::History(_) | Subject::Scale(_) => None,
     }
 }
 
@@ -122,7 +123,7 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
 pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Finding<'a>> {
     match subject {
         Subject::Gate(gate) => of_gate(gate, options),
-        Subject::Profile(_, None) => Vec::new(),
+        Subject::Profile(_, None) | Subject::History(_) | Subject::Scale(_) => Vec::new(),
         Subject::Profile(profile, Some(judgement)) => snapshot::findings(profile, judgement, options),
         Subject::Ranks(readings) => of_readings(readings, options),
         Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| leak::findings(finding, options)).collect(),

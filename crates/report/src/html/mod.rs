@@ -37,11 +37,6 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> io::Result<Stri
     Ok(page::page(&view, &options)?.into_string())
 }
 
-/// Writes a view without pictures of devices as a page.
-pub(super) fn render_view(view: &View, options: &Options) -> io::Result<String> {
-    Ok(page::page(view, options)?.into_string())
-}
-
 /// The options of a page: pictures in place of a call tree, and as many rows as it has room for.
 fn with_pictures(options: &Options) -> Options {
     // 0 rows are all of them.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{data, flame, growth, name, parts, ranks, steps, table, timeline};
 use crate::Options;
 use crate::verdict::Standing;
-use crate::view::{Block, Chart, CheckLine, Content, Group, Section, View, Visibility};
+use crate::view::{Block, CheckLine, Content, Group, Section, View, Visibility};
 
 const STYLE: &str = include_str!("assets/page.css");
 
@@ -114,11 +114,6 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
                 (timeline::figure(picture, &id))
                 (flame::figure(section, picture, &id))
             }
-            @match &section.chart {
-                Some(Chart::Steps(steps)) => (steps::figure(steps)),
-                Some(Chart::Growth(growth)) => (growth::figure(growth)),
-                None => {}
-            }
             @for block in &section.blocks { (of_block(section, block)) }
         }
     }
@@ -133,7 +128,8 @@ fn of_block(section: &Section, block: &Block) -> Markup {
         // The rows have their frames.
         Content::CallStacks(_) if section.picture.is_some() => html! {},
         Content::CallStacks(stacks) => parts::call_stacks(stacks),
-        Content::StackChanges(changes) => parts::stack_changes(changes),
+        Content::Steps(steps) => steps::figure(steps),
+        Content::Growth(growth) => growth::figure(growth),
         Content::Sentence(text) => html! { p { (name(text)) } },
     }
 }
@@ -144,14 +140,14 @@ fn of_group(group: &Group) -> Markup {
     html! {
         section.group {
             @if let Some(group) = &group.name { h2 { (name(group)) } }
-            @if let Some(idle) = &group.idle { (parts::idle(idle)) }
+            @if let Some(idle) = &group.idle { p.note { (parts::sentence(idle)) "." } }
             @if !checks.is_empty() { h2 { "Checks" } (parts::checks(&checks)) }
             @if !group.remarks.is_empty() { h2 { "Remarks on the input" } (parts::remarks(group)) }
             (parts::recording(group))
             @if group.recording.is_none() && !group.sources.is_empty() {
                 ul.sources {
                     @for source in &group.sources {
-                        li { @if let Some(side) = source.side { (side.name()) " " } code { (name(&source.path)) } " (" (source.amount.to_string()) ")" }
+                        li { @if let Some(side) = source.side { (side.name()) " " } code { (name(&source.path)) } " (" (source.amount) ")" }
                     }
                 }
             }

@@ -8,19 +8,7 @@ use crate::Options;
 use crate::diff::Kind;
 use crate::units::Delta;
 use crate::verdict::Verdict;
-use crate::view::{
-    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChanges, View,
-};
-
-/// Phrases with commas between them.
-pub(super) fn phrases(phrases: &[Phrase]) -> Markup {
-    html! {
-        @for (at, Phrase(values)) in phrases.iter().enumerate() {
-            @if at > 0 { ", " }
-            @for value in values { (cell(value)) }
-        }
-    }
-}
+use crate::view::{Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &Options) -> Markup {
@@ -78,10 +66,10 @@ fn explain(explanation: &Explanation, options: &Options) -> Markup {
 pub(super) fn facts(facts: &[Fact]) -> Markup {
     html! {
         dl.facts {
-            @for Fact { name, lines, .. } in facts {
+            @for fact in facts {
                 div {
-                    dt { (name) }
-                    @for line in lines { dd { (phrases(line)) } }
+                    dt { (fact.name) }
+                    @for items in &fact.lines { dd { (name(&items.join(", "))) } }
                 }
             }
         }
@@ -123,34 +111,17 @@ fn call_stack(stack: &CallStack) -> Markup {
         details.frames {
             summary { (cell(&stack.amount)) " " code { (name(&stack.label)) }
                 @for label in &stack.also { ", also " code { (name(label)) } } }
-            (summed(&stack.lines))
-            pre { @for frame in &stack.frames { (name(&frame.text())) "\n" } }
+            (summed(&stack.summed))
+            (stack_lines(&stack.lines))
         }
     }
 }
 
-/// The differences between the call stacks of rows.
-pub(super) fn stack_changes(changes: &StackChanges) -> Markup {
-    html! {
-        @for change in &changes.all {
-            details.frames { summary { (change.delta) " " code { (name(&change.label)) } }
-                (summed(&change.summed)) (stack_lines(&change.lines)) }
-        }
-    }
-}
-
-/// A sentence about devices that did nothing.
-pub(super) fn idle(idle: &Idle) -> Markup {
-    html! {
-        p.note {
-            @match idle {
-                Idle::All => { "Nothing is recorded and nothing is held." }
-                Idle::Some(devices) => {
-                    "Nothing on device " (devices.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) "."
-                }
-            }
-        }
-    }
+/// A text that begins with a capital letter.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    name(&(first + letters.as_str()))
 }
 
 /// The ways to accept the growth that fails a gate.

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::axes::{Axes, labelled};
 use super::name;
 use super::scale::{Milli, SPAN, share};
-use super::table::mark_class;
 use crate::view::{Group, Row, Section, Table, Tone, Value};
 
 /// Bars of one job.
@@ -90,7 +89,7 @@ fn figure_of(ranks: &Table, row: &Row) -> String {
 
 fn class(row: &Row) -> &'static str {
     match row.tone {
-        Tone::Mark(mark) => mark_class(mark),
+        Tone::Mark(mark) => mark.standing.name(),
         Tone::Faint => "faint",
         Tone::Plain | Tone::Main | Tone::Worse | Tone::Better | Tone::Heat(_) => "",
     }

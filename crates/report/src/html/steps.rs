@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::axes::{Axes, labelled};
 use super::chart::path;
-use super::name;
 use super::scale::{Milli, SPAN, share};
+use super::{name, parts};
 use crate::units::Size;
 use crate::view::{StepLine, Steps};
 
@@ -58,7 +58,7 @@ fn bars(steps: &Steps) -> Markup {
     let description = format!("{count} bars, one for each {noun}, from {} to {}", end(steps, true), end(steps, false));
     html! {
         figure.bars {
-            figcaption { (steps.title) ", at most " (Size(top)) @if steps.skip > 0 { "; grey is warm-up" } }
+            figcaption { (parts::sentence(&steps.caption())) @if steps.skip > 0 { "; grey is warm-up" } }
             (axes.plot(&description, &bars, &values, &labels(steps, middle)))
         }
     }

@@ -3,13 +3,8 @@
 use maud::{Markup, html};
 
 use super::name;
-use super::parts::phrases;
-use crate::sides::Sides;
 use crate::source::Excerpt;
-use crate::verdict::Standing;
-use crate::view::{
-    Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Note, Row, StackLine, SummedLine, Table, Tone, Value,
-};
+use crate::view::{Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -56,7 +51,7 @@ fn order(table: &Table) -> Vec<usize> {
 
 /// The sum of all rows, behind the title.
 fn total(table: &Table) -> Markup {
-    html! { @if !table.total.is_empty() { " (" (phrases(&table.total)) ")" } }
+    html! { @if !table.total.is_empty() { " (" (name(&table.total)) ")" } }
 }
 
 fn has_content(table: &Table, column: usize) -> bool {
@@ -99,7 +94,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
 
 fn tone(row: &Row) -> Option<&'static str> {
     if let Some(mark) = row.mark {
-        return Some(mark_class(mark));
+        return Some(mark.standing.name());
     }
     match row.tone {
         Tone::Plain | Tone::Heat(_) => None,
@@ -107,17 +102,7 @@ fn tone(row: &Row) -> Option<&'static str> {
         Tone::Faint => Some("faint"),
         Tone::Worse => Some("worse"),
         Tone::Better => Some("better"),
-        Tone::Mark(mark) => Some(mark_class(mark)),
-    }
-}
-
-/// The class of a finding.
-pub(super) fn mark_class(mark: Mark) -> &'static str {
-    match mark.standing {
-        Standing::Ok => "ok",
-        Standing::Warning => "warning",
-        Standing::Inconclusive => "inconclusive",
-        Standing::Exceeded => "exceeded",
+        Tone::Mark(mark) => Some(mark.standing.name()),
     }
 }
 
@@ -138,9 +123,7 @@ fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
             }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
-        @if let Some(Note { words, mean }) = &row.note {
-            span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" }
-        }
+        @if let Some(note) = &row.note { span.remark { (name(&note.replace("->", "→"))) } }
     }
 }
 
@@ -197,7 +180,7 @@ fn line_class(line: &StackLine) -> &'static str {
 /// The word of a finding.
 pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
     html! {
-        span class=(format!("badge {}", mark_class(mark))) { (mark.word()) }
+        span class=(format!("badge {}", mark.standing.name())) { (mark.word()) }
         @if let Some(limit) = limit { " " span.limit { "limit " (name(limit)) } }
     }
 }
@@ -214,56 +197,19 @@ pub(super) fn cell(value: &Value) -> Markup {
                 code class=[frame.marked.then_some("marked")] { (name(&frame.frame.text())) }
             }
         },
-        Value::Nothing
-        | Value::Unknown
-        | Value::Missing
-        | Value::Size(_)
-        | Value::Change(_)
-        | Value::Percent { .. }
-        | Value::Share { .. }
-        | Value::Count(_)
-        | Value::Counts(_)
-        | Value::Sizes(_)
-        | Value::Number(_)
-        | Value::Tally { .. }
-        | Value::SizeRange(..)
-        | Value::ChangeRange(..)
-        | Value::Ranks { .. }
-        | Value::Event(_)
-        | Value::Distance(_)
-        | Value::Error(_)
-        | Value::Direction { .. }
-        | Value::Text(_) => html! { (name(&value.with_arrow())) },
+        Value::Nothing | Value::Unknown | Value::Missing => html! { (value.to_string()) },
+        Value::Size(_) | Value::Change(_) | Value::Count(_) | Value::Figure { .. } | Value::Text(_) => {
+            html! { (name(&value.with_arrow())) }
+        }
     }
 }
 
 /// The number by which rows are sorted; none where it is a text.
 fn key(value: &Value) -> Option<i128> {
-    Some(match value {
-        Value::Size(bytes) | Value::Count(bytes) | Value::Number(bytes) => i128::from(*bytes),
-        Value::Change(delta) => *delta,
-        Value::Percent { delta, before } => delta.checked_mul(1_000_000)?.checked_div((*before).into())?,
-        Value::Share { part, whole } => i128::from(*part).checked_mul(1_000_000)?.checked_div((*whole).into())?,
-        Value::Counts(Sides { after, .. }) | Value::Sizes(Sides { after, .. }) => i128::from(*after),
-        Value::Tally { part, .. } => i128::from(*part),
-        Value::SizeRange(_, highest) => i128::from(*highest),
-        Value::ChangeRange(_, highest) => *highest,
-        Value::Ranks { same, .. } => i128::try_from(*same).ok()?,
-        Value::Event(event) => event.map_or(-1, i128::from),
-        Value::Distance(distance) => i128::from(distance.nearest?),
-        Value::Mark { mark, .. } => match mark.standing {
-            Standing::Ok => 0,
-            Standing::Warning => 1,
-            Standing::Inconclusive => 2,
-            Standing::Exceeded => 3,
-        },
-        Value::Nothing
-        | Value::Unknown
-        | Value::Missing
-        | Value::Error(_)
-        | Value::Direction { .. }
-        | Value::Label(_)
-        | Value::Frames(_)
-        | Value::Text(_) => return None,
-    })
+    match value {
+        Value::Size(bytes) | Value::Count(bytes) => Some(i128::from(*bytes)),
+        Value::Change(order) | Value::Figure { order, .. } => Some(*order),
+        Value::Mark { mark, .. } => Some(mark.standing as i128),
+        Value::Nothing | Value::Unknown | Value::Missing | Value::Label(_) | Value::Frames(_) | Value::Text(_) => None,
+    }
 }

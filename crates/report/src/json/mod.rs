@@ -18,7 +18,7 @@ mod tree;
 use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};
-use super::{Options, Study, Subject};
+use super::{Options, Subject};
 use crate::json_writer::write as put;
 
 /// Writes the result as one object.
@@ -29,6 +29,8 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
             let lines = shown(of);
             put(&ranks::RanksReport(of, &lines, &Others::held(&lines), options), out)
         }
+        Subject::History(of) => put(&history::HistoryReport(of), out),
+        Subject::Scale(of) => put(&scale::ScaleReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
         Subject::Gate(gate) => match &gate.comparisons[..] {
             [one] if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
@@ -40,14 +42,6 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
                 put(&suite::SuiteReport(gate, &jobs, options), out)
             }
         },
-    }
-}
-
-/// Writes the result over several profiles as one object.
-pub(super) fn write_study(study: Study<'_>, out: &mut dyn Write) -> io::Result<()> {
-    match study {
-        Study::History(history) => put(&history::HistoryReport(history), out),
-        Study::Scale(scale) => put(&scale::ScaleReport(scale), out),
     }
 }
 

@@ -17,7 +17,7 @@ const ORANGE: &str = "#c2570c";
 /// The curves of allocated bytes over the recording of a section; none where it has no history.
 pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
     section.blocks.iter().find_map(|block| match &block.content {
-        Content::Timeline(timeline) if timeline.caption.is_none() => Some(timeline),
+        Content::Timeline(timeline) => Some(timeline),
         _ => None,
     })
 }
@@ -81,11 +81,7 @@ mod tests {
         let mut before = vec![3 << 30; 480];
         before[317] = 40 << 30;
         let after = (0..90).map(|part| part << 29).collect();
-        let timeline = Timeline {
-            curves: vec![curve(Side::Before, before), curve(Side::After, after)],
-            top: 89 << 29,
-            caption: None,
-        };
+        let timeline = Timeline { curves: vec![curve(Side::Before, before), curve(Side::After, after)], top: 89 << 29 };
         let text = chart(&timeline);
         assert!(text.len() < 2048, "{}", text.len());
         let lines: Vec<&str> = text.lines().collect();

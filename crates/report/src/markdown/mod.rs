@@ -12,8 +12,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{
-    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, MOST_SUMMED, Remark, Section, Source,
-    StackChange, SummedLine, Timeline, View, Visibility,
+    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, MOST_SUMMED, Remark, Section, Source,
+    SummedLine, Timeline, View, Visibility,
 };
 use super::{DEFAULT_KEY, Options};
 use crate::diff::Kind;
@@ -92,7 +92,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     }
     sections(&mut page, view);
     for group in &view.groups {
-        group.idle.iter().for_each(|devices| idle(&mut page, devices));
+        group.idle.iter().for_each(|idle| _ = page.add(&format!("\n{}\n", sentence(idle))));
         notes(&mut page, group);
         if group.checks.is_in_tables && group.checks.lines.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
             page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
@@ -164,7 +164,7 @@ fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool)
     let shown = lines.iter().take(MOST_CHECKS);
     let shown = shown.map(|check| format!("\n{} {scope}{}\n", icon(check.mark), prose(&check.sentence)));
     let shown = page.add_all(shown);
-    page.more(lines.len() - shown, "check", "checks");
+    page.more(lines.len() - shown, "check");
 }
 
 /// The devices, the worst first; those without a reason for concern folded away.
@@ -174,7 +174,7 @@ fn sections(page: &mut Page, view: &View) {
     let has_names = all.len() > 1 || view.overview.is_some() || !is_compared;
     for (at, (group, section)) in all.iter().enumerate() {
         if at > 0 && !page.fits(LEAST_SECTION) {
-            page.more(all.len() - at, "device without details", "devices without details");
+            page.more(all.len() - at, "device");
             break;
         }
         let name = format!("{}{}", scope(group), prose(cut(&section.name, LONGEST_NAME)));
@@ -206,13 +206,18 @@ fn content(page: &mut Page, content: &Content) {
         Content::Facts(of_section) => facts(page, of_section),
         Content::Table(table) => table::write(page, table),
         Content::Timeline(curves) => timeline(page, curves),
-        Content::CallStacks(stacks) => {
-            let shown = page.add_all(stacks.stacks.iter().map(call_stack));
-            page.more(stacks.stacks.len() + stacks.more - shown, "stack", "stacks");
+        Content::Steps(steps) => {
+            let points = steps.bytes();
+            let top = points.iter().copied().max().unwrap_or(0);
+            if points.len() > 1 {
+                let curve = block("text", &[sparkline(&points, top, CURVE)]);
+                page.add(&format!("\n{curve}\n{}\n", sentence(&steps.caption())));
+            }
         }
-        Content::StackChanges(changes) => {
-            let shown = page.add_all(changes.all.iter().map(stack_change));
-            page.more(changes.all.len() + changes.more - shown, "stack", "stacks");
+        Content::Growth(_) => {}
+        Content::CallStacks(stacks) => {
+            let shown = page.add_all(stacks.stacks.iter().map(|stack| call_stack(stack, stacks.are_changes)));
+            page.more(stacks.stacks.len() + stacks.more - shown, "stack");
         }
         Content::Sentence(text) => {
             page.add(&format!("\n{}\n", sentence(text)));
@@ -225,7 +230,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
     for Fact { name, lines, .. } in facts {
-        let mut lines = lines.iter().map(|line| table::phrases(line));
+        let mut lines = lines.iter().map(|items| prose(&items.join(", ")));
         if lines.len() > 1 {
             piece += &format!("\n**{}**\n\n", sentence(name));
             piece.extend(lines.map(|line| format!("- {line}\n")));
@@ -242,8 +247,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
 
 fn timeline(page: &mut Page, timeline: &Timeline) {
     let lines: Vec<_> = timeline.curves.iter().map(|curve| line_of(curve, timeline.top)).collect();
-    let caption = timeline.caption.iter().map(|caption| format!("\n{}\n", sentence(&caption.to_string())));
-    page.add(&format!("\n{}{}", block("text", &lines), caption.collect::<String>()));
+    page.add(&format!("\n{}", block("text", &lines)));
 }
 
 fn line_of(curve: &Curve, top: u64) -> String {
@@ -255,17 +259,24 @@ fn line_of(curve: &Curve, top: u64) -> String {
     }
 }
 
-/// A stack as in a traceback, the outermost frame first.
-fn call_stack(stack: &CallStack) -> String {
-    let also: Vec<_> = stack.also.iter().map(|label| code(label)).collect();
-    let also = if also.is_empty() { String::new() } else { format!(", also {}", also.join(", ")) };
-    let skipped = stack.frames.len().saturating_sub(MOST_FRAMES);
+/// A stack as in a traceback, the outermost frame first, or how it changed.
+fn call_stack(stack: &CallStack, are_changes: bool) -> String {
+    let also: String = stack.also.iter().map(|label| format!(", also {}", code(label))).collect();
+    let skipped = stack.lines.len().saturating_sub(MOST_FRAMES);
     let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
-    lines.extend(stack.frames[skipped..].iter().map(|frame| printable(&frame.text())));
+    lines.extend(stack.lines[skipped..].iter().map(|line| {
+        let sign = if are_changes { line.sign() } else { "" };
+        format!("{sign}{}", printable(line.text()))
+    }));
     let excerpt = stack.site.as_ref().and_then(|site| site.excerpt.as_ref());
     let source = excerpt.map(|excerpt| block("python", &excerpt.texts())).unwrap_or_default();
-    let summed = summed(&stack.lines);
-    format!("\n{} {}{also}\n{summed}{source}{}", stack.amount, code(&stack.label), block("text", &lines))
+    let summed = summed(&stack.summed);
+    format!(
+        "\n{} {}{also}\n{summed}{source}{}",
+        stack.amount,
+        code(&stack.label),
+        block(if are_changes { "diff" } else { "text" }, &lines)
+    )
 }
 
 /// The lines that a row sums, as a list; nothing where it is one line.
@@ -275,23 +286,6 @@ fn summed(lines: &[SummedLine]) -> String {
     let rest = (rest > 0).then(|| format!("- and {rest} more\n"));
     let list: String = shown.chain(rest).collect();
     if list.is_empty() { list } else { format!("\n{list}\n") }
-}
-
-fn stack_change(change: &StackChange) -> String {
-    let lines = change.lines.iter().map(|line| format!("{}{}", line.sign(), printable(line.text())));
-    let lines: Vec<_> = lines.take(MOST_FRAMES).collect();
-    let summed = summed(&change.summed);
-    format!("\n{} {}\n{summed}{}", change.delta, code(&change.label), block("diff", &lines))
-}
-
-fn idle(page: &mut Page, idle: &Idle) {
-    let text = match idle {
-        Idle::All => "Nothing is recorded and nothing is held".to_owned(),
-        Idle::Some(devices) => {
-            format!("Nothing on device {}", devices.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
-        }
-    };
-    page.add(&format!("\n{text}\n"));
 }
 
 /// The remarks that no reader needs for the verdict, folded away.
@@ -304,7 +298,7 @@ fn notes(page: &mut Page, group: &Group) {
 
 fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
     let shown = page.add_all(remarks.iter().map(|remark| quote(remark, &scope(group))));
-    page.more(remarks.len() - shown, "remark", "remarks");
+    page.more(remarks.len() - shown, "remark");
 }
 
 fn quote(remark: &Remark, scope: &str) -> String {

@@ -1,8 +1,8 @@
 //! A page that never grows beyond a limit: what does not fit is left out, and counted.
 
 use crate::Run;
-use crate::text::thousands;
-use crate::view::Site;
+use crate::source::Site;
+use crate::text::count;
 
 /// Room that is kept for the end of a page.
 const RESERVE: usize = 512;
@@ -70,10 +70,10 @@ impl Page {
     }
 
     /// Adds the number of things there was no room for. That itself has room: it is what the reserve is for.
-    pub(super) fn more(&mut self, count: usize, one: &str, many: &str) {
-        if count > 0 && self.text.len() + MORE <= self.limit {
-            let noun = if count == 1 { one } else { many };
-            self.text.push_str(&format!("\n… and {} more {noun}\n", thousands(count as u64)));
+    pub(super) fn more(&mut self, number: usize, noun: &str) {
+        if number > 0 && self.text.len() + MORE <= self.limit {
+            let things = count(number as u64, &format!("more {noun}"), &format!("more {noun}s"));
+            self.text.push_str(&format!("\n… and {things}\n"));
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let mut page = Page::new(String::new(), 2000);
         page.details("rows", |page| {
             let added = page.add_all((0..1000).map(|i| format!("row {i}\n")));
-            page.more(1000 - added, "row", "rows");
+            page.more(1000 - added, "row");
         });
         assert!(page.text.len() <= 2000 && page.text.ends_with(" more rows\n\n</details>\n"), "{}", page.text);
         let shown = page.text.matches("row ").count();

@@ -6,7 +6,7 @@ use super::page::{Links, Page};
 use crate::stack::More;
 use crate::text::{cut, printable, shorten};
 use crate::verdict::Standing;
-use crate::view::{Align, Aside, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
+use crate::view::{Align, Aside, Label, LabelKind, Mark, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
@@ -19,7 +19,7 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     let rows: Vec<&Row> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
     let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
     let is_all_aside = rows.is_empty() && !aside.is_empty();
-    let total = total(&table.total);
+    let total = if table.total.is_empty() { String::new() } else { format!(" ({})", prose(&table.total)) };
     if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {
         page.add(&format!("\n**{}**{total}\n", sentence(title)));
     }
@@ -28,28 +28,12 @@ pub(super) fn write(page: &mut Page, table: &Table) {
         let title = table.title.as_deref().filter(|_| is_all_aside);
         let summary = title.map_or_else(|| table.aside.to_owned(), |title| format!("{}{total}", sentence(title)));
         if !page.details(&summary, |page| write_rows(page, table, &aside)) {
-            page.more(number(&aside), table.noun.one, table.noun.many);
+            page.more(number(&aside), "row");
         }
     }
     if let Some(below) = &table.below {
         page.add(&format!("\n<sub>{}</sub>\n", prose(below)));
     }
-}
-
-/// The sum of all rows, behind a title.
-fn total(parts: &[Phrase]) -> String {
-    if parts.is_empty() { String::new() } else { format!(" ({})", phrases(parts)) }
-}
-
-/// Phrases with commas between them.
-pub(super) fn phrases(phrases: &[Phrase]) -> String {
-    let texts = phrases.iter().map(|Phrase(values)| values.iter().map(text).collect::<String>());
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-/// The text of a value that is no name.
-fn text(value: &Value) -> String {
-    prose(&value.with_arrow())
 }
 
 /// Adds the rows that fit, and the number of things that the others stand for.
@@ -61,7 +45,7 @@ fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
         if at == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") }
     });
     let shown = page.add_all(pieces);
-    page.more(number(&rows[shown..]), table.noun.one, table.noun.many);
+    page.more(number(&rows[shown..]), "row");
 }
 
 /// The number of things that rows stand for.
@@ -107,9 +91,7 @@ fn cell(value: &Value) -> String {
         Value::Label(Label { text, kind: LabelKind::Words, .. }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
-        // A row of many words would push the names out of sight.
-        Value::Direction { .. } => text(value),
-        value => unbroken(&text(value)),
+        value => unbroken(&prose(&value.with_arrow())),
     }
 }
 

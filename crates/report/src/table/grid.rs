@@ -11,7 +11,7 @@ use crate::lines::wrap;
 use crate::source::Excerpt;
 use crate::stack::More;
 use crate::text::{printable, shorten};
-use crate::view::{Align, Column, Label, Note, Row, Table, Value};
+use crate::view::{Align, Column, Label, Row, Table, Value};
 
 /// Columns between the edge of the terminal and a table.
 const INDENT: usize = 2;
@@ -35,7 +35,7 @@ pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room, 
     let mut noted = 0;
     for (row, line) in rows.iter().zip(lines) {
         noted += usize::from(row.note.is_some());
-        grid.row(out, row, line, row.note.as_ref().filter(|_| noted <= most_noted))?;
+        grid.row(out, row, line, row.note.as_deref().filter(|_| noted <= most_noted))?;
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ impl Grid {
         laid_out.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         laid_out.set_header(shown.iter().map(|&at| &figures[at].head));
         for row in rows {
-            laid_out.add_row(shown.iter().map(|&at| Cell::new(figure(&row.cells[at], width))));
+            laid_out.add_row(shown.iter().map(|&at| Cell::new(figure_text(&row.cells[at], width))));
         }
         for (column, &at) in laid_out.column_iter_mut().zip(&shown) {
             column.set_padding((0, GAP));
@@ -77,7 +77,7 @@ impl Grid {
         Self { figures: laid_out, name_start, name_room, note_indent, room }
     }
 
-    fn row(&self, out: &mut String, row: &Row, figures: String, note: Option<&Note>) -> fmt::Result {
+    fn row(&self, out: &mut String, row: &Row, figures: String, note: Option<&str>) -> fmt::Result {
         let style = of_tone(row.tone);
         // Deep levels keep to the left half: the name is what one reads.
         let indent = (row.depth * 2).min(self.name_room / 2);
@@ -91,7 +91,7 @@ impl Grid {
         let text = format!("{figures}{:indent$}{name}", "");
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         writeln!(out, "{:INDENT$}{style}{}{style:#}", "", lines.join("\n"))?;
-        note.iter().try_for_each(|note| self.note(out, &note_text(note)))?;
+        note.iter().try_for_each(|note| self.note(out, note))?;
         let site = row.site.as_ref().filter(|_| row.shows_source);
         let excerpt = site.and_then(|site| site.excerpt.as_ref());
         excerpt.iter().try_for_each(|excerpt| self.source(out, excerpt))
@@ -134,7 +134,7 @@ fn has_content(table: &Table, column: usize) -> bool {
 }
 
 /// The text of a figure. Names of ranks may be as long as a path.
-fn figure(value: &Value, width: usize) -> String {
+fn figure_text(value: &Value, width: usize) -> String {
     shorten(&text(value), (width / 2).max(NARROWEST_NAME))
 }
 
@@ -159,15 +159,10 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn note_text(note: &Note) -> String {
-    format!("{} ({} each)", note.words, Value::Sizes(note.mean))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sides::Sides;
-    use crate::view::{LabelKind, Tone};
+    use crate::view::{LabelKind, Tone, figure, words};
 
     fn row(delta: i128, label: &str) -> Row {
         let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
@@ -176,16 +171,10 @@ mod tests {
 
     /// A row with a note, and one that is indented.
     fn table() -> Table {
-        let columns = vec![
-            Column::figure("change"),
-            Column::figure("before").spare(),
-            Column::figure(""),
-            Column::words("stack"),
-        ];
-        let mean = Sides { before: 512, after: 1024 };
-        let note = Note { words: "twice as large".to_owned(), mean };
+        let note = "twice as large (512 B -> 1.00 KiB each)".to_owned();
         let noted = Row { note: Some(note), ..row(1 << 20, "forward (a/b.py:7)") };
-        Table { columns, rows: vec![noted, Row { depth: 1, ..row(-1, "::x") }], ..Table::default() }
+        let heads = [figure("change"), figure("before").spare(), figure(""), words("stack")];
+        Table::new(heads, [noted, Row { depth: 1, ..row(-1, "::x") }])
     }
 
     fn lines(width: usize) -> Vec<String> {
@@ -212,8 +201,7 @@ mod tests {
     fn labels_go_on_below_their_row_rather_than_be_cut() {
         let label = Label { text: "run (a.py:7)".to_owned(), kind: LabelKind::Code, more: More::Lines(2) };
         let cells = [Value::Change(1), Value::Label(label)];
-        let columns = vec![Column::figure("change"), Column::words("stack")];
-        let table = Table { columns, rows: vec![Row::new(Tone::Plain, cells)], ..Table::default() };
+        let table = Table::new([figure("change"), words("stack")], [Row::new(Tone::Plain, cells)]);
         let mut text = String::new();
         write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(30)), 1).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();

@@ -16,8 +16,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 use super::view::{
-    Acceptance, Aside, CallStack, CheckLine, Content, Fact, Group, Idle, MOST_SUMMED, Phrase, Remark, Row, Source,
-    StackChange, StackChanges, StackLine, SummedLine, Table, View, Visibility,
+    Acceptance, Aside, CallStack, CallStacks, CheckLine, Content, Fact, Group, MOST_SUMMED, Remark, Row, Source,
+    StackLine, SummedLine, Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
@@ -169,30 +169,19 @@ impl Page {
             open.map(|block| &block.content).try_for_each(|content| self.content(content))?;
         }
         if let Some(idle) = &group.idle {
-            self.idle(idle)?;
+            self.gap();
+            writeln!(self.text, "{DIM}{}{DIM:#}", self.whole(idle, 0))?;
         }
         self.checks(&group.checks.lines)
     }
 
     fn source(&mut self, source: &Source) -> fmt::Result {
         let side = source.side.map(|side| format!("{side:<8}")).unwrap_or_default();
-        let amount = source.amount.to_string();
+        let amount = &source.amount;
         let path = unmistakable(&source.path);
         let room = self.room(side.width() + amount.width() + 2);
         let path = wrap(&path, side.width(), side.width(), side.width().saturating_add(room));
         writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{amount}{DIM:#}")
-    }
-
-    fn idle(&mut self, idle: &Idle) -> fmt::Result {
-        self.gap();
-        match idle {
-            Idle::All => writeln!(self.text, "nothing is recorded and nothing is held"),
-            Idle::Some(devices) => {
-                let devices: Vec<_> = devices.iter().map(u32::to_string).collect();
-                let words = self.whole(&format!("nothing on device {}", devices.join(", ")), 0);
-                writeln!(self.text, "{DIM}{words}{DIM:#}")
-            }
-        }
     }
 
     fn content(&mut self, content: &Content) -> fmt::Result {
@@ -203,8 +192,12 @@ impl Page {
                 self.gap();
                 timeline::write(&mut self.text, timeline, self.room)
             }
-            Content::CallStacks(stacks) => stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack)),
-            Content::StackChanges(changes) => self.stack_changes(changes),
+            Content::Steps(steps) if steps.bytes().len() > 1 => {
+                self.gap();
+                timeline::write_steps(&mut self.text, steps, self.room)
+            }
+            Content::Steps(_) | Content::Growth(_) => Ok(()),
+            Content::CallStacks(stacks) => self.call_stacks(stacks),
             Content::Sentence(sentence) => {
                 self.gap();
                 let sentence = self.whole(sentence, 2);
@@ -220,7 +213,7 @@ impl Page {
         self.gap();
         let room = self.room(FACT_NAME + 5);
         for fact in facts {
-            let items = fact.lines.iter().map(|line| line.iter().map(|item| printable(&item.to_string())));
+            let items = fact.lines.iter().map(|line| line.iter().map(|item| printable(item)));
             let lines = items.flat_map(|items| fill(items, room));
             for (at, line) in lines.enumerate() {
                 let line = self.whole(&line, FACT_NAME + 4);
@@ -250,14 +243,24 @@ impl Page {
         }
     }
 
-    fn title(&mut self, title: &str, total: &[Phrase]) -> fmt::Result {
+    fn title(&mut self, title: &str, total: &str) -> fmt::Result {
         let title = printable(title);
-        let total: Vec<_> = total.iter().map(Phrase::to_string).collect();
-        let total = if total.is_empty() { String::new() } else { format!(" ({})", printable(&total.join(", "))) };
+        let total = if total.is_empty() { String::new() } else { format!(" ({})", printable(total)) };
         let text = self.whole(&format!("{title}{total}"), 2);
         let end = if text.starts_with(&title) { title.len() } else { text.len() };
         let (title, total) = text.split_at(end);
         writeln!(self.text, "  {BOLD}{title}{BOLD:#}{DIM}{total}{DIM:#}")
+    }
+
+    fn call_stacks(&mut self, stacks: &CallStacks) -> fmt::Result {
+        if !stacks.are_changes {
+            return stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack));
+        }
+        stacks.stacks.iter().try_for_each(|stack| self.stack_change(stack))?;
+        match stacks.more as u64 {
+            0 => Ok(()),
+            more => writeln!(self.text, "\n  {DIM}and how {} changed{DIM:#}", count(more, "more stack", "more stacks")),
+        }
     }
 
     /// A stack, the innermost frame first.
@@ -268,24 +271,16 @@ impl Page {
             let label = self.whole(label, 11);
             writeln!(self.text, "      {DIM}also{DIM:#} {label}")?;
         }
-        for frame in stack.frames.iter().rev() {
-            let text = self.whole(cut(&frame.text(), LONGEST_FRAME), 7);
+        for frame in stack.lines.iter().rev() {
+            let text = self.whole(cut(frame.text(), LONGEST_FRAME), 7);
             writeln!(self.text, "    at {text}")?;
         }
         Ok(())
     }
 
-    fn stack_changes(&mut self, changes: &StackChanges) -> fmt::Result {
-        changes.all.iter().try_for_each(|change| self.stack_change(change))?;
-        match changes.more as u64 {
-            0 => Ok(()),
-            more => writeln!(self.text, "\n  {DIM}and how {} changed{DIM:#}", count(more, "more stack", "more stacks")),
-        }
-    }
-
-    fn stack_change(&mut self, change: &StackChange) -> fmt::Result {
+    fn stack_change(&mut self, change: &CallStack) -> fmt::Result {
         self.gap();
-        let delta = change.delta.to_string();
+        let delta = change.amount.to_string();
         let label = self.whole(&change.label, delta.width() + 4);
         writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
         self.summed(&change.summed)?;

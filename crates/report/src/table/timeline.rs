@@ -9,7 +9,7 @@ use super::style::{BOLD, DIM};
 use crate::lines::wrap;
 use crate::sparkline::{column_of, sparkline};
 use crate::units::Size;
-use crate::view::{Curve, Marks, Timeline};
+use crate::view::{Curve, Marks, Steps, Timeline};
 
 /// Columns of a curve.
 const NARROWEST: usize = 10;
@@ -31,10 +31,15 @@ pub(super) fn write(out: &mut String, timeline: &Timeline, room: Room) -> fmt::R
             write_marks(out, curve, marks, columns(width, 4))?;
         }
     }
-    match &timeline.caption {
-        Some(caption) => writeln!(out, "  {DIM}{}{DIM:#}", wrap(&caption.to_string(), 2, 2, room.line)),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// Writes the bytes of steps as a curve, with its caption below.
+pub(super) fn write_steps(out: &mut String, steps: &Steps, room: Room) -> fmt::Result {
+    let points = steps.bytes();
+    let top = points.iter().copied().max().unwrap_or(0);
+    writeln!(out, "  {}", sparkline(&points, top, columns(room.columns, 4)))?;
+    writeln!(out, "  {DIM}{}{DIM:#}", wrap(&steps.caption(), 2, 2, room.line))
 }
 
 fn columns(width: usize, taken: usize) -> usize {

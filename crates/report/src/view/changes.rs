@@ -5,27 +5,24 @@ use std::collections::HashSet;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
-use super::stacks::{first_ones, tensors};
+use super::stacks::{MOST_WITH_FRAMES, cells_of_details, details, tensors};
 use super::{
-    Aside, Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange,
-    StackChanges, StackLine, SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
+    Aside, Block, CallStack, CallStacks, Column, Content, Fact, Mark, Row, StackLine, SummedLine, Table, Timeline,
+    Tone, Value, explain, figure, phases, tree, words,
 };
 use crate::Options;
-use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine};
+use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::known;
 use crate::picture::Picture;
 use crate::profile::Moment;
 use crate::ranks::{self, Compared, Others};
 use crate::replay::History;
 use crate::sides::{Side, Sides};
-use crate::snapshot::StackId;
+use crate::source::Site;
 use crate::stack::Code;
 use crate::tree as call_tree;
 use crate::units::Delta;
 use crate::verdict::{Comparison, Standing, Target};
-
-/// The mark of a stack that exceeds a limit of its own.
-const FAILED: Mark = Mark { standing: Standing::Exceeded, accepted: false };
 
 /// A device of a comparison, with the other ranks where it is of a job.
 pub(super) struct Changed<'a> {
@@ -43,7 +40,7 @@ impl Changed<'_> {
         let mut blocks = vec![Block::open(Content::Table(self.metrics()))];
         blocks.extend(self.categories());
         if self.options.shows_phases(self.comparison) {
-            blocks.push(Block::open(phases::changes(self.device, judgement, self.options)));
+            blocks.push(Block::open(Content::Table(phases::changes(self.device, judgement, self.options))));
         }
         match &self.options.tree {
             Some(options) if !self.device.rows.is_empty() && self.picture.is_none() => {
@@ -57,9 +54,7 @@ impl Changed<'_> {
     /// The change by what memory is for, at the moment that is compared.
     fn categories(&self) -> Option<Block> {
         let changes = self.device.categories.iter();
-        let items: Vec<Phrase> = changes
-            .map(|change| Phrase::from(Value::code(&*change.name)).and(" ").and(Value::Change(change.delta())))
-            .collect();
+        let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.delta()))).collect();
         let fact = Fact::of_lines("categories", vec![items]);
         (!self.device.categories.is_empty()).then(|| Block::open(Content::Facts(vec![fact])))
     }
@@ -99,21 +94,8 @@ impl Changed<'_> {
         let mut rows: Vec<(Standing, Row)> =
             self.device.metrics.iter().map(|&(metric, _)| self.metric(metric)).collect();
         rows.sort_by_key(|(standing, _)| Reverse(*standing));
-        let columns = vec![
-            Column::words(""),
-            Column::figure("before"),
-            Column::figure("after"),
-            Column::figure("change").main(),
-            Column::figure(""),
-            Column::words(""),
-        ];
-        Table {
-            columns,
-            rows: rows.into_iter().map(|(_, row)| row).collect(),
-            noun: Noun::METRIC,
-            aside: "Other metrics",
-            ..Table::default()
-        }
+        let heads = [words(""), figure("before"), figure("after"), figure("change").main(), figure(""), words("")];
+        Table { aside: "Other metrics", ..Table::new(heads, rows.into_iter().map(|(_, row)| row)) }
     }
 
     fn metric(&self, metric: Metric) -> (Standing, Row) {
@@ -181,14 +163,17 @@ impl Changed<'_> {
         let codes = self.diff().codes();
         let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes)))];
         if self.options.explain {
-            blocks.push(Block::open(Content::StackChanges(stack_changes(&rows, &codes))));
+            let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
+            let changes = stacks.clone().map(|row| self.call_stack(row, explain_row(row, &codes), &codes));
+            let changes = CallStacks::new("How stacks changed", changes, stacks.count());
+            blocks.push(Block::open(Content::CallStacks(CallStacks { are_changes: true, ..changes })));
         }
         blocks.extend(timelines);
         let grew = rows.iter().filter(|row| row.delta() > 0 && row.kind.is_memory());
         let grew: Vec<_> = grew.filter_map(|row| Some((row, row.stack.after?))).collect();
         // The rows of a page have their frames.
         if !grew.is_empty() && !self.options.pictures {
-            let made = grew.iter().map(|(row, stack)| self.call_stack(row, *stack, &codes.after));
+            let made = grew.iter().map(|(row, of)| self.call_stack(row, explain::frames(&codes.after, *of), &codes));
             let stacks = CallStacks::new("Call stacks of what grew", made, grew.len());
             blocks.push(Block::folded(Content::CallStacks(stacks)));
         }
@@ -202,44 +187,44 @@ impl Changed<'_> {
 
     fn table(&self, rows: &[diff::Row], codes: &Sides<Code<'_>>) -> Table {
         let has_others = self.others.is_some();
-        let mut columns = vec![Column::figure("change")];
+        let mut columns = vec![figure("change")];
         if has_others {
-            columns.extend([Column::figure("median"), Column::figure("ranks")]);
+            columns.extend([figure("median"), figure("ranks")]);
         }
         // Change and after say what was there before: on a narrow terminal the label needs the room more.
-        columns.push(Column::figure("before").spare());
-        columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..Column::figure(head) }));
+        columns.push(figure("before").spare());
+        columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..figure(head) }));
         if self.picture.is_some() {
-            columns.extend(details::columns());
+            columns.extend(details());
         }
         let by = self.diff().profiles.after.options.group_by;
-        columns.extend([Column::words(""), Column::words(by.noun())]);
+        columns.extend([words(""), words(by.noun())]);
         let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
         let failed = self.failed();
         let lines = rows.iter().enumerate().map(|(at, row)| {
-            let mark = failed.contains(row.key.as_str()).then_some(FAILED);
-            let site = row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options));
-            let frames = if at < details::MOST_FRAMES { self.frames(row, codes) } else { Vec::new() };
-            let shows_source = self.options.source;
-            let summed = if frames.is_empty() { Vec::new() } else { summed(row) };
-            Row { mark, site, shows_source, summed, frames, ..self.row(row, medians.get(at).copied().flatten()) }
+            let frames = if at < MOST_WITH_FRAMES { self.frames(row, codes) } else { Vec::new() };
+            Row {
+                mark: failed.contains(row.key.as_str()).then_some(Standing::Exceeded.into()),
+                site: row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options)),
+                shows_source: self.options.source,
+                summed: if frames.is_empty() { Vec::new() } else { summed(row) },
+                frames,
+                ..self.row(row, medians.get(at).copied().flatten())
+            }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
-            title: Some(format!("{} {}", by.plural(), self.moment())),
-            total: vec![Value::Change(total).into()],
-            columns,
-            rows: lines.collect(),
-            noun: Noun::of(by),
+            total: Delta(total).to_string(),
             aside: "Other stacks",
             below: self.others.and_then(median_note),
+            ..Table::new(columns, lines).titled(format!("{} {}", by.plural(), self.moment()))
         }
     }
 
     /// The frames of a row on both sides, for a page.
     fn frames(&self, row: &diff::Row, codes: &Sides<Code<'_>>) -> Vec<StackLine> {
         match (self.picture, row.kind) {
-            (Some(_), RowKind::Stack) => stack_change(row, codes).lines,
+            (Some(_), RowKind::Stack) => explain_row(row, codes),
             _ => Vec::new(),
         }
     }
@@ -253,37 +238,31 @@ impl Changed<'_> {
     }
 
     fn row(&self, row: &diff::Row, median: Option<i128>) -> Row {
-        let Sides { before, after } = row.held;
         let delta = row.delta();
         let mut cells = vec![Value::Change(delta)];
         if let Some(others) = self.others {
             cells.push(median.map_or(Value::Nothing, Value::Change));
-            cells.push(Value::Ranks { same: others.same(&row.key, delta), of: others.ranks });
+            cells.push(Value::ranks(others.same(&row.key, delta), others.ranks));
         }
-        cells.extend([Value::Size(before.bytes), Value::Size(after.bytes)]);
-        cells.push(Value::Counts(row.held.map(|held| held.blocks)));
-        if let Some(picture) = self.picture {
-            let span = picture.span(&row.key);
-            cells.extend(details::cells(row.held.map(|held| held.mean()), row.highest, span));
+        cells.extend([Value::Size(row.held.before.bytes), Value::Size(row.held.after.bytes)]);
+        cells.push(Value::counts(row.held.map(|held| held.blocks)));
+        let mean = row.held.map(|held| held.mean());
+        if self.picture.is_some() {
+            cells.extend(cells_of_details(mean, row.highest));
         }
-        cells.push(match row.kind {
-            RowKind::PeakElsewhere => Value::Nothing,
-            _ => Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() },
-        });
+        cells.push(direction(row));
         let others = match row.kind {
             RowKind::Others(count) => Some(count),
             RowKind::Stack | RowKind::Bucket(_) | RowKind::PeakElsewhere => None,
         };
-        cells.push(if others.is_some() {
-            Value::words(&*row.label)
-        } else {
-            Value::stack(&*row.label, row.lines.more)
+        cells.push(match others {
+            Some(_) => Value::words(&*row.label),
+            None => Value::stack(&*row.label, row.lines.more),
         });
-        let mean = Sides { before: before.mean(), after: after.mean() };
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
         Row {
-            note: manner.map(|words| Note { words, mean }),
+            note: manner.map(|manner| format!("{manner} ({} each)", Value::sizes(mean))),
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
@@ -291,15 +270,15 @@ impl Changed<'_> {
         }
     }
 
-    /// The call stack of a row that grew.
-    fn call_stack(&self, row: &diff::Row, stack: StackId, after: &Code<'_>) -> CallStack {
+    /// The call stack of a row, or how it changed.
+    fn call_stack(&self, row: &diff::Row, lines: Vec<StackLine>, codes: &Sides<Code<'_>>) -> CallStack {
         CallStack {
             amount: Value::Change(row.delta()),
             label: row.label.clone(),
             also: Vec::new(),
-            lines: summed(row),
-            frames: call_tree::frames(after, stack),
-            site: Site::new(after, stack, self.options),
+            summed: summed(row),
+            lines,
+            site: row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options)),
         }
     }
 
@@ -309,7 +288,7 @@ impl Changed<'_> {
         let before = curve(&profiles.before.devices[before], Some(Side::Before))?;
         let after = curve(&profiles.after.devices[after], Some(Side::After))?;
         let top = before.peak.max(after.peak);
-        Some(Timeline { curves: vec![before, after], top, caption: None })
+        Some(Timeline { curves: vec![before, after], top })
     }
 }
 
@@ -327,58 +306,42 @@ fn row_tone(row: &diff::Row) -> Tone {
     }
 }
 
-/// How the stacks of the rows differ.
-fn stack_changes(rows: &[diff::Row], codes: &Sides<Code<'_>>) -> StackChanges {
-    let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
-    let all = first_ones(stacks.clone().map(|row| stack_change(row, codes)), |change| change.lines.len());
-    let more = stacks.count() - all.len();
-    StackChanges { all, more }
+/// The direction in which a stack changed, and how its code did.
+fn direction(row: &diff::Row) -> Value {
+    let kind = match (row.kind, row.change, row.moved) {
+        (RowKind::PeakElsewhere, ..) => return Value::Nothing,
+        (_, Kind::Same, true) => "moved".to_owned(),
+        (_, kind, true) => format!("{}, moved", kind.name()),
+        (_, kind, false) => kind.name().to_owned(),
+    };
+    Value::words(kind + if row.touched.is_some() { ", changed here" } else { "" })
 }
 
-fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
+/// The way from the stack of a row before to that after.
+fn explain_row(row: &diff::Row, codes: &Sides<Code<'_>>) -> Vec<StackLine> {
     let before = row.stack.before.map(|stack| (&codes.before, stack));
-    let after = row.stack.after.map(|stack| (&codes.after, stack));
-    let lines = explain::lines(before, after);
-    StackChange { delta: Delta(row.delta()), label: row.label.clone(), summed: summed(row), lines }
+    explain::lines(before, row.stack.after.map(|stack| (&codes.after, stack)))
 }
 
 /// The lines of code that a row sums, and the tensors that it consists of.
 fn summed(row: &diff::Row) -> Vec<SummedLine> {
-    let tensors = row.shapes.iter().map(|line| SummedLine {
-        amount: Value::Change(line.held.delta()),
-        label: tensors(&line.label, line.held.after.blocks.max(line.held.before.blocks)),
+    let lines = row.lines.all.iter().map(|line| (line.label.clone(), line));
+    let shapes = row.shapes.iter().map(|line| {
+        let tensors = tensors(&line.label, line.held.after.blocks.max(line.held.before.blocks));
+        (tensors, line)
     });
-    row.lines.all.iter().map(SummedLine::from).chain(tensors).collect()
-}
-
-impl From<&RowLine> for SummedLine {
-    fn from(line: &RowLine) -> Self {
-        Self { amount: Value::Change(line.held.delta()), label: line.label.clone() }
-    }
+    let all = lines.chain(shapes);
+    all.map(|(label, line)| SummedLine { amount: Value::Change(line.held.delta()), label }).collect()
 }
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.
 pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Block> {
     let found = ranks::elsewhere(lines, options);
-    if found.is_empty() {
-        return None;
-    }
-    let rows = found.into_iter().map(|ranks::Elsewhere { row, name, ranks }| {
-        let cells = [
-            Value::Change(row.delta()),
-            Value::Count(ranks as u64),
-            Value::words(name),
-            Value::stack(&*row.label, row.lines.more),
-        ];
-        Row::new(Tone::Worse, cells)
+    let rows = found.iter().map(|ranks::Elsewhere { row, name, ranks }| {
+        let [change, count] = [Value::Change(row.delta()), Value::Count(*ranks as u64)];
+        Row::new(Tone::Worse, [change, count, Value::words(*name), Value::stack(&*row.label, row.lines.more)])
     });
-    let columns =
-        vec![Column::figure("change"), Column::figure("ranks"), Column::words("most on"), Column::words("stack")];
-    Some(Block::open(Content::Table(Table {
-        title: Some("stacks that grew on other ranks alone".to_owned()),
-        columns,
-        rows: rows.collect(),
-        noun: Noun::STACK,
-        ..Table::default()
-    })))
+    let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
+    let table = Table::new(heads, rows).titled("stacks that grew on other ranks alone");
+    (!found.is_empty()).then(|| Block::open(Content::Table(table)))
 }

@@ -6,8 +6,8 @@ use super::changes::{self, Changed};
 use super::recording;
 use super::remarks::remarks;
 use super::{
-    Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone,
-    Value, View,
+    Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value,
+    View, figure, words,
 };
 use crate::Options;
 use crate::diff::{Change, DeviceDiff, Metric};
@@ -18,6 +18,7 @@ use crate::place::user_place;
 use crate::profile::others;
 use crate::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
+use crate::text::count;
 use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
 
 /// The model of a gate.
@@ -46,65 +47,53 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
 /// The comparison of two snapshots.
 fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
     let Comparison { diff, judgement, .. } = comparison;
-    let sources = diff.profiles.each().into_iter().map(|(side, profile)| Source {
-        side: Some(side),
-        path: profile.source.path.clone(),
-        amount: Value::Size(profile.source.bytes).into(),
+    let sides = diff.profiles.each();
+    let sections = diff.devices.iter().map(|device| Section {
+        growth: peak(comparison, Some(device)).delta().unwrap_or(0),
+        ..section(comparison, device, None, options)
     });
-    let mut sections: Vec<Section> = diff.devices.iter().map(|device| section(comparison, device, options)).collect();
+    let mut sections: Vec<Section> = sections.collect();
     // The section that explains the verdict comes first.
     sections.sort_by_key(|section| Reverse(section.standing));
-    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some(Side::Before), d));
-    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some(Side::After), d));
+    let of_sides = sides.iter().flat_map(|&(side, profile)| profile.diagnostics.iter().map(move |d| (Some(side), d)));
     let of_both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
     Group {
         name: comparison.name.clone(),
-        sources: sources.collect(),
+        sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
         sections,
-        remarks: remarks(before.chain(after).chain(of_both), diff.devices.len() > 1),
+        remarks: remarks(of_sides.chain(of_both), diff.devices.len() > 1),
         checks: Checks::new(judgement, true),
-        recording: options.pictures.then(|| {
-            recording::table(&[
-                (Side::Before.name(), &diff.profiles.before),
-                (Side::After.name(), &diff.profiles.after),
-            ])
-        }),
+        recording: options.pictures.then(|| recording::table(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
         ..Group::default()
     }
 }
 
-fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Section {
+/// A device of a comparison, with the other ranks where it is of a job.
+fn section(comparison: &Comparison, device: &DeviceDiff, others: Option<&Others<'_>>, options: &Options) -> Section {
     let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
     Section {
         name: device.name(),
         standing: comparison.judgement.standing(device.ordinal()),
-        growth: peak(comparison, Some(device)).delta().unwrap_or(0),
-        blocks: Changed { comparison, device, picture: picture.as_ref(), others: None, options }.blocks(),
+        blocks: Changed { comparison, device, picture: picture.as_ref(), others, options }.blocks(),
         picture,
-        chart: None,
+        ..Section::default()
     }
 }
 
 /// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
 fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
     let lines = ranks::compared(gate, job);
-    let worst = lines.first();
     let shown = lines.iter().take(options.ranks_in_full());
-    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
     let found = ranks::diagnostics_of_gate(gate, job);
     Group {
         name: job.name.clone(),
         sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
-        ranks: Some(Table {
-            columns: columns("peak"),
-            rows: rank_rows(job, &lines, None, options),
-            ..Table::default()
-        }),
+        ranks: Some(Table::new(heads(), rank_rows(job, &lines, None, options))),
         facts: imbalance(job),
-        sections,
+        sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
-        checks: Checks::of_job(&job.judgement, worst.map(|line| &line.of.judgement), true),
+        checks: Checks::of_job(&job.judgement, lines.first().map(|line| &line.of.judgement), true),
         headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
         ..Group::default()
     }
@@ -113,41 +102,30 @@ fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
 fn source_of_job(job: &Ranks, side: Side) -> Source {
     let path = job.paths.of(side).clone().unwrap_or_default();
     let alone = job.missing.iter().filter(|missing| missing.side != side).count();
-    Source { side: Some(side), path, amount: Phrase::count((job.members.len() + alone) as u64, "rank", "ranks") }
+    Source { side: Some(side), path, amount: count((job.members.len() + alone) as u64, "rank", "ranks") }
 }
 
 fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Options) -> Option<Section> {
-    let device = line.device?;
     let all = Others::changes(lines);
-    let others = Some(&all).filter(|others| others.ranks > 1);
-    let picture = options.pictures.then(|| Picture::of_diff(&line.of.diff, device, options.internals()));
-    let mut blocks = Changed { comparison: line.of, device, picture: picture.as_ref(), others, options }.blocks();
+    let mut section = section(line.of, line.device?, Some(&all).filter(|others| others.ranks > 1), options);
     if lines.first().is_some_and(|worst| worst.name == line.name) {
-        blocks.extend(changes::elsewhere(lines, options));
+        section.blocks.extend(changes::elsewhere(lines, options));
     }
-    let growth = line.growth().unwrap_or(0);
-    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture, chart: None })
+    Some(Section { name: line.name.clone(), growth: line.growth().unwrap_or(0), ..section })
 }
 
 /// The distance of the highest peak from the median.
 pub(super) fn imbalance(ranks: &Ranks) -> Vec<Fact> {
     let sizes = match (ranks.imbalance.before, ranks.imbalance.after) {
-        (Some(before), Some(after)) => Value::Sizes(Sides { before, after }),
+        (Some(before), Some(after)) => Value::sizes(Sides { before, after }),
         (None, Some(after)) => Value::Size(after),
         (_, None) => return Vec::new(),
     };
-    vec![Fact::new("imbalance", Phrase::from(sizes).and(" (the highest peak less the median)"))]
+    vec![Fact::new("imbalance", format!("{sizes} (the highest peak less the median)"))]
 }
 
-fn columns(figure: &str) -> Vec<Column> {
-    vec![
-        Column::words(figure),
-        Column::figure("before"),
-        Column::figure("after"),
-        Column::figure("change").main(),
-        Column::figure(""),
-        Column::words(""),
-    ]
+fn heads() -> [Column; 6] {
+    [words("peak"), figure("before"), figure("after"), figure("change").main(), figure(""), words("")]
 }
 
 /// A row for each device, the worst first; none where there is only one.
@@ -169,8 +147,7 @@ fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
     for job in &gate.ranks {
         rows.extend(rank_rows(job, &ranks::compared(gate, job), job.name.as_deref(), options));
     }
-    let table = Table { columns: columns("peak"), rows, ..Table::default() };
-    Some(Overview { table, is_in_groups: true })
+    Some(Overview { table: Table::new(heads(), rows), is_in_groups: true })
 }
 
 /// The change of the peak of a device, as far as it is known.
@@ -178,19 +155,11 @@ fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
     device.map(|device| known::change(Metric::Peak, device, &comparison.diff.profiles)).unwrap_or_default()
 }
 
-/// The mark of a device, or of a comparison in which neither side holds anything.
-fn mark_of(comparison: &Comparison, device: Option<&DeviceDiff>) -> Option<Mark> {
-    let number = device.and_then(DeviceDiff::ordinal);
-    ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number)
-}
-
 fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
-    let device_name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
-    let name = match &comparison.name {
-        Some(name) => format!("{name}: {device_name}"),
-        None => device_name,
-    };
-    figures_row(name, peak(comparison, device), mark_of(comparison, device))
+    let number = device.and_then(DeviceDiff::ordinal);
+    let mark = ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number);
+    let name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
+    figures_row(named(comparison.name.as_deref(), &name), peak(comparison, device), mark)
 }
 
 fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
@@ -212,11 +181,11 @@ fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &
         listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
     let mut rows: Vec<Row> = listed.collect();
     if !rest.is_empty() {
-        let mut cells = vec![Value::Nothing; 6];
+        let mut cells = [const { Value::Nothing }; 6];
         cells[0] = Value::words(named(name, &others(rest.len())));
         cells[3] = Value::change_range(rest.iter().map(Compared::growth));
         cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
-        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+        rows.push(Row::others(rest.len(), cells));
     }
     let (missing, more) = job.missing.split_at(options.limit(job.missing.len()));
     rows.extend(missing.iter().map(|missing| missing_row(named(name, &missing.member.label), missing.side)));
@@ -227,38 +196,28 @@ fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &
     rows
 }
 
-/// The name of a rank, behind that of its job where there are several.
-fn named(job: Option<&str>, rank: &str) -> String {
-    job.map_or_else(|| rank.to_owned(), |job| format!("{job}: {rank}"))
+/// The name of a rank or a device, behind that of its job or comparison where there are several.
+fn named(scope: Option<&str>, name: &str) -> String {
+    scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}: {name}"))
 }
 
 fn missing_row(name: String, side: Side) -> Row {
-    let mut figures = Sides { before: Value::Nothing, after: Value::Nothing };
-    *figures.of_mut(side) = Value::Missing;
-    let mark = Some(Mark { standing: Standing::Inconclusive, accepted: false });
-    let Sides { before, after } = figures;
-    let cells = [Value::words(name), before, after, Value::Nothing, Value::Nothing, Value::mark(mark)];
-    Row::new(Tone::of_mark(mark), cells)
+    let mark = Mark::from(Standing::Inconclusive);
+    let mut cells = [const { Value::Nothing }; 6];
+    cells[0] = Value::words(name);
+    cells[if side == Side::Before { 1 } else { 2 }] = Value::Missing;
+    cells[5] = Value::mark(Some(mark));
+    Row::new(Tone::Mark(mark), cells)
 }
 
-/// The stack that explains the verdict: that of the worst check of the worst device.
+/// The stack that explains the verdict: that of the worst check of the worst device, of those alike the one that grew most.
 fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
-    worst_device(gate).and_then(|(comparison, device)| explanation_of(comparison, device, options))
-}
-
-/// The device with the worst standing, of those the one that grew most.
-fn worst_device(gate: &Gate) -> Option<(&Comparison, &DeviceDiff)> {
-    let devices = gate
-        .worst_first()
-        .into_iter()
-        .flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
-    devices.min_by_key(|&(comparison, device)| {
+    let worst = gate.worst_first().into_iter();
+    let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
+    let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
         let growth = peak(comparison, Some(device)).delta();
         Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
-    })
-}
-
-fn explanation_of(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Option<Explanation> {
+    })?;
     let number = device.ordinal();
     // The stacks that make the peak of a phase are not known.
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());

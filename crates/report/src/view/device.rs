@@ -1,12 +1,13 @@
 //! One device of a snapshot: facts, counters, timeline, failed allocations.
 
-use super::{Column, Content, Curve, Exactness, Fact, Marks, Phrase, Row, Table, Timeline, Tone, Value};
+use super::{Content, Fact, Row, Table, Tone, Value, figure, words};
 use crate::budget::{DeviceBudget, Overhead};
 use crate::known::KnownCounter;
 use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{Counter, History, Oom, Position};
 use crate::sides::Side;
-use crate::text::thousands;
+use crate::text::{count, thousands};
+use crate::units::{Delta, Size};
 
 /// The moment of stacks where no history says what the peak and the baseline were.
 pub(super) const IN_STATE: &str = "in the state at the dump";
@@ -14,34 +15,60 @@ pub(super) const IN_STATE: &str = "in the state at the dump";
 /// Failed allocations that are listed in full: a job that catches and retries runs out of memory many times.
 const MOST_FAILURES: usize = 3;
 
+/// Curves on one scale.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Timeline {
+    /// The curves, before the after.
+    pub(crate) curves: Vec<Curve>,
+    /// The highest value of all curves, which is the top of the scale.
+    pub(crate) top: u64,
+}
+
+/// Allocated bytes over the recording.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    /// Its side; none where there is only one.
+    pub(crate) side: Option<Side>,
+    /// The highest value in each of several equal parts of the recording.
+    pub(crate) points: Vec<u64>,
+    /// The highest value.
+    pub(crate) peak: u64,
+    /// The place of the peak and the memory at the start, where these are marked.
+    pub(crate) marks: Option<Marks>,
+}
+
+/// Marks below a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Bytes at the start of the recording.
+    pub(crate) baseline: u64,
+    /// The event at which the peak lies.
+    pub(crate) peak_event: usize,
+    /// The number of events.
+    pub(crate) events: usize,
+}
+
 /// Facts about the recording.
 pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec<Fact> {
     let mut facts = vec![Fact::new("recording", recording(device))];
     if !device.actions.is_empty() {
-        let actions = device.actions.iter();
-        let items = actions.map(|(name, &count)| Phrase::from(format!("{name} ")).and(Value::Count(count))).collect();
-        facts.push(Fact::of_lines("events", vec![items]));
+        let actions = device.actions.iter().map(|(name, &count)| format!("{name} {}", thousands(count)));
+        facts.push(Fact::of_lines("events", vec![actions.collect()]));
     }
     let figures = &device.figures;
-    let allocations = Phrase::from(Value::Count(figures.allocation_count))
-        .and(" of ")
-        .and(Value::Size(figures.allocated_total))
-        .and(" in total");
-    let frees = Phrase::count(figures.free_count, "free", "frees");
-    facts.push(Fact::of_lines("allocations", vec![vec![allocations, frees]]));
+    let total = Size(figures.allocated_total);
+    let allocations = format!("{} of {total} in total", thousands(figures.allocation_count));
+    facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));
     let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
     let fragmentation = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
-    let at_peak = with_share(fragmentation, reserved_peak).and(" at the reserved peak");
-    let at_end = with_share(Some(figures.fragmentation.end), Some(figures.reserved.end)).and(" at the end");
+    let at_peak = with_share(fragmentation, reserved_peak) + " at the reserved peak";
+    let at_end = with_share(Some(figures.fragmentation.end), Some(figures.reserved.end)) + " at the end";
     facts.push(Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]));
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
-    if let Some(label) = &device.failed_request {
-        facts.push(Fact::new("", Phrase::from("first requested by ").and(Value::code(label.clone()))));
-    }
+    facts.extend(device.failed_request.iter().map(|label| Fact::new("", format!("first requested by {label}"))));
     let more = figures.ooms.len().saturating_sub(MOST_FAILURES) as u64;
     if more > 0 {
-        let times = if more == 1 { " more time" } else { " more times" };
-        facts.push(Fact::new("", Phrase::from("and ").and(Value::Count(more)).and(times)));
+        facts.push(Fact::new("", format!("and {}", count(more, "more time", "more times"))));
     }
     if let Some(budget) = budget {
         facts.push(headroom(budget, reserved_peak));
@@ -50,85 +77,71 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
     facts
 }
 
-fn recording(device: &DeviceProfile) -> Phrase {
-    let mut recording = Phrase::count(device.events, "event", "events");
-    if let Some(us) = device.duration_us.filter(|&us| us > 0) {
-        recording = recording.and(format!(" in {}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000));
-    }
-    match device.figures.history {
-        History::Recorded => recording,
-        History::StateOnly => recording.and(", state at the dump only"),
-        History::NoAllocations => recording.and(", allocations were not recorded"),
-        History::Empty => recording.and(", nothing held"),
-    }
+fn recording(device: &DeviceProfile) -> String {
+    let time = device.duration_us.filter(|&us| us > 0).map(|us| format!(" in {}", seconds(us)));
+    let history = match device.figures.history {
+        History::Recorded => "",
+        History::StateOnly => ", state at the dump only",
+        History::NoAllocations => ", allocations were not recorded",
+        History::Empty => ", nothing held",
+    };
+    format!("{}{}{history}", count(device.events, "event", "events"), time.unwrap_or_default())
+}
+
+/// A time in seconds.
+pub(super) fn seconds(us: u64) -> String {
+    format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000)
+}
+
+/// A size that may not be known.
+pub(super) fn known_size(bytes: Option<u64>) -> String {
+    Value::size(bytes).to_string()
 }
 
 /// A size, and its share of the whole.
-fn with_share(part: Option<u64>, whole: Option<u64>) -> Phrase {
+fn with_share(part: Option<u64>, whole: Option<u64>) -> String {
     match part.zip(whole) {
-        Some((part, whole)) if whole > 0 => {
-            Phrase::from(Value::Size(part)).and(" (").and(Value::Share { part, whole }).and(")")
-        }
-        Some((part, _)) => Phrase::from(Value::Size(part)),
-        None => Phrase::from(Value::Unknown),
+        Some((part, whole)) if whole > 0 => format!("{} ({})", Size(part), Value::share(part, whole)),
+        _ => known_size(part.filter(|_| whole.is_some())),
     }
 }
 
 /// The memory of the device, and the part of it that is left.
 fn headroom(budget: DeviceBudget, reserved_peak: Option<u64>) -> Fact {
-    let reserved = with_share(reserved_peak, Some(budget.memory)).and(" reserved at the peak");
+    let reserved = with_share(reserved_peak, Some(budget.memory)) + " reserved at the peak";
     let left = match reserved_peak.map(|peak| i128::from(budget.usable()) - i128::from(peak)) {
-        Some(left) => u64::try_from(left).map_or(Phrase::from(Value::Change(left)), |left| Value::Size(left).into()),
-        None => Phrase::from(Value::Unknown),
+        Some(left) => u64::try_from(left).map_or(Delta(left).to_string(), |left| Size(left).to_string()),
+        None => Value::Unknown.to_string(),
     };
-    let items = vec![Phrase::from(Value::Size(budget.memory)), reserved, left.and(" left")];
-    Fact::of_lines("device memory", vec![items])
+    Fact::of_lines("device memory", vec![vec![Size(budget.memory).to_string(), reserved, left + " left"]])
 }
 
 /// The part of the memory of a device that PyTorch's allocator cannot have.
 pub(super) fn overhead(overhead: Overhead) -> Fact {
-    let origin = Phrase::from(overhead.to_string());
-    let items = match overhead {
-        Overhead::Unknown => vec![origin],
-        Overhead::Given(_) | Overhead::Measured(_) | Overhead::Estimated(_) => {
-            vec![Value::Size(overhead.bytes()).into(), origin]
-        }
-    };
-    Fact::of_lines("overhead", vec![items])
+    let size = (overhead != Overhead::Unknown).then(|| Size(overhead.bytes()).to_string());
+    Fact::of_lines("overhead", vec![size.into_iter().chain([overhead.to_string()]).collect()])
 }
 
 /// A failed allocation: what was asked for, what was held, and what was free.
 fn out_of_memory(oom: &Oom) -> Fact {
-    let asked =
-        Phrase::from("event ").and(Value::Event(Some(oom.event))).and(": asked for ").and(Value::Size(oom.requested));
-    let free = Phrase::from("the device had ").and(Value::Size(oom.device_free)).and(" free");
-    let mut held = vec![
-        Phrase::from("allocated ").and(Value::size(oom.allocated)),
-        Phrase::from("active ").and(Value::size(oom.active)),
-        Phrase::from("reserved ").and(Value::size(oom.reserved)),
-    ];
+    let asked = format!("event {}: asked for {}", thousands(oom.event.into()), Size(oom.requested));
+    let free = format!("the device had {} free", Size(oom.device_free));
+    let counters = [("allocated", oom.allocated), ("active", oom.active), ("reserved", oom.reserved)];
+    let mut held: Vec<String> = counters.map(|(name, bytes)| format!("{name} {}", known_size(bytes))).into();
     match oom.max_error {
         Some(0) => {}
-        Some(error) => held.push(Phrase::from(Value::Error(Exactness::Within(error)))),
-        None if oom.active.is_some() => held.push(Phrase::from(Value::Error(Exactness::Unreliable))),
+        Some(error) => held.push(format!("± {}", Size(error))),
+        None if oom.active.is_some() => held.push("not reliable".to_owned()),
         None => {}
     }
-    let demand = Phrase::from("with the request ").and(Value::size(oom.demand())).and(" would have been allocated");
-    let mut unused = vec![match oom.fragmentation().zip(oom.reserved) {
-        Some((part, whole)) => {
-            let mut phrase = Phrase::from("fragmentation ");
-            phrase.0.extend(with_share(Some(part), Some(whole)).0);
-            phrase
-        }
-        None => Phrase::from("fragmentation ").and(Value::Unknown),
-    }];
-    unused.extend(oom.unusable().map(|bytes| Phrase::from(Value::Size(bytes)).and(" of it unusable for this request")));
+    let demand = format!("with the request {} would have been allocated", known_size(oom.demand()));
+    let mut unused = vec![format!("fragmentation {}", with_share(oom.fragmentation(), oom.reserved))];
+    unused.extend(oom.unusable().map(|bytes| format!("{} of it unusable for this request", Size(bytes))));
     let pool = match oom.pool_free.zip(oom.largest_free) {
-        None => vec![Phrase::from("the free memory of its pool is unknown")],
-        Some((all, largest)) => vec![
-            Phrase::from("its pool had ").and(Value::Size(all)).and(" free"),
-            Phrase::from("at most ").and(Value::Size(largest)).and(" at once"),
-        ],
+        None => vec!["the free memory of its pool is unknown".to_owned()],
+        Some((all, largest)) => {
+            vec![format!("its pool had {} free", Size(all)), format!("at most {} at once", Size(largest))]
+        }
     };
     let lines = vec![vec![asked, free], held, vec![demand], unused, pool];
     Fact { tone: Tone::Worse, ..Fact::of_lines("out of memory", lines) }
@@ -137,21 +150,14 @@ fn out_of_memory(oom: &Oom) -> Fact {
 /// The four counters.
 pub(super) fn counters(device: &DeviceProfile) -> Table {
     let figures = &device.figures;
-    let rows = vec![
+    let rows = [
         counter_row(Tone::Main, "allocated", &figures.allocated, figures.history),
         counter_row(Tone::Plain, "active", &figures.active, figures.history),
         counter_row(Tone::Plain, "requested", &figures.requested, figures.history),
         counter_row(Tone::Plain, "reserved", &figures.reserved, figures.history),
     ];
-    let columns = vec![
-        Column::words(""),
-        Column::figure("baseline"),
-        Column::figure("peak").main(),
-        Column::figure("at event"),
-        Column::figure("end"),
-        Column::words(""),
-    ];
-    Table { columns, rows, ..Table::default() }
+    let heads = [words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end"), words("")];
+    Table::new(heads, rows)
 }
 
 fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> Row {
@@ -161,21 +167,21 @@ fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> R
         name.into(),
         Value::size(known.baseline),
         Value::size(known.peak),
-        peak_at.map_or(Value::Unknown, |position| Value::Event(position.event())),
+        peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
         Value::Size(counter.end),
-        if counter.is_least { Value::words("or more") } else { Value::Error(exactness(known, counter)) },
+        if counter.is_least { Value::words("or more") } else { error(known, counter) },
     ];
     Row::new(tone, cells)
 }
 
-/// The bound of the figures that are known.
-fn exactness(known: KnownCounter, counter: &Counter) -> Exactness {
+/// The bound of the error of the figures that are known.
+fn error(known: KnownCounter, counter: &Counter) -> Value {
     let baseline = counter.baseline_error.filter(|_| known.baseline.is_some()).unwrap_or(0);
     let peak = counter.peak_error.filter(|_| known.peak.is_some()).unwrap_or(0);
     match (baseline, peak) {
-        (0, 0) => Exactness::Exact,
-        (error, 0) => Exactness::Baseline(error),
-        (baseline, peak) => Exactness::Within(baseline.max(peak)),
+        (0, 0) => Value::Nothing,
+        (error, 0) => format!("baseline ± {}", Size(error)).into(),
+        (baseline, peak) => format!("± {}", Size(baseline.max(peak))).into(),
     }
 }
 
@@ -188,7 +194,7 @@ pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
         events: usize::try_from(device.events).unwrap_or(usize::MAX),
     };
     let top = curve.peak;
-    Some(Content::Timeline(Timeline { curves: vec![Curve { marks: Some(marks), ..curve }], top, caption: None }))
+    Some(Content::Timeline(Timeline { curves: vec![Curve { marks: Some(marks), ..curve }], top }))
 }
 
 /// The curve of a device, where it is more than a point.

@@ -4,6 +4,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{Code, Token};
+use crate::tree;
 
 /// Frames that are shown around a change.
 const CONTEXT: usize = 8;
@@ -77,6 +78,11 @@ fn steps(side: Option<(&Code<'_>, StackId)>) -> Vec<Step> {
 
 fn identities(steps: &[Step]) -> Vec<(Option<Token>, String)> {
     steps.iter().map(|step| step.identity.clone()).collect()
+}
+
+/// The frames of a stack as lines, the outermost first.
+pub(super) fn frames(code: &Code<'_>, stack: StackId) -> Vec<StackLine> {
+    tree::frames(code, stack).iter().map(|frame| StackLine::Context(frame.text())).collect()
 }
 
 /// The way from the stack of the before, if there is one, to that of the after. Frames that only moved to another

@@ -1,22 +1,23 @@
 //! The memory of a code base over time.
 
-use super::device::overhead;
+use super::device::{known_size, overhead};
 use super::remarks::remarks;
-use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Timeline};
-use super::{Chart, StepLine, Steps, Tone, Value, View};
+use super::{
+    Block, Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
+};
 use crate::Options;
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
 use crate::leak::Point;
 use crate::profile::others;
+use crate::text::{count, thousands};
 use crate::tracks::StackTrack;
 use crate::units::{Delta, Size};
-use crate::verdict::Standing;
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;
 
 /// The model of a series of profiles.
-pub(crate) fn view(history: &History, options: &Options) -> View {
+pub(super) fn view(history: &History, options: &Options) -> View {
     let sections = history.devices.iter().map(|device| section(history, device, options)).collect();
     let diagnostics = history.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let group = Group {
@@ -32,44 +33,38 @@ pub(crate) fn view(history: &History, options: &Options) -> View {
 fn sources(history: &History) -> Vec<Source> {
     let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Vec::new() };
     let path = if first == last { first.name.clone() } else { format!("{} to {}", first.name, last.name) };
-    let amount = Phrase::count(history.points.len() as u64, "profile", "profiles");
-    vec![Source { side: None, path, amount }]
+    vec![Source { side: None, path, amount: count(history.points.len() as u64, "profile", "profiles") }]
 }
 
 /// Files that could not be read.
 fn skipped(history: &History) -> Vec<Fact> {
-    let lines = history.skipped.iter().map(|(path, reason)| vec![Phrase::from(format!("{path}: {reason}"))]);
-    let lines: Vec<Vec<Phrase>> = lines.collect();
-    if lines.is_empty() { Vec::new() } else { vec![Fact::of_lines("left out", lines)] }
+    let lines = history.skipped.iter().map(|(path, reason)| vec![format!("{path}: {reason}")]);
+    let fact = Fact::of_lines("left out", lines.collect());
+    if history.skipped.is_empty() { Vec::new() } else { vec![fact] }
 }
 
 fn section(history: &History, device: &DeviceHistory, options: &Options) -> Section {
-    let mut contents = vec![Content::Facts(facts(history, device))];
-    let peaks: Vec<u64> = device.figures.iter().flatten().filter_map(|figures| figures.peak).collect();
-    if let Some(&top) = peaks.iter().max().filter(|_| peaks.len() > 1) {
-        let caption = Phrase::from("allocated peak of each profile, at most ").and(Value::Size(top));
-        let curves = vec![Curve { side: None, points: peaks, peak: top, marks: None }];
-        contents.push(Content::Timeline(Timeline { curves, top, caption: Some(caption) }));
-    }
-    if device.steps.is_empty() {
-        contents.push(Content::Sentence("the peak has no step".to_owned()));
+    let steps = if device.steps.is_empty() {
+        Content::Sentence("the peak has no step".to_owned())
     } else {
-        contents.push(Content::Table(steps(history, device)));
-    }
-    contents.push(Content::Table(points(history, device)));
-    contents.push(Content::Table(stacks(history, device, options)));
+        Content::Table(steps(history, device))
+    };
+    let contents = [
+        Content::Facts(facts(history, device)),
+        Content::Steps(course(history, device)),
+        steps,
+        Content::Table(points(history, device)),
+        Content::Table(stacks(history, device, options)),
+    ];
     Section {
         name: format!("device {}", device.device),
-        standing: Standing::Ok,
-        growth: 0,
-        picture: None,
-        chart: Some(Chart::Steps(pictures(history, device))),
         blocks: contents.into_iter().map(Block::open).collect(),
+        ..Section::default()
     }
 }
 
 /// The peaks and the largest stacks over time.
-fn pictures(history: &History, device: &DeviceHistory) -> Steps {
+fn course(history: &History, device: &DeviceHistory) -> Steps {
     let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
         name: point.name.clone(),
         allocated: figures.and_then(|figures| figures.peak),
@@ -83,7 +78,7 @@ fn pictures(history: &History, device: &DeviceHistory) -> Steps {
     });
     Steps {
         noun: "profile",
-        title: "Allocated peak of each profile".to_owned(),
+        title: "allocated peak of each profile".to_owned(),
         points: points.collect(),
         budget: device.budget,
         skip: 0,
@@ -97,15 +92,14 @@ fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let (Some(first), Some(last)) = (known.first(), known.last()) {
         let change = last.peak.zip(first.peak).map(|(last, first)| i128::from(last) - i128::from(first));
-        let peak = Phrase::from(Value::size(first.peak)).and(" -> ").and(Value::size(last.peak));
-        facts.push(Fact::of_lines("peak", vec![vec![peak, Phrase::from(Value::change(change))]]));
-        let reserved = Phrase::from(Value::size(first.reserved)).and(" -> ").and(Value::size(last.reserved));
+        let peak = format!("{} -> {}", known_size(first.peak), known_size(last.peak));
+        facts.push(Fact::of_lines("peak", vec![vec![peak, Value::change(change).to_string()]]));
+        let reserved = format!("{} -> {}", known_size(first.reserved), known_size(last.reserved));
         facts.push(Fact::new("reserved", reserved));
     }
     if let Some(outlook) = &device.outlook {
-        let words = if outlook.grows { " per profile, steadily" } else { " per profile" };
-        let pace = Phrase::from(Value::Change(outlook.per_point)).and(words);
-        facts.push(Fact::new("trend", pace));
+        let steadily = if outlook.grows { ", steadily" } else { "" };
+        facts.push(Fact::new("trend", format!("{} per profile{steadily}", Delta(outlook.per_point))));
         if let Some(budget) = device.budget {
             facts.push(Fact::new("device memory", full(outlook, budget.memory)));
             facts.push(overhead(budget.overhead));
@@ -113,32 +107,23 @@ fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     }
     let missing = device.figures.iter().filter(|figures| figures.is_none()).count();
     if missing > 0 {
-        let total = history.points.len() as u64;
-        facts.push(Fact::new(
-            "missing",
-            Phrase::from("not in ").and(Value::Tally { part: missing as u64, whole: total }).and(" profiles"),
-        ));
+        facts.push(Fact::new("missing", format!("not in {missing}/{} profiles", history.points.len())));
     }
     facts
 }
 
 /// When the device is full.
-fn full(outlook: &Outlook, memory: u64) -> Phrase {
+fn full(outlook: &Outlook, memory: u64) -> String {
     const SECONDS_A_DAY: u64 = 86_400;
-    let left = match outlook.headroom {
-        Some(0) => return Phrase::from(format!("{} is full", Size(memory))),
-        left => Phrase::from(Value::size(left)).and(format!(" of {} left", Size(memory))),
-    };
-    match (outlook.full_after, outlook.full_after_seconds) {
-        (None, _) => left.and(", no steady growth"),
-        (Some(more), days) => {
-            let full = left.and(", full after ").and(Value::Count(more)).and(" more profiles");
-            match days {
-                Some(seconds) => full.and(" (about ").and(Value::Count(seconds.div_ceil(SECONDS_A_DAY))).and(" days)"),
-                None => full,
-            }
-        }
+    let memory = Size(memory);
+    if outlook.headroom == Some(0) {
+        return format!("{memory} is full");
     }
+    let left = format!("{} of {memory} left", known_size(outlook.headroom));
+    let Some(more) = outlook.full_after else { return left + ", no steady growth" };
+    let days = outlook.full_after_seconds.map(|seconds| thousands(seconds.div_ceil(SECONDS_A_DAY)));
+    let days = days.map(|days| format!(" (about {days} days)")).unwrap_or_default();
+    format!("{left}, full after {} more profiles{days}", thousands(more))
 }
 
 /// The name of a profile, with the message of its commit.
@@ -152,19 +137,8 @@ fn name(history: &History, at: usize) -> String {
 
 /// The steps of the peak, with the stacks that made them.
 fn steps(history: &History, device: &DeviceHistory) -> Table {
-    let columns = vec![
-        Column::figure("change").main(),
-        Column::figure("peak"),
-        Column::words("since"),
-        Column::words("largest changes"),
-    ];
-    Table {
-        title: Some("steps of the peak".to_owned()),
-        columns,
-        rows: device.steps.iter().map(|step| step_row(history, step)).collect(),
-        noun: Noun { one: "step", many: "steps" },
-        ..Table::default()
-    }
+    let heads = [figure("change").main(), figure("peak"), words("since"), words("largest changes")];
+    Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("steps of the peak")
 }
 
 fn step_row(history: &History, step: &Step) -> Row {
@@ -180,21 +154,13 @@ fn step_row(history: &History, step: &Step) -> Row {
 
 /// The latest profiles.
 fn points(history: &History, device: &DeviceHistory) -> Table {
-    let columns = vec![
-        Column::figure("peak"),
-        Column::figure("change").main(),
-        Column::figure("reserved").spare(),
-        Column::figure("end").spare(),
-        Column::words("profile"),
-    ];
+    let [reserved, end] = ["reserved", "end"].map(|head| figure(head).spare());
+    let heads = [figure("peak"), figure("change").main(), reserved, end, words("profile")];
     let first = history.points.len().saturating_sub(MOST_POINTS);
+    let rows = (first..history.points.len()).map(|at| point_row(history, device, at));
     Table {
-        title: Some("profiles".to_owned()),
-        columns,
-        rows: (first..history.points.len()).map(|at| point_row(history, device, at)).collect(),
-        noun: Noun { one: "profile", many: "profiles" },
         below: (first > 0).then(|| format!("{first} earlier profiles are not listed; the CSV format lists all")),
-        ..Table::default()
+        ..Table::new(heads, rows).titled("profiles")
     }
 }
 
@@ -224,21 +190,11 @@ fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table
     }
     if !rest.is_empty() {
         let others = stack_row(Value::words(others(rest.len())), &StackTrack::sums(rest, points));
-        rows.push(Row { others: Some(rest.len()), tone: Tone::Faint, ..others });
+        rows.push(Row::others(rest.len(), others.cells));
     }
-    Table {
-        title: Some("largest stacks at the peak".to_owned()),
-        columns: vec![
-            Column::figure("first"),
-            Column::figure("highest").spare(),
-            Column::figure("latest"),
-            Column::figure("change").main(),
-            Column::words(history.group_by.noun()),
-        ],
-        rows,
-        noun: Noun::STACK,
-        ..Table::default()
-    }
+    let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];
+    let heads = [first, highest, latest, figure("change").main(), words(history.group_by.noun())];
+    Table::new(heads, rows).titled("largest stacks at the peak")
 }
 
 /// A row of stacks that held these bytes in each of the profiles.

@@ -3,15 +3,17 @@
 use super::device::overhead;
 use super::remarks::remarks;
 use super::{
-    Block, CallStack, CallStacks, Chart, Checks, Column, Content, Curve, Fact, Group, Mark, Noun, Overview, Phrase,
-    Row, Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
+    Block, CallStack, CallStacks, Checks, Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps,
+    Table, Tone, Value, View, Visibility, explain, figure, words,
 };
 use crate::Options;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
+use crate::source::Site;
 use crate::stack::Code;
-use crate::tree;
+use crate::text::{count, thousands};
+use crate::units::{Delta, Size};
 use crate::verdict::{Finding, LeakGate, Verdict};
 
 /// Ranks that are shown in full.
@@ -51,22 +53,18 @@ fn mark(finding: &Finding, device: &DeviceLeaks) -> Option<Mark> {
 /// A row for each rank and device, the worst first.
 fn overview(findings: &[&Finding], options: &Options) -> Table {
     let step = findings.first().map_or("step", |finding| finding.search.mode.nouns().one);
-    let columns = vec![
-        Column::words(""),
-        Column::words(""),
-        Column::figure("device"),
-        Column::figure(format!("leaks per {step}")).main(),
-        Column::words("what leaks most"),
-    ];
+    let per_step = figure(format!("leaks per {step}")).main();
+    let heads = [words(""), words(""), figure("device"), per_step, words("what leaks most")];
     let devices =
         findings.iter().flat_map(|finding| finding.search.devices.iter().map(move |device| (finding, device)));
     let mut rows: Vec<Row> = devices.map(|(finding, device)| overview_row(finding, device)).collect();
     let rest = rows.split_off(options.limit(rows.len())).len();
     if rest > 0 {
-        let cells = [Value::Nothing, Value::words(others(rest)), Value::Nothing, Value::Nothing, Value::Nothing];
-        rows.push(Row { others: Some(rest), ..Row::new(Tone::Faint, cells) });
+        let mut cells = [const { Value::Nothing }; 5];
+        cells[1] = Value::words(others(rest));
+        rows.push(Row::others(rest, cells));
     }
-    Table { columns, rows, ..Table::default() }
+    Table::new(heads, rows)
 }
 
 fn overview_row(finding: &Finding, device: &DeviceLeaks) -> Row {
@@ -75,7 +73,7 @@ fn overview_row(finding: &Finding, device: &DeviceLeaks) -> Row {
     let cells = [
         Value::mark(mark),
         Value::words(finding.search.name.clone().unwrap_or_default()),
-        Value::Number(u64::from(device.device)),
+        Value::number(device.device),
         Value::change(leaked),
         device.leaks.first().map_or(Value::Nothing, |leak| Value::code(&*leak.label)),
     ];
@@ -90,7 +88,6 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),
         picture: None,
-        chart: (options.pictures && device.unclear.is_none()).then(|| Chart::Steps(step_pictures(search, device))),
     });
     let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
     Group {
@@ -105,41 +102,32 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 }
 
 /// The steps and what grows over them.
-fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
+fn course(search: &Search, device: &DeviceLeaks) -> Steps {
     let noun = device.nouns(search.mode).one;
+    let lines = device.leaks.iter().map(|leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() });
     Steps {
         noun,
-        title: format!("Allocated at the end of each {noun}"),
+        title: format!("allocated at the end of each {noun}"),
         lines_title: "What grows",
         points: device.points.clone(),
         budget: device.budget,
         skip: device.skip,
-        lines: device.leaks.iter().map(StepLine::from).collect(),
-    }
-}
-
-impl From<&Leak> for StepLine {
-    fn from(leak: &Leak) -> Self {
-        Self { label: leak.label.clone(), bytes: leak.course.clone() }
+        lines: lines.collect(),
     }
 }
 
 /// The file of a single snapshot. Those of a series stand in the table of the series.
 fn sources(search: &Search) -> Vec<Source> {
-    match search.mode {
-        Mode::Series => Vec::new(),
-        Mode::Steps => {
-            let only = search.sources.iter().take(1);
-            only.map(|of| Source { side: None, path: of.path.clone(), amount: Value::Size(of.bytes).into() }).collect()
-        }
-    }
+    let only = search.sources.iter().take(if search.mode == Mode::Steps { 1 } else { 0 });
+    only.map(|of| Source { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()
 }
 
 fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block> {
     let mut contents = match search.mode {
-        Mode::Steps => steps(device),
+        Mode::Steps => vec![Content::Facts(vec![steps(device)])],
         Mode::Series => vec![Content::Table(snapshots(device))],
     };
+    contents.extend(device.unclear.is_none().then(|| Content::Steps(course(search, device))));
     let totals = totals(device, search.mode);
     if !totals.is_empty() {
         contents.push(Content::Facts(totals));
@@ -151,34 +139,28 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block
         contents.push(Content::Table(leaks(search, device, options)));
         let stacks = call_stacks(search, device, options);
         if !stacks.is_empty() {
-            contents.push(Content::CallStacks(CallStacks { title: "Call stacks", stacks, more: 0 }));
+            let count = stacks.len();
+            contents.push(Content::CallStacks(CallStacks::new("Call stacks", stacks.into_iter(), count)));
         }
     }
     contents.into_iter().map(Block::open).collect()
 }
 
-/// The way in which steps were found, and the bytes held at the end of each.
-fn steps(device: &DeviceLeaks) -> Vec<Content> {
-    let total = Value::Count(device.points.len() as u64);
+/// The way in which steps were found.
+fn steps(device: &DeviceLeaks) -> Fact {
+    let total = thousands(device.points.len() as u64);
     let how = match &device.how {
-        None => Phrase::from("none"),
-        Some(How::Named(pattern)) => Phrase::from(total).and(format!(" by {pattern}")),
-        Some(How::Recurring(label)) => Phrase::from(total).and(format!(" by a recurring stack: {label}")),
-        Some(How::Windows) => Phrase::from(total).and(" equal parts of the history"),
+        None => "none".to_owned(),
+        Some(How::Named(pattern)) => format!("{total} by {pattern}"),
+        Some(How::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
+        Some(How::Windows) => format!("{total} equal parts of the history"),
     };
     let mut lines = vec![vec![how]];
     if device.how.is_some() && device.unclear.is_none() {
-        let usable = Phrase::from(Value::Count(device.judged as u64));
-        lines.push(vec![usable.and(format!(" usable ({}the last still in use)", warm_up(device)))]);
+        let usable = thousands(device.judged as u64);
+        lines.push(vec![format!("{usable} usable ({}the last still in use)", warm_up(device))]);
     }
-    let mut contents = vec![Content::Facts(vec![Fact::of_lines("steps", lines)])];
-    let points: Vec<u64> = device.points.iter().filter_map(|point| point.allocated).collect();
-    if let Some(&peak) = points.iter().max().filter(|_| points.len() > 1 && device.unclear.is_none()) {
-        let caption = Phrase::from("allocated at the end of each step, at most ").and(Value::Size(peak));
-        let curves = vec![Curve { side: None, points, peak, marks: None }];
-        contents.push(Content::Timeline(Timeline { curves, top: peak, caption: Some(caption) }));
-    }
-    contents
+    Fact::of_lines("steps", lines)
 }
 
 fn warm_up(device: &DeviceLeaks) -> String {
@@ -191,22 +173,16 @@ fn warm_up(device: &DeviceLeaks) -> String {
 
 /// The bytes held at the end of each snapshot.
 fn snapshots(device: &DeviceLeaks) -> Table {
-    let columns = vec![
-        Column::figure("allocated"),
-        Column::figure("reserved"),
-        Column::figure("fragmentation"),
-        Column::words("at the end of"),
-    ];
+    let heads = [figure("allocated"), figure("reserved"), figure("fragmentation"), words("at the end of")];
     let rows = device.points.iter().enumerate().map(|(at, point)| snapshot(point, at < device.skip));
     let mut rows: Vec<Row> = rows.collect();
     let left = rows.len().saturating_sub(MOST_SNAPSHOTS);
     if left > 0 {
         let half = MOST_SNAPSHOTS / 2;
         let cells = [Value::Nothing, Value::Nothing, Value::Nothing, Value::words(others(left))];
-        let rest = Row { others: Some(left), ..Row::new(Tone::Faint, cells) };
-        rows.splice(half..half + left, [rest]);
+        rows.splice(half..half + left, [Row::others(left, cells)]);
     }
-    Table { columns, rows, ..Table::default() }
+    Table::new(heads, rows)
 }
 
 fn snapshot(point: &Point, is_warm_up: bool) -> Row {
@@ -227,14 +203,15 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     let slopes =
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)];
     let known = slopes.into_iter().filter_map(|(name, slope)| Some((name, slope?)));
-    let mut facts: Vec<Fact> = known
-        .map(|(name, slope)| Fact::new(name, Phrase::from(Value::Change(slope)).and(format!(" per {}", noun.one))))
-        .collect();
+    let mut facts: Vec<Fact> =
+        known.map(|(name, slope)| Fact::new(name, format!("{} per {}", Delta(slope), noun.one))).collect();
     facts.extend(growth.runs_out_after.map(|left| {
         let full = match left {
-            0 => Phrase::from("is full"),
-            1 => Phrase::from("full after 1 more ").and(noun.one),
-            left => Phrase::from("full after ").and(Value::Count(left)).and(format!(" more {}", noun.many)),
+            0 => "is full".to_owned(),
+            left => {
+                let more = [noun.one, noun.many].map(|noun| format!("more {noun}"));
+                format!("full after {}", count(left, &more[0], &more[1]))
+            }
         };
         Fact::new("device memory", full)
     }));
@@ -251,32 +228,18 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let has_since = listed.iter().any(|leak| leak.since.is_some());
     let mut rows: Vec<Row> = listed.iter().map(|of| leak(of, &code, has_since, options)).collect();
     if !rest.is_empty() {
-        let mut cells = vec![
-            Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum()),
-            Value::Nothing,
-            Value::Nothing,
-            Value::Change(rest.iter().map(|leak| leak.bytes).sum()),
-        ];
+        let per_step = Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum());
+        let so_far = Value::Change(rest.iter().map(|leak| leak.bytes).sum());
+        let mut cells = vec![per_step, Value::Nothing, Value::Nothing, so_far];
         cells.extend(has_since.then_some(Value::Nothing));
         cells.push(Value::words(others(rest.len())));
-        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+        rows.push(Row::others(rest.len(), cells));
     }
-    let mut columns = vec![
-        Column::figure(per_step.clone()),
-        Column::figure("blocks"),
-        Column::figure(noun.many),
-        Column::figure("so far"),
-    ];
-    columns.extend(has_since.then(|| Column::words("since")));
-    columns.push(Column::words(search.group_by.noun()));
-    Table {
-        title: Some("what leaks".to_owned()),
-        total: vec![Phrase::from(Value::Change(device.bytes_per_step())).and(format!(" {per_step}"))],
-        columns,
-        rows,
-        noun: Noun::LEAK,
-        ..Table::default()
-    }
+    let mut columns = vec![figure(&*per_step), figure("blocks"), figure(noun.many), figure("so far")];
+    columns.extend(has_since.then(|| words("since")));
+    columns.push(words(search.group_by.noun()));
+    let total = format!("{} {per_step}", Delta(device.bytes_per_step()));
+    Table { total, ..Table::new(columns, rows) }.titled("what leaks")
 }
 
 /// The row of a leak, with the snapshot after which it began where any has one.
@@ -284,7 +247,7 @@ fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row
     let mut cells = vec![
         Value::Change(leak.bytes_per_step),
         leak.blocks_per_step().into(),
-        Value::Tally { part: leak.grew as u64, whole: leak.judged as u64 },
+        Value::tally(leak.grew, leak.judged),
         Value::Change(leak.bytes),
     ];
     cells.extend(has_since.then(|| leak.since.as_deref().map_or(Value::Nothing, |name| Value::words(name.to_owned()))));
@@ -297,14 +260,13 @@ fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<
     let code = search.code();
     let shown = device.leaks.iter().take(options.limit(MOST_STACKS));
     let known = shown.filter_map(|leak| Some((leak, leak.stack?)));
-    known
-        .map(|(leak, stack)| CallStack {
-            amount: Value::Change(leak.bytes_per_step),
-            label: leak.label.clone(),
-            also: leak.also.clone(),
-            lines: Vec::new(),
-            frames: tree::frames(&code, stack),
-            site: Site::new(&code, stack, options),
-        })
-        .collect()
+    let stacks = known.map(|(leak, stack)| CallStack {
+        amount: Value::Change(leak.bytes_per_step),
+        label: leak.label.clone(),
+        also: leak.also.clone(),
+        summed: Vec::new(),
+        lines: explain::frames(&code, stack),
+        site: Site::new(&code, stack, options),
+    });
+    stacks.collect()
 }

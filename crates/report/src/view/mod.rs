@@ -18,36 +18,29 @@
 mod acceptance;
 mod changes;
 mod comparison;
-mod details;
 mod device;
 mod explain;
 mod held;
 mod history;
 mod leak;
-mod mark;
 mod phases;
 mod recording;
 mod remarks;
 mod scale;
-mod site;
 mod snapshot;
 mod stacks;
 mod table;
-mod timeline;
 mod tree;
 mod value;
 
 pub(crate) use acceptance::Acceptance;
+pub(crate) use device::{Curve, Marks, Timeline};
 pub(crate) use explain::StackLine;
-pub(crate) use history::view as view_of_history;
-pub(crate) use mark::Mark;
-pub(crate) use remarks::{CheckLine, Checks, Remark};
-pub(crate) use scale::{bytes, rounded, view as view_of_scale};
-pub(crate) use site::Site;
-pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, StackChanges, SummedLine};
-pub(crate) use table::{Align, Aside, Column, Note, Noun, Row, Table, Tone};
-pub(crate) use timeline::{Curve, Marks, Timeline};
-pub(crate) use value::{Distance, Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
+pub(crate) use remarks::{CheckLine, Checks, Mark, Remark};
+pub(crate) use scale::{bytes, rounded};
+pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, SummedLine};
+pub(crate) use table::{Align, Aside, Column, Row, Table, Tone, figure, words};
+pub(crate) use value::{Label, LabelKind, TreeFrame, Value};
 
 use std::cmp::Reverse;
 
@@ -57,8 +50,10 @@ use crate::budget::DeviceBudget;
 use crate::diff::Kind;
 use crate::leak::Point;
 use crate::picture::Picture;
+use crate::profile::Profile;
 use crate::scale::Forecast;
 use crate::sides::Side;
+use crate::units::Size;
 use crate::verdict::{Headline, Standing, Verdict};
 
 /// The content of a report.
@@ -105,7 +100,7 @@ pub(crate) struct Group {
     /// Each device, the worst first; of a job the rank that explains its verdict.
     pub(crate) sections: Vec<Section>,
     /// A sentence about devices without a section.
-    pub(crate) idle: Option<Idle>,
+    pub(crate) idle: Option<String>,
     /// Facts about the input that a reader must know.
     pub(crate) remarks: Vec<Remark>,
     /// The checks, the worst first.
@@ -126,20 +121,11 @@ pub(crate) struct Source {
     /// Its path.
     pub(crate) path: String,
     /// Its size, or how many ranks it holds.
-    pub(crate) amount: Phrase,
-}
-
-/// Devices without a section.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Idle {
-    /// No device did anything.
-    All,
-    /// These did nothing.
-    Some(Vec<u32>),
+    pub(crate) amount: String,
 }
 
 /// One device, or one device of one rank.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Section {
     /// Its name: `device 0`, `rank 3`.
     pub(crate) name: String,
@@ -151,17 +137,6 @@ pub(crate) struct Section {
     pub(crate) blocks: Vec<Block>,
     /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
-    /// What it is about where that is not one recording, where [`Options::pictures`] asks for it.
-    pub(crate) chart: Option<Chart>,
-}
-
-/// What several recordings, or the steps of one, have in common.
-#[derive(Debug)]
-pub(crate) enum Chart {
-    /// Memory over steps, snapshots or profiles.
-    Steps(Steps),
-    /// Memory over a number that was varied.
-    Growth(Growth),
 }
 
 /// Memory over a number that was varied.
@@ -182,7 +157,7 @@ pub(crate) struct Growth {
 pub(crate) struct Steps {
     /// The word for one of them.
     pub(crate) noun: &'static str,
-    /// Title of the bars: `Allocated at the end of each step`.
+    /// Title of the bars: `allocated at the end of each step`.
     pub(crate) title: String,
     /// Bytes held in each.
     pub(crate) points: Vec<Point>,
@@ -233,10 +208,12 @@ pub(crate) enum Content {
     Table(Table),
     /// Curves over the recording.
     Timeline(Timeline),
+    /// Memory over steps, snapshots or profiles.
+    Steps(Steps),
+    /// Memory over a number that was varied, which only a page draws.
+    Growth(Growth),
     /// Call stacks of rows.
     CallStacks(CallStacks),
-    /// Differences between the call stacks of rows before and after.
-    StackChanges(StackChanges),
     /// A sentence in place of a table.
     Sentence(String),
 }
@@ -247,19 +224,26 @@ pub(crate) struct Fact {
     /// The subject: `recording`, `fragmentation`.
     pub(crate) name: &'static str,
     /// Its lines. A format may break a line between items, not within one.
-    pub(crate) lines: Vec<Vec<Phrase>>,
+    pub(crate) lines: Vec<Vec<String>>,
     /// The importance of its name.
     pub(crate) tone: Tone,
 }
 
+impl Source {
+    /// The file of a profile.
+    fn of_profile(side: Option<Side>, profile: &Profile) -> Self {
+        Self { side, path: profile.source.path.clone(), amount: Size(profile.source.bytes).to_string() }
+    }
+}
+
 impl Fact {
     /// A fact of one item.
-    pub(crate) fn new(name: &'static str, item: impl Into<Phrase>) -> Self {
+    pub(crate) fn new(name: &'static str, item: impl Into<String>) -> Self {
         Self::of_lines(name, vec![vec![item.into()]])
     }
 
     /// A fact of several lines of items.
-    pub(crate) fn of_lines(name: &'static str, lines: Vec<Vec<Phrase>>) -> Self {
+    pub(crate) fn of_lines(name: &'static str, lines: Vec<Vec<String>>) -> Self {
         Self { name, lines, tone: Tone::Faint }
     }
 }
@@ -291,6 +275,18 @@ impl Block {
     }
 }
 
+impl Steps {
+    /// The bytes of those for which they are known.
+    pub(crate) fn bytes(&self) -> Vec<u64> {
+        self.points.iter().filter_map(|point| point.allocated).collect()
+    }
+
+    /// The line below them: their title, and the most bytes.
+    pub(crate) fn caption(&self) -> String {
+        format!("{}, at most {}", self.title, Size(self.bytes().into_iter().max().unwrap_or(0)))
+    }
+}
+
 impl View {
     /// The model of a result.
     pub(crate) fn new(subject: Subject<'_>, options: &Options) -> Self {
@@ -299,6 +295,8 @@ impl View {
             Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
+            Subject::History(of) => history::view(of, options),
+            Subject::Scale(of) => scale::view(of, options),
         };
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
         view.approval = options.approval.clone().filter(|_| fails);
@@ -319,7 +317,7 @@ mod tests {
     use super::*;
 
     fn section(name: &str, standing: Standing, growth: i128) -> Section {
-        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None, chart: None }
+        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None }
     }
 
     #[test]

@@ -1,75 +1,65 @@
 //! Phases, and equal parts of a history.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Column, Content, Mark, Noun, Phrase, Row, Table, Tone, Value};
+use super::{Mark, Row, Table, Tone, Value, figure, words};
 use crate::Options;
 use crate::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
-use crate::text::count;
+use crate::text::{count, thousands};
 use crate::verdict::{Check, Judgement, Outcome, Standing};
 
 /// Phases of one name.
 struct Group<'d> {
+    /// Its place in the order in which phases begin.
+    place: usize,
     times: u64,
     depth: u32,
     highest: &'d Occurrence,
 }
 
 /// Phases by name, in the order in which they begin.
-struct Groups<'d> {
-    all: Vec<Group<'d>>,
-    by_name: HashMap<(Source, &'d str), usize>,
-}
-
-impl<'d> Groups<'d> {
-    fn new(phases: impl Iterator<Item = &'d Occurrence>) -> Self {
-        let mut groups = Self { all: Vec::new(), by_name: HashMap::new() };
-        for phase in phases {
-            let place = *groups.by_name.entry((phase.source, &phase.name)).or_insert(groups.all.len());
-            match groups.all.get_mut(place) {
-                Some(group) => group.add(phase),
-                None => groups.all.push(Group { times: 1, depth: phase.depth, highest: phase }),
-            }
+fn groups<'d>(phases: &[&'d Occurrence]) -> Vec<Group<'d>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut places: HashMap<(Source, &str), usize> = HashMap::new();
+    for &phase in phases {
+        let place = *places.entry((phase.source, &phase.name)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group { place, times: 0, depth: phase.depth, highest: phase });
         }
-        groups
-    }
-
-    /// Whether there are several phases of that name.
-    fn has_several(&self, phase: &Occurrence) -> bool {
-        self.by_name.get(&(phase.source, &*phase.name)).is_some_and(|&place| self.all[place].times > 1)
-    }
-}
-
-impl<'d> Group<'d> {
-    fn add(&mut self, phase: &'d Occurrence) {
-        self.times += 1;
-        self.depth = self.depth.min(phase.depth);
-        if phase.peak > self.highest.peak {
-            self.highest = phase;
+        let group = &mut groups[place];
+        group.times += 1;
+        group.depth = group.depth.min(phase.depth);
+        if phase.peak > group.highest.peak {
+            group.highest = phase;
         }
     }
-
-    fn row(&self) -> Row {
-        let mut cells = figures(self.highest);
-        cells.extend([Value::Number(u64::from(self.highest.number)), Value::Count(self.times), name(self.highest)]);
-        Row { depth: self.depth as usize, ..Row::new(Tone::Plain, cells) }
-    }
+    groups
 }
 
 /// The phases of a snapshot: one by one, or where there are too many by name, each where it is highest.
-pub(super) fn held(device: &DeviceProfile, options: &Options) -> Content {
+pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
     let phases: Vec<_> = options.phases_of(device).collect();
-    let groups = Groups::new(phases.iter().copied());
-    Content::Table(if phases.is_empty() {
-        without_phases(device)
-    } else if options.top == 0 || phases.len() <= options.top {
-        one_by_one(&phases, &groups)
-    } else {
-        by_name(&groups, phases.len(), options.top)
-    })
+    let groups = groups(&phases);
+    if phases.is_empty() {
+        return without_phases(device);
+    }
+    let total = count(phases.len() as u64, "occurrence", "occurrences");
+    if options.top == 0 || phases.len() <= options.top {
+        let several = groups.iter().filter(|group| group.times > 1).map(|group| &*group.highest.name);
+        let several: HashSet<&str> = several.collect();
+        let rows = phases.iter().map(|phase| {
+            let number = if several.contains(&*phase.name) { Value::number(phase.number) } else { Value::Nothing };
+            row(phase, phase.depth, [number])
+        });
+        return Table { total, ..table(&["before", "after", "change", "peak inside", "#"], "phase", rows) }
+            .titled("phases");
+    }
+    let all = thousands(groups.len() as u64);
+    Table { total: format!("{total} of {all}"), ..by_name(groups, options.top) }
+        .titled("phases, each where it is highest")
 }
 
 fn without_phases(device: &DeviceProfile) -> Table {
@@ -78,59 +68,33 @@ fn without_phases(device: &DeviceProfile) -> Table {
     } else {
         "all of them are among the first occurrences, which are skipped"
     };
-    Table {
-        title: Some("phases".to_owned()),
-        total: vec!["none".into()],
-        below: Some(why.to_owned()),
-        ..Table::default()
-    }
-}
-
-fn one_by_one(phases: &[&Occurrence], groups: &Groups<'_>) -> Table {
-    let rows = phases.iter().map(|phase| {
-        let mut cells = figures(phase);
-        let is_numbered = groups.has_several(phase);
-        cells.push(if is_numbered { Value::Number(u64::from(phase.number)) } else { Value::Nothing });
-        cells.push(name(phase));
-        Row { depth: phase.depth as usize, ..Row::new(Tone::Plain, cells) }
-    });
-    Table {
-        title: Some("phases".to_owned()),
-        total: vec![Phrase::count(phases.len() as u64, "occurrence", "occurrences")],
-        columns: columns(&["before", "after", "change", "peak inside", "#"], "phase"),
-        rows: rows.collect(),
-        noun: Noun::PHASE,
-        ..Table::default()
-    }
+    Table { total: "none".to_owned(), below: Some(why.to_owned()), ..Table::default() }.titled("phases")
 }
 
 /// The highest phases, in the order in which they begin.
-fn by_name(groups: &Groups<'_>, phases: usize, top: usize) -> Table {
-    let mut shown: Vec<usize> = (0..groups.all.len()).collect();
-    shown.sort_by_key(|&place| Reverse(groups.all[place].highest.peak));
-    let rest = shown.split_off(shown.len().min(top));
-    shown.sort_unstable();
-    let left: u64 = rest.iter().map(|&place| groups.all[place].times).sum();
+fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
+    groups.sort_by_key(|group| Reverse(group.highest.peak));
+    let rest = groups.split_off(groups.len().min(top));
+    groups.sort_by_key(|group| group.place);
+    let left: u64 = rest.iter().map(|group| group.times).sum();
     let more = count(rest.len() as u64, "more phase", "more phases");
     let below = format!("and {more} ({})", count(left, "occurrence", "occurrences"));
-    let total = Phrase::count(phases as u64, "occurrence", "occurrences");
-    Table {
-        title: Some("phases, each where it is highest".to_owned()),
-        total: vec![total.and(" of ").and(Value::Count(groups.all.len() as u64))],
-        columns: columns(&["before", "after", "change", "peak inside", "#", "times"], "phase"),
-        rows: shown.iter().map(|&place| groups.all[place].row()).collect(),
-        noun: Noun::PHASE,
-        below: (!rest.is_empty()).then_some(below),
-        ..Table::default()
-    }
+    let rows = groups
+        .iter()
+        .map(|group| row(group.highest, group.depth, [Value::number(group.highest.number), Value::Count(group.times)]));
+    let heads = ["before", "after", "change", "peak inside", "#", "times"];
+    Table { below: (!rest.is_empty()).then_some(below), ..table(&heads, "phase", rows) }
 }
 
-fn columns(figures: &[&str], name: &str) -> Vec<Column> {
-    figures.iter().map(|&head| Column::figure(head)).chain([Column::words(name)]).collect()
+/// A table of figures with a name behind them.
+fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = Row>) -> Table {
+    Table::new(figures.iter().map(|&head| figure(head)).chain([words(name)]).collect::<Vec<_>>(), rows)
 }
 
-fn figures(phase: &Occurrence) -> Vec<Value> {
-    vec![Value::Size(phase.start), Value::Size(phase.end), Value::Change(phase.change()), Value::Size(phase.peak)]
+fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> Row {
+    let [start, end, peak] = [phase.start, phase.end, phase.peak].map(Value::Size);
+    let figures = [start, end, Value::Change(phase.change()), peak];
+    Row { depth: depth as usize, ..Row::new(Tone::Plain, figures.into_iter().chain(numbers).chain([name(phase)])) }
 }
 
 fn name(phase: &Occurrence) -> Value {
@@ -143,68 +107,47 @@ fn name(phase: &Occurrence) -> Value {
 }
 
 /// The equal parts of a history.
-pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Content {
-    let is_empty = device.intervals.is_empty();
-    Content::Table(Table {
-        title: Some(format!("every {every}")),
-        total: vec![Phrase::count(device.intervals.len() as u64, "part", "parts")],
-        columns: columns(&["before", "peak", "after", "reserved peak"], "from and to"),
-        rows: device.intervals.iter().map(interval).collect(),
-        below: is_empty.then(|| "this device has no such parts".to_owned()),
-        ..Table::default()
-    })
+pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Table {
+    let rows = device.intervals.iter().map(interval);
+    Table {
+        total: count(device.intervals.len() as u64, "part", "parts"),
+        below: device.intervals.is_empty().then(|| "this device has no such parts".to_owned()),
+        ..table(&["before", "peak", "after", "reserved peak"], "from and to", rows)
+    }
+    .titled(format!("every {every}"))
 }
 
 fn interval(part: &Interval) -> Row {
-    let sizes = [Value::Size(part.start), Value::Size(part.peak), Value::Size(part.end)];
-    let name = Value::code(&*part.name);
-    Row::new(Tone::Plain, sizes.into_iter().chain([Value::size(part.reserved_peak), name]))
+    let [start, peak, end] = [part.start, part.peak, part.end].map(Value::Size);
+    Row::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
 }
 
 /// The phases of a comparison: what changed.
-pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Options) -> Content {
-    let checks = PhaseChecks::new(device, judgement);
-    let listed = diff::listed_phases(&device.phases, options.top, options.unchanged, |row| checks.is_exceeded(row));
-    let heads = [
-        Column::figure("change"),
-        Column::figure(""),
-        Column::figure("before"),
-        Column::figure("after"),
-        Column::figure(""),
-        Column::words("phase"),
-    ];
-    Content::Table(Table {
-        title: Some("peaks inside phases".to_owned()),
-        total: vec![Phrase::count(device.phases.len() as u64, "compared", "compared")],
-        columns: heads.into(),
-        rows: listed.rows.iter().map(|row| change_row(row, checks.find(row))).collect(),
-        noun: Noun::PHASE,
+pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Options) -> Table {
+    let number = device.ordinal();
+    // Collecting in reverse keeps the first and worst of several checks of one phase.
+    let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
+    let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect();
+    let listed = diff::listed_phases(&device.phases, options.top, options.unchanged, |row| {
+        check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
+    });
+    let heads = [figure("change"), figure(""), figure("before"), figure("after"), figure(""), words("phase")];
+    Table {
+        total: format!("{} compared", thousands(device.phases.len() as u64)),
         below: left_out(device.phases.is_empty(), &listed),
-        ..Table::default()
-    })
+        ..Table::new(heads, listed.rows.iter().map(|row| change_row(row, check_of(row, &checks))))
+    }
+    .titled("peaks inside phases")
 }
 
 /// The checks of the phases of a device, by the key of the phase.
-struct PhaseChecks<'j>(HashMap<&'j str, &'j Check>);
+type Checks<'j> = HashMap<&'j str, &'j Check>;
 
-impl<'j> PhaseChecks<'j> {
-    fn new(device: &DeviceDiff, judgement: &'j Judgement) -> Self {
-        let number = device.ordinal();
-        // Collecting in reverse keeps the first and worst of several checks of one phase.
-        let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
-        Self(of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect())
-    }
-
-    /// The check of a row: a check is about the occurrence that exceeds the limit by most.
-    fn find(&self, row: &PhaseRow) -> Option<&'j Check> {
-        let check = *self.0.get(&*row.key())?;
-        let scope = check.scope.as_ref()?;
-        (*scope == row.title() || **scope == *row.name).then_some(check)
-    }
-
-    fn is_exceeded(&self, row: &PhaseRow) -> bool {
-        self.find(row).is_some_and(|check| check.outcome == Outcome::Exceeded)
-    }
+/// The check of a row: a check is about the occurrence that exceeds the limit by most.
+fn check_of<'j>(row: &PhaseRow, checks: &Checks<'j>) -> Option<&'j Check> {
+    let check = *checks.get(&*row.key())?;
+    let scope = check.scope.as_ref()?;
+    (*scope == row.title() || **scope == *row.name).then_some(check)
 }
 
 fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
@@ -213,7 +156,7 @@ fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
     let tone = match (mark, delta) {
         (Some(mark), _) => Tone::Mark(mark),
         (None, Some(delta)) => Tone::of_change(delta),
-        (None, None) => Tone::Mark(Mark { standing: Standing::Inconclusive, accepted: false }),
+        (None, None) => Tone::Mark(Standing::Inconclusive.into()),
     };
     let cells = [
         Value::change(delta),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Column, Row, Table, Tone, Value};
+use super::device::seconds;
+use super::{Column, Row, Table, Tone, Value, words};
 use crate::profile::{DeviceProfile, Profile};
 use crate::stack::Languages;
 
@@ -11,8 +12,7 @@ const MOST_SETTINGS: usize = 64;
 
 /// A column for each snapshot.
 pub(super) fn table(profiles: &[(&str, &Profile)]) -> Table {
-    let mut columns = vec![Column::words("")];
-    columns.extend(profiles.iter().map(|(head, _)| Column::words(*head)));
+    let columns: Vec<Column> = [""].into_iter().chain(profiles.iter().map(|(head, _)| *head)).map(words).collect();
     let mut rows = vec![
         row("file".into(), profiles, |profile| Value::code(&*profile.source.path)),
         row("size".into(), profiles, |profile| Value::Size(profile.source.bytes)),
@@ -26,7 +26,7 @@ pub(super) fn table(profiles: &[(&str, &Profile)]) -> Table {
     let keys: BTreeSet<&String> = profiles.iter().flat_map(|(_, profile)| profile.settings.all.keys()).collect();
     let keys = keys.into_iter().take(MOST_SETTINGS);
     rows.extend(keys.map(|key| row(Value::code(&**key), profiles, |profile| setting(profile, key))));
-    Table { columns, rows, ..Table::default() }
+    Table::new(columns, rows)
 }
 
 /// A row with a value of each snapshot.
@@ -38,7 +38,7 @@ fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> V
 /// The time that the longest history of a device covers.
 fn time(profile: &Profile) -> Value {
     let longest = profile.devices.iter().filter_map(|device| device.duration_us).max();
-    longest.map_or(Value::Unknown, |us| format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000).into())
+    longest.map_or(Value::Unknown, |us| seconds(us).into())
 }
 
 fn setting(profile: &Profile, key: &str) -> Value {

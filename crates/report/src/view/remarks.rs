@@ -1,54 +1,26 @@
-//! Remarks on the input, and checks with their sentences.
+//! Remarks on the input, and checks with their findings and sentences.
 
 use std::cmp::Reverse;
 
-use super::{Group, Mark};
+use super::Group;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::sides::Side;
-use crate::verdict::Judgement;
+use crate::verdict::{Check, Judgement, Outcome, Standing};
 
 /// Something about the input that a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
-    /// The side that it concerns; none where it concerns the comparison, or where nothing is compared.
-    pub(crate) side: Option<RemarkSide>,
+    /// The side that it concerns, or `both`; none where it concerns the comparison, or where nothing is compared.
+    side: Option<&'static str>,
     /// The device, where there are several.
-    pub(crate) device: Option<u32>,
+    device: Option<u32>,
     /// Its code, which knows its severity, meaning and help.
     pub(crate) code: Code,
     /// One or two sentences.
     pub(crate) message: String,
 }
 
-/// The side that a remark concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RemarkSide {
-    /// One of them.
-    One(Side),
-    /// Each of them.
-    Both,
-}
-
-impl RemarkSide {
-    /// Its name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::One(side) => side.name(),
-            Self::Both => "both",
-        }
-    }
-}
-
 impl Remark {
-    fn new(side: Option<RemarkSide>, diagnostic: &Diagnostic, many_devices: bool) -> Self {
-        Self {
-            side,
-            device: diagnostic.device.filter(|_| many_devices),
-            code: diagnostic.code,
-            message: diagnostic.message.clone(),
-        }
-    }
-
     /// Whether it belongs to the verdict or weakens it, so that no page folds it away.
     pub(crate) fn is_open(&self) -> bool {
         self.code.severity() == Severity::Warning || matches!(self.code, Code::AcceptedGrowth | Code::Improved)
@@ -56,7 +28,7 @@ impl Remark {
 
     /// The side and the device, in words before the message.
     pub(crate) fn scope(&self) -> String {
-        let side = self.side.map(|side| format!("{}: ", side.name())).unwrap_or_default();
+        let side = self.side.map(|side| format!("{side}: ")).unwrap_or_default();
         let device = self.device.map(|device| format!("device {device}: ")).unwrap_or_default();
         side + &device
     }
@@ -64,19 +36,25 @@ impl Remark {
 
 /// Diagnostics as remarks: warnings before notes, and those that hold for both sides once.
 pub(super) fn remarks<'d>(
-    diagnostics: impl Iterator<Item = (Option<Side>, &'d Diagnostic)>,
+    diagnostics: impl IntoIterator<Item = (Option<Side>, &'d Diagnostic)>,
     many_devices: bool,
 ) -> Vec<Remark> {
-    let mut found: Vec<(Option<RemarkSide>, &Diagnostic)> = Vec::new();
+    let mut found: Vec<(Option<&'static str>, &Diagnostic)> = Vec::new();
     for (side, diagnostic) in diagnostics {
-        let side = side.map(RemarkSide::One);
+        let side = side.map(Side::name);
         match found.iter_mut().find(|(other, twin)| *other != side && *twin == diagnostic) {
-            Some((other, _)) => *other = Some(RemarkSide::Both),
+            Some((other, _)) => *other = Some("both"),
             None => found.push((side, diagnostic)),
         }
     }
     found.sort_by_key(|(_, diagnostic)| Reverse(diagnostic.severity()));
-    found.into_iter().map(|(side, diagnostic)| Remark::new(side, diagnostic, many_devices)).collect()
+    let remarks = found.into_iter().map(|(side, found)| Remark {
+        side,
+        device: found.device.filter(|_| many_devices),
+        code: found.code,
+        message: found.message.clone(),
+    });
+    remarks.collect()
 }
 
 impl Group {
@@ -88,6 +66,39 @@ impl Group {
     /// The remarks that a page folds away and a terminal counts: other notes.
     pub(crate) fn folded_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| !remark.is_open()).collect()
+    }
+}
+
+/// The finding of the checks about a row, a figure or a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// Their finding.
+    pub(crate) standing: Standing,
+    /// Whether it is ok only because the growth was agreed to.
+    pub(crate) accepted: bool,
+}
+
+impl Mark {
+    /// The mark of a check.
+    pub(crate) fn of(check: &Check) -> Self {
+        Self { accepted: check.accepted && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
+    }
+
+    /// The word for it in a table.
+    pub(crate) fn word(self) -> &'static str {
+        match self.standing {
+            Standing::Ok if self.accepted => "accepted",
+            Standing::Ok => "ok",
+            Standing::Warning => "WARN",
+            Standing::Inconclusive => "?",
+            Standing::Exceeded => "FAIL",
+        }
+    }
+}
+
+impl From<Standing> for Mark {
+    fn from(standing: Standing) -> Self {
+        Self { standing, accepted: false }
     }
 }
 
@@ -114,20 +125,17 @@ pub(crate) struct CheckLine {
 impl Checks {
     /// The checks of a judgement.
     pub(super) fn new(judgement: &Judgement, is_in_tables: bool) -> Self {
-        Self { lines: lines(judgement, false), is_in_tables }
+        Self { lines: lines(judgement, false).collect(), is_in_tables }
     }
 
     /// The checks of all ranks of a job together, and those of the worst rank.
     pub(super) fn of_job(all: &Judgement, worst: Option<&Judgement>, is_in_tables: bool) -> Self {
-        let mut of_job = lines(all, true);
-        of_job.extend(worst.into_iter().flat_map(|judgement| lines(judgement, false)));
-        Self { lines: of_job, is_in_tables }
+        let of_worst = worst.into_iter().flat_map(|judgement| lines(judgement, false));
+        Self { lines: lines(all, true).chain(of_worst).collect(), is_in_tables }
     }
 }
 
-fn lines(judgement: &Judgement, is_of_all_ranks: bool) -> Vec<CheckLine> {
+fn lines(judgement: &Judgement, is_of_all_ranks: bool) -> impl Iterator<Item = CheckLine> {
     let checks = judgement.checks.iter();
-    checks
-        .map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks })
-        .collect()
+    checks.map(move |check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks })
 }

@@ -2,18 +2,15 @@
 
 use super::device::overhead;
 use super::remarks::remarks;
-use super::{
-    Block, Chart, Column, Content, Fact, Group, Growth, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View,
-};
+use super::{Block, Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
 use crate::Options;
 use crate::profile::others;
 use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
 use crate::tracks::StackTrack;
-use crate::units::Size;
-use crate::verdict::Standing;
+use crate::units::{Delta, Size};
 
 /// The model of several runs.
-pub(crate) fn view(scale: &Scale, options: &Options) -> View {
+pub(super) fn view(scale: &Scale, options: &Options) -> View {
     let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
     let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let group = Group {
@@ -26,7 +23,7 @@ pub(crate) fn view(scale: &Scale, options: &Options) -> View {
 }
 
 fn source(run: &Run) -> Source {
-    Source { side: None, path: run.path.clone(), amount: Phrase::from(format!("x = {}", run.x)) }
+    Source { side: None, path: run.path.clone(), amount: format!("x = {}", run.x) }
 }
 
 fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
@@ -37,21 +34,18 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
     }
     if !device.is_aligned {
         let words = "each run at its own peak, which may lie at different places of the program";
-        facts.push(Fact::new("compared", Phrase::from(words)));
+        facts.push(Fact::new("compared", words));
     }
     facts.extend(device.check.as_ref().map(tested));
-    let mut contents = vec![Content::Table(peaks(scale, device))];
+    let mut contents = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
     if !facts.is_empty() {
         contents.push(Content::Facts(facts));
     }
     contents.push(Content::Table(stacks(scale, device, options)));
     Section {
         name: format!("device {}", device.device),
-        standing: Standing::Ok,
-        growth: 0,
-        picture: None,
-        chart: Some(Chart::Growth(growth(scale, device))),
         blocks: contents.into_iter().map(Block::open).collect(),
+        ..Section::default()
     }
 }
 
@@ -80,20 +74,11 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
 }
 
 /// The place at which the device is full.
-fn full_at(full: &Full, memory: u64) -> Phrase {
+fn full_at(full: &Full, memory: u64) -> String {
     let memory = Size(memory);
-    match full.best {
-        None => Phrase::from(format!("{memory} is never full")),
-        Some(best) => {
-            let earliest = rounded_or_never(full.earliest);
-            let latest = rounded_or_never(full.latest);
-            Phrase::from(format!("{memory} is full from x = {} on (from {earliest} to {latest})", rounded(best)))
-        }
-    }
-}
-
-fn rounded_or_never(place: Option<f64>) -> String {
-    place.map_or("never".to_owned(), rounded)
+    let Some(best) = full.best.map(rounded) else { return format!("{memory} is never full") };
+    let [earliest, latest] = [full.earliest, full.latest].map(|x| x.map_or("never".to_owned(), rounded));
+    format!("{memory} is full from x = {best} on (from {earliest} to {latest})")
 }
 
 /// A place to three digits, or to a whole number.
@@ -110,10 +95,10 @@ fn tested(check: &Check) -> Fact {
     let predicted = bytes(check.predicted);
     let off = i128::from(predicted) - i128::from(check.peak);
     let line = vec![
-        Phrase::from(format!("for x = {} the others predict ", check.x)).and(Value::Size(predicted)),
-        Phrase::from("it has ").and(Value::Size(check.peak)),
-        Phrase::from(Value::Change(off)),
-        Phrase::from(Value::percent(Some(off), Some(check.peak))),
+        format!("for x = {} the others predict {}", check.x, Size(predicted)),
+        format!("it has {}", Size(check.peak)),
+        Delta(off).to_string(),
+        Value::percent(Some(off), Some(check.peak)).to_string(),
     ];
     Fact::of_lines("tested", vec![line])
 }
@@ -127,40 +112,17 @@ pub(crate) fn bytes(estimate: f64) -> u64 {
 
 /// The peaks of the runs, and those that are predicted.
 fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
-    let columns = vec![
-        Column::figure("x"),
-        Column::figure("peak").main(),
-        Column::words("from - to"),
-        Column::figure("reserved"),
-        Column::words(""),
-    ];
-    let mut rows: Vec<Row> = scale
-        .runs
-        .iter()
-        .enumerate()
-        .map(|(at, run)| {
-            let cells = [
-                Value::Text(run.x.to_string()),
-                Value::size(device.peaks[at]),
-                Value::Nothing,
-                Value::size(device.reserved[at]),
-                Value::words("measured"),
-            ];
-            Row::new(Tone::Plain, cells)
-        })
-        .collect();
-    rows.extend(device.forecasts.iter().map(|forecast| {
-        let Forecast { x, peak, reserved, .. } = forecast;
-        let cells = [
-            Value::Text(x.to_string()),
-            Value::Size(bytes(peak.best)),
-            Value::Text(range(peak)),
-            reserved.map_or(Value::Unknown, |reserved| Value::Size(bytes(reserved.best))),
-            Value::words("predicted"),
-        ];
-        Row::new(Tone::Main, cells)
-    }));
-    Table { title: Some("peak".to_owned()), columns, rows, noun: Noun { one: "run", many: "runs" }, ..Table::default() }
+    let measured = scale.runs.iter().zip(device.peaks.iter().zip(&device.reserved)).map(|(run, (peak, reserved))| {
+        let x = Value::Text(run.x.to_string());
+        Row::new(Tone::Plain, [x, Value::size(*peak), Value::Nothing, Value::size(*reserved), Value::words("measured")])
+    });
+    let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved, .. }| {
+        let [x, range] = [x.to_string(), range(peak)].map(Value::Text);
+        let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
+        Row::new(Tone::Main, [x, Value::Size(bytes(peak.best)), range, reserved, Value::words("predicted")])
+    });
+    let heads = [figure("x"), figure("peak").main(), words("from - to"), figure("reserved"), words("")];
+    Table::new(heads, measured.chain(predicted)).titled("peak")
 }
 
 fn range(range: &Range) -> String {
@@ -181,16 +143,16 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
     // The largest at the farthest place comes first.
     order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
     let (listed, rest) = order.split_at(options.limit(order.len()));
-    let mut columns = vec![Column::figure(format!("x = {}", scale.runs.first().map_or(0.0, |run| run.x)))];
-    columns.push(Column::figure(format!("x = {}", ahead.farthest)));
-    columns.extend(ahead.forecast.map(|x| Column::figure(format!("x = {x}")).main()));
-    columns.extend([Column::words("grows"), Column::words(scale.group_by.noun())]);
+    let first = scale.runs.first().map_or(0.0, |run| run.x);
+    let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("x = {x}"))).into();
+    columns.extend(ahead.forecast.map(|x| figure(format!("x = {x}")).main()));
+    columns.extend([words("grows"), words(scale.group_by.noun())]);
     let last = scale.runs.len().saturating_sub(1);
     let mut rows: Vec<Row> = listed.iter().map(|stack| stack_row(stack, last, &ahead)).collect();
     if !rest.is_empty() {
         rows.push(rest_row(rest, last, &ahead));
     }
-    Table { title: Some("stacks at the peak".to_owned()), columns, rows, noun: Noun::STACK, ..Table::default() }
+    Table::new(columns, rows).titled("stacks at the peak")
 }
 
 /// The place ahead of all runs for which memory is predicted.
@@ -236,7 +198,7 @@ fn rest_row(rest: &[&StackScale], last: usize, ahead: &Ahead) -> Row {
         cells.push(Value::Size(bytes(later)));
     }
     cells.extend([Value::Nothing, Value::words(others(rest.len()))]);
-    Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) }
+    Row::others(rest.len(), cells)
 }
 
 /// The shape of a fit, with its leading coefficient.

@@ -3,8 +3,8 @@
 use super::comparison::imbalance;
 use super::remarks::remarks;
 use super::{
-    Block, Checks, Column, Content, Group, Idle, Noun, Overview, Phrase, Row, Section, Source, Table, Tone, Value,
-    View, device, held, phases, recording, tree,
+    Block, Checks, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held,
+    phases, recording, tree, words,
 };
 use crate::Options;
 use crate::diff::Metric;
@@ -12,6 +12,7 @@ use crate::known;
 use crate::picture::Picture;
 use crate::profile::{DeviceProfile, Profile, others};
 use crate::ranks::{self, Others};
+use crate::text::count;
 use crate::tree as call_tree;
 use crate::units::Size;
 use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
@@ -19,25 +20,14 @@ use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
 /// The model of one snapshot, with its checks where there are any.
 pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    let diagnostics =
-        profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
-    let sections = active.iter().map(|device| {
-        let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
-        Section {
-            name: format!("device {}", device.device),
-            standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
-            growth: 0,
-            blocks: Shown { profile, device, picture: picture.as_ref(), others: None, options }.blocks(),
-            picture,
-            chart: None,
-        }
+    let diagnostics = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|of| &of.diagnostics));
+    let sections = active.iter().map(|device| Section {
+        name: format!("device {}", device.device),
+        standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
+        ..section(profile, device, None, options)
     });
     let group = Group {
-        sources: vec![Source {
-            side: None,
-            path: profile.source.path.clone(),
-            amount: Value::Size(profile.source.bytes).into(),
-        }],
+        sources: vec![Source::of_profile(None, profile)],
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
@@ -54,6 +44,12 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
     }
 }
 
+fn section(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &Options) -> Section {
+    let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
+    let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
+    Section { blocks, picture, ..Section::default() }
+}
+
 /// The first device that ran out of memory, in words.
 fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
     let failure = devices.iter().find_map(|device| out_of_memory(device))?;
@@ -62,14 +58,13 @@ fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
 }
 
 /// The devices that did nothing.
-fn idle(profile: &Profile, all: bool) -> Option<Idle> {
-    let idle = profile.devices.iter().filter(|device| !device.is_active());
-    let idle: Vec<u32> = idle.map(|device| device.device).collect();
-    match (all, idle.is_empty()) {
-        (true, _) => Some(Idle::All),
-        (false, true) => None,
-        (false, false) => Some(Idle::Some(idle)),
+fn idle(profile: &Profile, all: bool) -> Option<String> {
+    if all {
+        return Some("nothing is recorded and nothing is held".to_owned());
     }
+    let idle = profile.devices.iter().filter(|device| !device.is_active());
+    let idle: Vec<String> = idle.map(|device| device.device.to_string()).collect();
+    (!idle.is_empty()).then(|| format!("nothing on device {}", idle.join(", ")))
 }
 
 /// A device of a snapshot, with the other ranks where it is of a job.
@@ -92,9 +87,10 @@ impl Shown<'_> {
             Block::open(Content::Table(device::counters(device))),
         ];
         blocks.extend(device::timeline(device).map(Block::open));
-        blocks.extend(profile.options.every.as_ref().map(|every| Block::open(phases::intervals(device, every))));
+        let every = profile.options.every.as_ref();
+        blocks.extend(every.map(|every| Block::open(Content::Table(phases::intervals(device, every)))));
         if options.phases {
-            blocks.push(Block::open(phases::held(device, options)));
+            blocks.push(Block::open(Content::Table(phases::held(device, options))));
         }
         match &options.tree {
             Some(tree) if device.at.is_some() && self.picture.is_none() => {
@@ -112,23 +108,18 @@ impl Shown<'_> {
 /// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
 pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     let lines = ranks::shown(readings);
-    let first = lines.first();
     let shown = lines.iter().take(options.ranks_in_full());
-    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
     let ranks = rank_table(&lines, options);
     let found = ranks::diagnostics_of_readings(readings);
     let headline = readings.verdict().map(|_| readings.headline());
-    let worst = first.and_then(|line| line.of.judgement.as_ref());
+    let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
     let checks = headline.as_ref().map(|_| Checks::of_job(&readings.ranks.judgement, worst, false));
+    let path = readings.ranks.paths.after.clone().unwrap_or_default();
     let group = Group {
-        sources: vec![Source {
-            side: None,
-            path: readings.ranks.paths.after.clone().unwrap_or_default(),
-            amount: Phrase::count(readings.readings.len() as u64, "rank", "ranks"),
-        }],
+        sources: vec![Source { side: None, path, amount: count(readings.readings.len() as u64, "rank", "ranks") }],
         ranks: Some(ranks.clone()),
         facts: imbalance(&readings.ranks),
-        sections,
+        sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
         checks: checks.unwrap_or_default(),
         ..Group::default()
@@ -143,13 +134,10 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
 }
 
 fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &Options) -> Option<Section> {
-    let device = line.device?;
     let all = Others::held(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
-    let profile = &line.of.profile;
-    let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
-    let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
-    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture, chart: None })
+    let section = section(&line.of.profile, line.device?, others, options);
+    Some(Section { name: line.name.clone(), standing: line.standing, ..section })
 }
 
 /// A row for each rank, the worst first, and one for the rest.
@@ -157,21 +145,14 @@ fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
     let (listed, rest) = lines.split_at(options.limit(lines.len()));
     let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
     if !rest.is_empty() {
-        let mut cells = vec![Value::Nothing; 6];
+        let mut cells = [const { Value::Nothing }; 6];
         cells[0] = Value::words(others(rest.len()));
         cells[2] = Value::size_range(rest.iter().map(ranks::Shown::peak));
         cells[5] = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
-        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+        rows.push(Row::others(rest.len(), cells));
     }
-    let columns = vec![
-        Column::words(""),
-        Column::figure("baseline"),
-        Column::figure("peak").main(),
-        Column::figure("end"),
-        Column::figure("reserved"),
-        Column::words(""),
-    ];
-    Table { columns, rows, noun: Noun::RANK, ..Table::default() }
+    let heads = [words(""), figure("baseline"), figure("peak").main(), figure("end"), figure("reserved"), words("")];
+    Table::new(heads, rows)
 }
 
 fn rank_row(line: &ranks::Shown<'_>) -> Row {

@@ -1,15 +1,17 @@
 //! The call stacks of rows.
 
-use super::{Site, StackLine, Value};
+use super::{Column, StackLine, Value, figure};
+use crate::sides::Sides;
+use crate::source::Site;
 use crate::text::thousands;
-use crate::tree::Frame;
-use crate::units::Delta;
 
 /// Call stacks of rows.
 #[derive(Debug)]
 pub(crate) struct CallStacks {
     /// A title for all of them.
     pub(crate) title: &'static str,
+    /// Whether they show how stacks changed, or else the stacks themselves.
+    pub(crate) are_changes: bool,
     /// Each stack, in the order of the rows: the first ones.
     pub(crate) stacks: Vec<CallStack>,
     /// The number of further ones.
@@ -19,27 +21,21 @@ pub(crate) struct CallStacks {
 /// Frames of all stacks of a device: a report that lists every row may have millions, for which no reader has room.
 const MOST_FRAMES: usize = 100_000;
 
-/// The first of them, which together have no more frames.
-pub(super) fn first_ones<T>(all: impl Iterator<Item = T>, frames: fn(&T) -> usize) -> Vec<T> {
-    let mut taken = 0;
-    let fit = all.take_while(|one| {
-        let fits = taken < MOST_FRAMES;
-        taken += frames(one);
-        fits
-    });
-    fit.collect()
-}
-
 impl CallStacks {
-    /// Those of a number of rows.
+    /// Those of a number of rows, as far as there is room for their frames.
     pub(super) fn new(title: &'static str, all: impl Iterator<Item = CallStack>, count: usize) -> Self {
-        let stacks = first_ones(all, |stack| stack.frames.len());
-        let more = count - stacks.len();
-        Self { title, stacks, more }
+        let mut taken = 0;
+        let fit = all.take_while(|stack| {
+            let fits = taken < MOST_FRAMES;
+            taken += stack.lines.len();
+            fits
+        });
+        let stacks: Vec<CallStack> = fit.collect();
+        Self { title, are_changes: false, more: count - stacks.len(), stacks }
     }
 }
 
-/// A call stack.
+/// A call stack, or the difference between those of a row before and after.
 #[derive(Debug)]
 pub(crate) struct CallStack {
     /// Bytes that its row holds or gained.
@@ -49,9 +45,9 @@ pub(crate) struct CallStack {
     /// Labels of further stacks in the same row.
     pub(crate) also: Vec<String>,
     /// The lines that its row sums; none where it is one line.
-    pub(crate) lines: Vec<SummedLine>,
-    /// Its frames, the outermost first.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) summed: Vec<SummedLine>,
+    /// Its frames, the outermost first, or the lines of a unified diff.
+    pub(crate) lines: Vec<StackLine>,
     /// Its line in the checkout.
     pub(crate) site: Option<Site>,
 }
@@ -73,24 +69,19 @@ pub(super) fn tensors(shape: &str, count: u64) -> String {
 /// Lines of one row that are listed.
 pub(crate) const MOST_SUMMED: usize = 10;
 
-/// Differences between the call stacks of rows before and after.
-#[derive(Debug)]
-pub(crate) struct StackChanges {
-    /// Those of the first rows.
-    pub(crate) all: Vec<StackChange>,
-    /// The number of further ones.
-    pub(crate) more: usize,
+/// Rows of a page with their frames: the first ones.
+pub(super) const MOST_WITH_FRAMES: usize = 60;
+
+/// Columns of stacks for which only a page has room.
+pub(super) fn details() -> [Column; 2] {
+    ["mean size", "highest"].map(|head| figure(head).detail())
 }
 
-/// The difference between the call stacks of a row before and after.
-#[derive(Debug)]
-pub(crate) struct StackChange {
-    /// Bytes gained.
-    pub(crate) delta: Delta,
-    /// The label of its row.
-    pub(crate) label: String,
-    /// The lines of code that its row sums; none where it is one line.
-    pub(crate) summed: Vec<SummedLine>,
-    /// The lines of a unified diff.
-    pub(crate) lines: Vec<StackLine>,
+/// The cells of these columns.
+pub(super) fn cells_of_details(mean: Sides<u64>, highest: Sides<Option<u64>>) -> [Value; 2] {
+    let highest = match (highest.before, highest.after) {
+        (Some(before), Some(after)) => Value::sizes(Sides { before, after }),
+        (_, after) => Value::size(after),
+    };
+    [Value::sizes(mean), highest]
 }

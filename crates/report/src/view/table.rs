@@ -1,59 +1,23 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use super::{Mark, Phrase, Site, StackLine, SummedLine, Value};
-use crate::sides::Sides;
-use crate::stack::GroupBy;
+use super::{Mark, StackLine, SummedLine, Value};
+use crate::source::Site;
 
 /// A table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     /// Its title; none where the heading above says enough.
     pub(crate) title: Option<String>,
-    /// The sum of all rows, beside the title.
-    pub(crate) total: Vec<Phrase>,
+    /// The sum of all rows, beside the title; empty where there is none.
+    pub(crate) total: String,
     /// The columns. The last one is the widest: a format shortens it where there is little room.
     pub(crate) columns: Vec<Column>,
     /// The rows.
     pub(crate) rows: Vec<Row>,
-    /// The word for what a row holds.
-    pub(crate) noun: Noun,
     /// The title of the rows that are beside the point, see [`Row::aside`].
     pub(crate) aside: &'static str,
     /// A line below: rows that are left out, or the meaning of a column.
     pub(crate) below: Option<String>,
-}
-
-/// The word for what a row holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Noun {
-    /// For one.
-    pub(crate) one: &'static str,
-    /// For any other number.
-    pub(crate) many: &'static str,
-}
-
-impl Noun {
-    /// A stack.
-    pub(crate) const STACK: Self = Self { one: "stack", many: "stacks" };
-    /// The groups of a grouping.
-    pub(crate) fn of(by: GroupBy) -> Self {
-        Self { one: by.noun(), many: by.plural() }
-    }
-
-    /// A stack that leaks.
-    pub(crate) const LEAK: Self = Self { one: "leak", many: "leaks" };
-    /// A rank of a job.
-    pub(crate) const RANK: Self = Self { one: "rank", many: "ranks" };
-    /// A metric.
-    pub(crate) const METRIC: Self = Self { one: "metric", many: "metrics" };
-    /// A phase.
-    pub(crate) const PHASE: Self = Self { one: "phase", many: "phases" };
-}
-
-impl Default for Noun {
-    fn default() -> Self {
-        Self { one: "row", many: "rows" }
-    }
 }
 
 /// A column.
@@ -92,8 +56,8 @@ pub(crate) struct Row {
     pub(crate) mark: Option<Mark>,
     /// Levels by which its label is indented.
     pub(crate) depth: usize,
-    /// A remark on the row.
-    pub(crate) note: Option<Note>,
+    /// A remark on the row: `twice as many (1.00 MiB each)`.
+    pub(crate) note: Option<String>,
     /// Whether it is beside the point.
     pub(crate) aside: Aside,
     /// The number of things that it sums, where it is a sum of others.
@@ -142,26 +106,17 @@ pub(crate) enum Tone {
     Heat(u8),
 }
 
-/// A remark on a row.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Note {
-    /// Whether there are more blocks or larger ones, in words: `twice as many`.
-    pub(crate) words: String,
-    /// The mean size of a block.
-    pub(crate) mean: Sides<u64>,
+/// A column of figures.
+pub(crate) fn figure(head: impl Into<String>) -> Column {
+    Column { head: head.into(), ..Column::default() }
+}
+
+/// A column of words.
+pub(crate) fn words(head: impl Into<String>) -> Column {
+    Column { align: Align::Left, ..figure(head) }
 }
 
 impl Column {
-    /// A column of figures.
-    pub(crate) fn figure(head: impl Into<String>) -> Self {
-        Self { head: head.into(), ..Self::default() }
-    }
-
-    /// A column of words.
-    pub(crate) fn words(head: impl Into<String>) -> Self {
-        Self { align: Align::Left, ..Self::figure(head) }
-    }
-
     /// The same, as the one that the table is about.
     pub(crate) fn main(self) -> Self {
         Self { is_main: true, ..self }
@@ -178,10 +133,27 @@ impl Column {
     }
 }
 
+impl Table {
+    /// A table without a title.
+    pub(crate) fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = Row>) -> Self {
+        Self { columns: columns.into(), rows: rows.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same below a title.
+    pub(crate) fn titled(self, title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), ..self }
+    }
+}
+
 impl Row {
     /// A row of values.
     pub(crate) fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
         Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
+    }
+
+    /// A row for a number of things that have none of their own.
+    pub(crate) fn others(count: usize, cells: impl IntoIterator<Item = Value>) -> Self {
+        Self { others: Some(count), ..Self::new(Tone::Faint, cells) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The call tree.
 
-use super::{Column, Content, Phrase, Row, Table, Tone, TreeFrame, Value};
+use super::{Column, Content, Row, Table, Tone, TreeFrame, Value, figure, words};
 use crate::profile::{Held, others};
 use crate::sides::Sides;
 use crate::tree::{Layout, Line, Options, Tree};
@@ -30,20 +30,19 @@ pub(super) fn changes(tree: &Tree, options: &Options, top: usize, min_delta: u64
 
 impl Shown<'_> {
     fn table(&self, lines: &[Line<'_>], moment: &str) -> Table {
-        let title = Some(format!("call tree {moment}"));
-        let mut total = vec![Phrase::from(self.amount(self.tree.total))];
+        let title = format!("call tree {moment}");
+        let mut total = self.amount(self.tree.total).to_string();
         for (word, pattern) in [("below", &self.options.focus), ("through", &self.options.grep)] {
-            let part = Phrase::from(self.amount(self.tree.held()));
-            total.extend(pattern.as_ref().map(|pattern| part.and(format!(" of it {word} '{}'", pattern.as_str()))));
+            let Some(pattern) = pattern else { continue };
+            total += &format!(", {} of it {word} '{}'", self.amount(self.tree.held()), pattern.as_str());
         }
         let is_unchanged = lines.iter().all(|line| line.chain.is_empty() && line.held.delta() == 0);
         if lines.is_empty() || self.changes && is_unchanged {
-            return Table { title, total, below: Some(self.why_empty()), ..Table::default() };
+            return Table { total, below: Some(self.why_empty()), ..Table::default() }.titled(title);
         }
         let heads = if self.changes { ["change", "before", "after"] } else { ["bytes", "share", "blocks"] };
-        let columns = heads.into_iter().map(Column::figure).chain([Column::words("frame")]).collect();
-        let rows = lines.iter().map(|line| self.row(line)).collect();
-        Table { title, total, columns, rows, ..Table::default() }
+        let columns: Vec<Column> = heads.into_iter().map(figure).chain([words("frame")]).collect();
+        Table { total, ..Table::new(columns, lines.iter().map(|line| self.row(line))) }.titled(title)
     }
 
     fn why_empty(&self) -> String {
@@ -65,8 +64,8 @@ impl Shown<'_> {
         let mut cells = if self.changes {
             vec![Value::Change(line.held.delta()), Value::Size(before.bytes), Value::Size(after.bytes)]
         } else {
-            let whole = self.tree.total.after.bytes;
-            vec![Value::Size(after.bytes), Value::Share { part: after.bytes, whole }, Value::Count(after.blocks)]
+            let share = Value::share(after.bytes, self.tree.total.after.bytes);
+            vec![Value::Size(after.bytes), share, Value::Count(after.blocks)]
         };
         cells.push(match (line.chain.is_empty(), line.others) {
             (false, _) => Value::Frames(

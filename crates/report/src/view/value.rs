@@ -1,14 +1,14 @@
-//! The values of a report, with their types, and phrases made of them.
+//! The values of a report, with their types.
 //!
 //! A renderer asks a [`Value`] for its text with `to_string()`: one definition for every format. Only what a format
-//! lays out in its own way (labels, standings, frames) it takes from the value itself.
+//! lays out in its own way (labels, standings, frames) it takes from the value itself. A figure that formats only show is its
+//! text, with its order.
 
 use std::fmt;
 
-use crate::diff::Kind;
 use crate::sides::Sides;
 use crate::stack::More;
-use crate::text::{count, thousands};
+use crate::text::thousands;
 use crate::tree::Frame;
 use crate::units::{Delta, Size, format_percent, format_share};
 
@@ -27,60 +27,14 @@ pub(crate) enum Value {
     Size(u64),
     /// Bytes gained or lost.
     Change(i128),
-    /// A change in percent of what was there before.
-    Percent {
-        /// Bytes gained.
-        delta: i128,
-        /// Bytes before.
-        before: u64,
-    },
-    /// A part in percent of the whole.
-    Share {
-        /// Bytes of the part.
-        part: u64,
-        /// Bytes of the whole.
-        whole: u64,
-    },
     /// A number of things.
     Count(u64),
-    /// A number of things before and after.
-    Counts(Sides<u64>),
-    /// A size before and after.
-    Sizes(Sides<u64>),
-    /// The number of an occurrence or a device, which is not counted in thousands.
-    Number(u64),
-    /// A number out of a total, as `10/12`.
-    Tally {
-        /// The number.
-        part: u64,
-        /// The total.
-        whole: u64,
-    },
-    /// The lowest and the highest of several sizes.
-    SizeRange(u64, u64),
-    /// The lowest and the highest of several changes.
-    ChangeRange(i128, i128),
-    /// On how many ranks something is the same.
-    Ranks {
-        /// On how many.
-        same: usize,
-        /// Total number.
-        of: usize,
-    },
-    /// The event after which a moment lies; none at the start of the recording.
-    Event(Option<u32>),
-    /// Events between a moment and what happened to several blocks.
-    Distance(Distance),
-    /// The bound of an error.
-    Error(Exactness),
-    /// The direction in which a stack changed.
-    Direction {
-        /// The direction.
-        kind: Kind,
-        /// Whether the code changed between both sides.
-        moved: bool,
-        /// True if it changed through lines that the change of the code touches.
-        is_touched: bool,
+    /// Any other figure.
+    Figure {
+        /// The figure as it is shown.
+        text: String,
+        /// The number by which rows are sorted.
+        order: i128,
     },
     /// The finding of the checks.
     Mark {
@@ -95,39 +49,6 @@ pub(crate) enum Value {
     Frames(Vec<TreeFrame>),
     /// A text that is no figure.
     Text(String),
-}
-
-/// Events between a moment and what happened to several blocks, within the recording or outside of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Distance {
-    /// The fewest; none where it happened to no block within the recording.
-    pub(crate) nearest: Option<u64>,
-    /// The most; none where it happened to some block outside of the recording.
-    pub(crate) farthest: Option<u64>,
-}
-
-impl fmt::Display for Distance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.nearest, self.farthest) {
-            (None, _) => f.write_str("not recorded"),
-            (Some(nearest), None) => write!(f, "{} or more", count(nearest, "event", "events")),
-            (Some(one), Some(other)) if one == other => f.write_str(&count(one, "event", "events")),
-            (Some(nearest), Some(farthest)) => write!(f, "{} to {} events", thousands(nearest), thousands(farthest)),
-        }
-    }
-}
-
-/// The bound of the error of figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exactness {
-    /// All of them are exact.
-    Exact,
-    /// The baseline alone may be off, by at most these bytes.
-    Baseline(u64),
-    /// All of them may be off, by at most these bytes.
-    Within(u64),
-    /// Nobody knows by how much.
-    Unreliable,
 }
 
 /// A name from the input.
@@ -185,12 +106,58 @@ impl Value {
         delta.map_or(Self::Unknown, Self::Change)
     }
 
-    /// The change in percent, where both are known.
+    /// A figure with its order, which may have no text.
+    fn figure(text: impl Into<String>, order: i128) -> Self {
+        Self::Figure { text: text.into(), order }
+    }
+
+    /// The change in percent of what was there before, where both are known.
     pub(crate) fn percent(delta: Option<i128>, before: Option<u64>) -> Self {
-        match delta.zip(before) {
-            Some((delta, before)) => Self::Percent { delta, before },
-            None => Self::Nothing,
-        }
+        let percent = delta.zip(before).and_then(|(delta, before)| {
+            let order = delta.checked_mul(1_000_000)?.checked_div(before.into())?;
+            Some(Self::figure(format_percent(delta, before)?, order))
+        });
+        percent.unwrap_or(Self::Nothing)
+    }
+
+    /// A part in percent of the whole.
+    pub(crate) fn share(part: u64, whole: u64) -> Self {
+        format_share(part, whole).map_or(Self::Nothing, |text| Self::figure(text, part.into()))
+    }
+
+    /// The number of an occurrence or a device, which is not counted in thousands.
+    pub(crate) fn number(number: u32) -> Self {
+        Self::figure(number.to_string(), number.into())
+    }
+
+    /// A number of things before and after.
+    pub(crate) fn counts(of: Sides<u64>) -> Self {
+        Self::figure(pair(thousands(of.before), thousands(of.after), "->"), of.after.into())
+    }
+
+    /// A size before and after.
+    pub(crate) fn sizes(of: Sides<u64>) -> Self {
+        Self::figure(pair(Size(of.before), Size(of.after), "->"), of.after.into())
+    }
+
+    /// A number out of a total, as `10/12`.
+    pub(crate) fn tally(part: usize, whole: usize) -> Self {
+        Self::figure(format!("{part}/{whole}"), part as i128)
+    }
+
+    /// On how many ranks of all something is the same.
+    pub(crate) fn ranks(same: usize, of: usize) -> Self {
+        let text = match same {
+            0 => String::new(),
+            same if same == of => "all".to_owned(),
+            same => format!("{same} of {of}"),
+        };
+        Self::figure(text, same as i128)
+    }
+
+    /// The event after which a moment lies; none at the start of the recording.
+    pub(crate) fn event(event: Option<u32>) -> Self {
+        event.map_or(Self::figure("start", -1), |event| Self::figure(thousands(event.into()), event.into()))
     }
 
     /// The finding of the checks, where there are any.
@@ -201,23 +168,26 @@ impl Value {
     /// The text with an arrow between both sides, for formats that are not read in a terminal.
     pub(crate) fn with_arrow(&self) -> String {
         match self {
-            Self::Counts(_) | Self::Sizes(_) => self.to_string().replace("->", "→"),
+            Self::Figure { text, .. } => text.replace("->", "→"),
             _ => self.to_string(),
         }
     }
 
     /// The lowest and the highest of what is known of several changes.
-    pub(crate) fn change_range(values: impl Iterator<Item = Option<i128>> + Clone) -> Self {
-        match (values.clone().flatten().min(), values.flatten().max()) {
-            (Some(lowest), Some(highest)) => Self::ChangeRange(lowest, highest),
-            _ => Self::Unknown,
-        }
+    pub(crate) fn change_range(values: impl Iterator<Item = Option<i128>>) -> Self {
+        Self::range(values.flatten().map(|bytes| (bytes, Delta(bytes))))
     }
 
     /// The lowest and the highest of what is known of several sizes.
-    pub(crate) fn size_range(values: impl Iterator<Item = Option<u64>> + Clone) -> Self {
-        match (values.clone().flatten().min(), values.flatten().max()) {
-            (Some(lowest), Some(highest)) => Self::SizeRange(lowest, highest),
+    pub(crate) fn size_range(values: impl Iterator<Item = Option<u64>>) -> Self {
+        Self::range(values.flatten().map(|bytes| (bytes.into(), Size(bytes))))
+    }
+
+    fn range<T: fmt::Display + PartialEq>(values: impl Iterator<Item = (i128, T)>) -> Self {
+        let mut values: Vec<(i128, T)> = values.collect();
+        values.sort_by_key(|(bytes, _)| *bytes);
+        match (values.first(), values.last()) {
+            (Some((_, lowest)), Some((order, highest))) => Self::figure(pair(lowest, highest, "to"), *order),
             _ => Self::Unknown,
         }
     }
@@ -231,82 +201,21 @@ impl fmt::Display for Value {
             Self::Missing => f.write_str("missing"),
             Self::Size(bytes) => Size(*bytes).fmt(f),
             Self::Change(delta) => Delta(*delta).fmt(f),
-            Self::Percent { delta, before } => f.write_str(&format_percent(*delta, *before).unwrap_or_default()),
-            Self::Share { part, whole } => f.write_str(&format_share(*part, *whole).unwrap_or_default()),
             Self::Count(count) => f.write_str(&thousands(*count)),
-            Self::Counts(Sides { before, after }) => pair(f, thousands(*before), thousands(*after), "->"),
-            Self::Sizes(Sides { before, after }) => pair(f, Size(*before), Size(*after), "->"),
-            Self::Number(number) => number.fmt(f),
-            Self::Tally { part, whole } => write!(f, "{part}/{whole}"),
-            Self::SizeRange(lowest, highest) => pair(f, Size(*lowest), Size(*highest), "to"),
-            Self::ChangeRange(lowest, highest) => pair(f, Delta(*lowest), Delta(*highest), "to"),
-            Self::Ranks { same: 0, .. } => Ok(()),
-            Self::Ranks { same, of } if same == of => f.write_str("all"),
-            Self::Ranks { same, of } => write!(f, "{same} of {of}"),
-            Self::Event(None) => f.write_str("start"),
-            Self::Event(Some(event)) => f.write_str(&thousands(u64::from(*event))),
-            Self::Distance(distance) => distance.fmt(f),
-            Self::Error(exactness) => exactness.fmt(f),
-            Self::Direction { kind, moved, is_touched } => {
-                f.write_str(if (*kind, *moved) == (Kind::Same, true) { "moved" } else { kind.name() })?;
-                f.write_str(if *moved && *kind != Kind::Same { ", moved" } else { "" })?;
-                f.write_str(if *is_touched { ", changed here" } else { "" })
-            }
             Self::Mark { mark, .. } => f.write_str(mark.word()),
             Self::Label(label) => write!(f, "{}{}", label.text, label.more),
             Self::Frames(frames) => {
                 let texts: Vec<_> = frames.iter().map(|frame| frame.frame.text()).collect();
                 f.write_str(&texts.join(" > "))
             }
-            Self::Text(text) => f.write_str(text),
+            Self::Figure { text, .. } | Self::Text(text) => f.write_str(text),
         }
     }
 }
 
-/// Two values with a word between them, or one where both read the same.
-fn pair<T: fmt::Display + PartialEq>(f: &mut fmt::Formatter<'_>, first: T, second: T, between: &str) -> fmt::Result {
-    if first == second { write!(f, "{first}") } else { write!(f, "{first} {between} {second}") }
-}
-
-impl fmt::Display for Exactness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact => Ok(()),
-            Self::Baseline(error) => write!(f, "baseline ± {}", Size(*error)),
-            Self::Within(error) => write!(f, "± {}", Size(*error)),
-            Self::Unreliable => f.write_str("not reliable"),
-        }
-    }
-}
-
-/// Words and values in a row, such as `400 of 993.36 MiB in total`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Phrase(pub(crate) Vec<Value>);
-
-impl Phrase {
-    /// Adds what follows.
-    pub(crate) fn and(mut self, value: impl Into<Value>) -> Self {
-        self.0.push(value.into());
-        self
-    }
-
-    /// A number of things with its noun: `1 event`, `2 events`.
-    pub(crate) fn count(number: u64, one: &str, many: &str) -> Self {
-        let noun = if number == 1 { one } else { many };
-        Self::from(Value::Count(number)).and(format!(" {noun}"))
-    }
-}
-
-impl fmt::Display for Phrase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|value| value.fmt(f))
-    }
-}
-
-impl<T: Into<Value>> From<T> for Phrase {
-    fn from(value: T) -> Self {
-        Self(vec![value.into()])
-    }
+/// Two values with a word between them, or one where both are the same.
+fn pair<T: fmt::Display + PartialEq>(first: T, second: T, between: &str) -> String {
+    if first == second { first.to_string() } else { format!("{first} {between} {second}") }
 }
 
 impl From<&str> for Value {
@@ -335,30 +244,22 @@ mod tests {
             (Value::percent(Some(5), Some(10)), "+50.0 %"),
             (Value::percent(Some(5), Some(0)), ""),
             (Value::percent(None, Some(1)), ""),
-            (Value::Share { part: 1, whole: 4 }, "25.0 %"),
+            (Value::share(1, 4), "25.0 %"),
             (Value::Count(1_234), "1,234"),
-            (Value::Number(1_234), "1234"),
-            (Value::Counts(Sides { before: 3, after: 3 }), "3"),
-            (Value::Counts(Sides { before: 0, after: 1_000 }), "0 -> 1,000"),
-            (Value::Tally { part: 10, whole: 12 }, "10/12"),
+            (Value::number(1_234), "1234"),
+            (Value::counts(Sides { before: 3, after: 3 }), "3"),
+            (Value::counts(Sides { before: 0, after: 1_000 }), "0 -> 1,000"),
+            (Value::tally(10, 12), "10/12"),
             (Value::change_range([Some(-1), None, Some(2)].into_iter()), "-1 B to +2 B"),
             (Value::size_range([Some(7)].into_iter()), "7 B"),
             (Value::size_range([None].into_iter()), "unknown"),
-            (Value::Ranks { same: 0, of: 4 }, ""),
-            (Value::Ranks { same: 1, of: 4 }, "1 of 4"),
-            (Value::Ranks { same: 4, of: 4 }, "all"),
-            (Value::Event(None), "start"),
-            (Value::Error(Exactness::Baseline(1)), "baseline ± 1 B"),
-            (Value::Direction { kind: Kind::Grew, moved: false, is_touched: false }, "grew"),
-            (Value::Direction { kind: Kind::Grew, moved: true, is_touched: true }, "grew, moved, changed here"),
-            (Value::Direction { kind: Kind::Same, moved: true, is_touched: false }, "moved"),
-            (Value::Distance(Distance { nearest: Some(1), farthest: Some(1_000) }), "1 to 1,000 events"),
-            (Value::Distance(Distance { nearest: Some(1), farthest: None }), "1 event or more"),
-            (Value::Distance(Distance { nearest: None, farthest: None }), "not recorded"),
+            (Value::ranks(0, 4), ""),
+            (Value::ranks(1, 4), "1 of 4"),
+            (Value::ranks(4, 4), "all"),
+            (Value::event(None), "start"),
         ];
         for (value, text) in cases {
             assert_eq!(value.to_string(), text, "{value:?}");
         }
-        assert_eq!(Phrase::count(1, "event", "events").and(" in ").and(Value::Size(1)).to_string(), "1 event in 1 B");
     }
 }
