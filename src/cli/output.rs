@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use anstream::{AutoStream, ColorChoice, StripStream};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::profile::{Profile, Raise, saved};
 use ptmem::report::{self, Format, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -249,15 +248,6 @@ fn is_device(path: &Path) -> bool {
 /// Prints a note to standard error.
 pub(crate) fn print_note(text: &str) {
     print_message("note", AnsiColor::Cyan, text);
-}
-
-/// The text of a saved profile. Notes what it cannot answer.
-pub(crate) fn saved_text(profile: &Profile, raises: &[Raise]) -> Result<String, saved::Error> {
-    let saved::Written { text, coarse } = saved::write(profile, raises)?;
-    for note in coarse {
-        print_note(&note.message);
-    }
-    Ok(text)
 }
 
 /// Prints an error.

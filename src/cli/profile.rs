@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use ptmem::profile::{self, Kind};
+use ptmem::profile::{self, Kind, saved};
 
 use super::args::{self, ProfileArguments};
 use super::input;
@@ -18,7 +18,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let text = output::saved_text(&profile, &profile.raises)?;
+    let text = saved::text_of(&profile, &profile.raises)?;
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -95,21 +95,6 @@ fn events() -> Vec<Value> {
 }
 
 /// The whole story: a segment, a block, and what comes after.
-/// Writes a history that repeats nothing, which is saved coarsely, with few of its blocks. Gives what the
-/// tool says to that.
-fn coarse(case: &Case) -> String {
-    let sizes = (1..9_000).map(|number| 512 * ((number * 7_919) % 9_001));
-    let events = sizes.flat_map(|size| {
-        let mut events = vec![event("alloc", A + 4 * MIB, size)];
-        events.extend(free(A + 4 * MIB, size));
-        events
-    });
-    case.write("whole.pkl", &story(events));
-    let saved = ptmem(case.folder.path(), &["profile", "whole.pkl", "-o", "stored.json"]);
-    assert!(saved.status.success(), "{}", text(&saved.stderr));
-    text(&saved.stderr)
-}
-
 fn story(more: impl IntoIterator<Item = Value>) -> Value {
     snapshot(segments(), events().into_iter().chain(more).collect())
 }
@@ -320,17 +305,14 @@ fn produce(code: Code) -> Codes {
             cut.write(&case.path("cut.pkl"));
             case.codes(&["diff", &fixture("mid-forward.pkl"), "cut.pkl"])
         }
-        Code::HistoryCoarse => {
-            let told = coarse(&case);
-            assert!(told.contains("the history repeats too little to be kept whole"), "{told}");
-            case.codes(&["show", "stored.json"])
-        }
         Code::PartsNotChecked => {
-            coarse(&case);
-            assert!(fs::read_to_string(case.path("stored.json")).unwrap().contains("\"coarse\": true"));
-            let refused = ptmem(case.folder.path(), &["show", "stored.json", "--at", "event:7"]);
-            assert!(text(&refused.stderr).contains("repeats too little to be kept whole"), "{}", text(&refused.stderr));
-            case.codes(&["diff", "stored.json", "whole.pkl"])
+            let sizes = |count: u64, unit: u64| {
+                story((0..count).flat_map(move |number| {
+                    let size = 512 * (number + unit);
+                    [event("alloc", A + 4 * MIB, size)].into_iter().chain(free(A + 4 * MIB, size))
+                }))
+            };
+            case.diff(&sizes(30, 1), &sizes(60, 1000), &[])
         }
         Code::PeakMoved => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::SettingsDiffer => case.diff(&settings("max_split_size_mb:64"), &settings("max_split_size_mb:128"), &[]),

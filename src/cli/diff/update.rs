@@ -7,7 +7,7 @@ use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::DeviceDiff;
 use ptmem::phase::Source;
-use ptmem::profile::{Kind, Raise};
+use ptmem::profile::{Kind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Target, Verdict};
@@ -155,7 +155,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             ));
         }
     }
-    let text = output::saved_text(after, &raises)?;
+    let text = saved::text_of(after, &raises)?;
     output::write_file(path, text.as_bytes())?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::profile::{self, Kind};
+use ptmem::profile::{self, Kind, saved};
 use ptmem::report::printable;
 
 use super::args::heading;
@@ -67,7 +67,7 @@ fn stored(snapshot: &Path) -> Result<File> {
     if profile.source.kind == Kind::Profile {
         bail!("{}: is a saved profile; expected a snapshot", snapshot.display());
     }
-    Ok(File { path: PROFILE, text: output::saved_text(&profile, &[])? })
+    Ok(File { path: PROFILE, text: saved::text_of(&profile, &[])? })
 }
 
 /// The facts about the repository.

@@ -97,9 +97,6 @@ impl Alignment {
     /// nothing, or does not tell in which order.
     #[must_use]
     pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
-        if runs.before.device.coarse.is_some() || runs.after.device.coarse.is_some() {
-            return None;
-        }
         let Common { sequences, is_unlike } = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;

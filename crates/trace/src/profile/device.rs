@@ -7,23 +7,14 @@ use super::exact::{self, Totals};
 use super::lines::HeldLine;
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums};
-use super::{Layout, Moment, NamedPhase, Recording};
+use super::{Layout, Moment, Recording};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
+use crate::snapshot::{Copier, RunFacts, Snapshot, StackId, StringId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Bucket, Origin, Trace};
 
-/// Allocations of which a trace has nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unlisted {
-    /// Their number.
-    pub(crate) allocations: u64,
-    /// Their bytes.
-    pub(crate) bytes: u64,
-}
-
 /// The figures of one device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceProfile {
     /// Device ordinal.
@@ -59,9 +50,6 @@ pub struct DeviceProfile {
     pub failed_stacks: Vec<Option<StackId>>,
     /// All that happened. Dropped where nothing asks any more.
     pub trace: Trace,
-    /// For every class the allocations that the trace leaves out, where a saved profile has those blocks alone that are held
-    /// at a few moments, since the history repeats too little.
-    pub coarse: Option<Vec<Unlisted>>,
     /// The totals of every class of the trace.
     pub(super) sums: Vec<Sums>,
 }
@@ -101,33 +89,28 @@ impl DeviceProfile {
 
     /// Looks at another moment.
     pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>) {
-        let at = self.place_of(moment);
+        let at = self.place_of(moment, None);
         if self.at != at {
             self.at = at;
             self.group(grouper);
         }
     }
 
-    /// The place of a moment that does not depend on times.
-    fn place_of(&self, moment: &Moment) -> Option<Position> {
-        let recording = Recording {
-            device: self.device,
-            figures: &self.figures,
-            trace: &self.trace,
-            phases: NamedPhase::known(&self.phases),
-            times: None,
-        };
+    /// The place of a moment; one by its time needs the snapshot.
+    pub(super) fn place_of(&self, moment: &Moment, times: Option<&Snapshot>) -> Option<Position> {
+        let recording =
+            Recording { device: self.device, figures: &self.figures, trace: &self.trace, phases: &self.phases, times };
         recording.position(moment)
     }
 
     /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
-        if self.coarse.is_some() || !are_known(&self.figures) {
+        if !are_known(&self.figures) {
             return;
         }
         self.phases.add_passes(&self.trace, code);
         if self.at.is_none() && !moment.phase_names().is_empty() && !moment.needs_times() {
-            self.at = self.place_of(moment);
+            self.at = self.place_of(moment, None);
         }
     }
 
@@ -142,16 +125,14 @@ impl DeviceProfile {
 
     /// Adds up the classes at the moments, and puts them into groups.
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
-        self.sums = exact::sums(&self.trace, &self.figures, self.at, self.coarse.as_ref());
+        self.sums = exact::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = Grouping::new(&totals.all, grouper);
         let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
         let highest = self.trace.highest(&groups, grouping.totals.len());
         let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
-            // Several stacks hold their most at several moments.
-            let is_single = total.members.len() < 2;
-            total.highest = Some(highest).filter(|_| self.coarse.is_none() || is_single);
+            total.highest = Some(highest);
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
@@ -182,7 +163,7 @@ impl DeviceProfile {
 
     /// True if what happened is known event by event.
     pub fn has_moves(&self) -> bool {
-        self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && self.coarse.is_none()
+        self.figures.history == History::Recorded && !self.trace.symbols.is_empty()
     }
 
     /// True if its peak is more than a bound, and its history leads to the final state.
@@ -216,7 +197,7 @@ impl DeviceProfile {
 
     /// True if every stack is there, and its most can be computed for any group.
     pub fn knows_stacks(&self) -> bool {
-        self.coarse.is_none() && !self.sums.is_empty()
+        !self.sums.is_empty()
     }
 
     /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack

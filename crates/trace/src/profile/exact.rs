@@ -2,30 +2,22 @@
 
 use rustc_hash::FxHashMap;
 
+use super::DeviceProfile;
 use super::totals::{Held, Sums};
-use super::{DeviceProfile, Unlisted};
 use crate::replay::{Figures, Origin, Position};
 use crate::snapshot::{Copier, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy};
 use crate::trace::{Class, Trace};
 
-/// The totals of every class of a trace. `at` is the moment that was asked for; `unlisted` are the allocations of every
-/// class that the trace leaves out, if it does.
-pub(super) fn sums(
-    trace: &Trace,
-    figures: &Figures,
-    at: Option<Position>,
-    unlisted: Option<&Vec<Unlisted>>,
-) -> Vec<Sums> {
+/// The totals of every class of a trace. `at` is the moment that was asked for.
+pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Vec<Sums> {
     let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
     let blocks = moments.map(|moment| moment.map(|moment| trace.blocks_at(moment)).unwrap_or_default());
-    let sums = trace.classes.iter().zip(trace.allocations()).enumerate().map(|(class, (of, listed))| {
-        let unlisted = unlisted.map(|unlisted| unlisted[class]).unwrap_or_default();
-        let allocations = listed.saturating_add(unlisted.allocations);
+    let sums = trace.classes.iter().zip(trace.allocations()).enumerate().map(|(class, (of, allocations))| {
         let [baseline, peak, end, oom, at] =
             blocks.each_ref().map(|blocks| Held::of(of, blocks.get(class).copied().unwrap_or(0)));
         let requested = of.requested.saturating_mul(at.blocks);
-        let allocated_total = of.bytes.saturating_mul(listed).saturating_add(unlisted.bytes);
+        let allocated_total = of.bytes.saturating_mul(allocations);
         Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
     });
     sums.collect()

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::recorded::count_modules;
-use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source};
-use super::{every, exact, history, phases};
+use super::{DeviceProfile, Error, Options, Origins, Profile, Source, exact, history, phases};
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Namer, Oom, Replay, Wanted};
 use crate::snapshot::{Event, Snapshot, StackId, Tables};
-use crate::stack::{Grouper, Languages};
 
 /// Computes the profile of a snapshot, device by device.
 ///
@@ -26,35 +24,22 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         let names = origins.get(&id).map(|origins| origins as &dyn Namer);
         let replay = replay::run_with(&snapshot, id, device, Wanted { names, layout: options.layout })?;
         diagnostics.extend(replay.diagnostics.iter().cloned());
-        let phases = phases::measured(&snapshot, id, events, &replay, &mut diagnostics);
-        let recording = Recording {
-            device: id,
-            figures: &replay.figures,
-            trace: &replay.trace,
-            phases: NamedPhase::known(&phases),
-            times: Some(&snapshot),
-        };
-        let at = recording.position(&options.at);
-        devices.push(DeviceProfile {
+        let mut device = DeviceProfile {
             device: id,
             events: events.len() as u64,
             duration_us: duration(events),
             ran_over: device.overflowed == Some(true),
             actions: actions(&replay, &snapshot.tables),
-            recorded_frames: Languages::default(),
-            at,
-            sums: Vec::new(),
-            coarse: None,
             times: history::times(events, first_us),
-            layout: replay.layout,
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
+            phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
+            layout: replay.layout,
             figures: replay.figures,
             trace: replay.trace,
-            stacks: Vec::new(),
-            phases,
-            intervals: Vec::new(),
-            failed_request: None,
-        });
+            ..DeviceProfile::default()
+        };
+        device.at = device.place_of(&options.at, Some(&snapshot));
+        devices.push(device);
     }
     diagnostics.extend(nothing_recorded(&devices));
     diagnostics.extend(snapshot.run.iter().flat_map(super::run::diagnostics));
@@ -62,34 +47,25 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let settings = std::mem::take(&mut snapshot.settings);
     let mut run = snapshot.run.take();
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
-    let keeps_annotations = snapshot.keeps_annotations;
-    let code = super::code_of(&tables, None, &options.rules, run.as_ref());
-    for device in &mut devices {
-        device.add_passes(&code, &options.at);
-    }
-    if let Some(every) = &options.every {
-        every::divide(&mut devices, every, &code, Some(&snapshot))?;
-    }
-    // Frees the events first, so that grouping does not add to the peak.
-    drop(snapshot);
-    let grouper = Grouper::of(code, options.group_by);
-    for device in &mut devices {
-        device.group(&grouper);
-        device.count_modules(run.as_ref());
-    }
-    Ok(Profile {
+    let mut profile = Profile {
         source,
         recorded: None,
         raises: Vec::new(),
         settings,
-        keeps_annotations,
+        keeps_annotations: snapshot.keeps_annotations,
         devices,
         run,
         diagnostics,
-        facts: Some(grouper.code().facts()),
+        facts: None,
         options,
         tables,
-    })
+    };
+    profile.add_passes();
+    profile.divide(Some(&snapshot))?;
+    // Frees the events first, so that grouping does not add to the peak.
+    drop(snapshot);
+    profile.group();
+    Ok(profile)
 }
 
 /// The diagnostic of a snapshot in which no device does anything.

@@ -23,24 +23,25 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
-pub use device::{DeviceProfile, Unlisted};
+pub use device::DeviceProfile;
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use lines::{HeldLine, HeldLines};
 pub use measure::measure;
 pub use metric::Metric;
+pub(crate) use moment::Recording;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
-pub(crate) use moment::{NamedPhase, Recording};
 pub use open::{Opened, open, read};
 pub(crate) use origins::Origins;
+pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use recorded::HOW_TO_RECORD;
 pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
 
 use crate::diagnostic::Diagnostic;
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
-use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
+use crate::snapshot::{Copier, Snapshot};
 use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
 use crate::text::nearest;
 
@@ -163,7 +164,7 @@ impl Profile {
         self.options.at = at;
         let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
         let grouper = Grouper::of(code, self.options.group_by);
-        for device in self.devices.iter_mut().filter(|device| device.coarse.is_none()) {
+        for device in &mut self.devices {
             device.look_at(&self.options.at, &grouper);
             device.count_modules(self.run.as_ref());
         }
@@ -175,11 +176,32 @@ impl Profile {
         nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
     }
 
-    /// Divides the histories of a saved profile as its options ask for.
-    fn divide(&mut self) -> Result<(), Error> {
+    /// Adds the passes of training, which follow from the stacks.
+    fn add_passes(&mut self) {
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        for device in &mut self.devices {
+            device.add_passes(&code, &self.options.at);
+        }
+        self.facts = Some(code.facts());
+    }
+
+    /// Divides the histories as the options ask for. The times of events are known where there is a snapshot.
+    fn divide(&mut self, snapshot: Option<&Snapshot>) -> Result<(), Error> {
         let Some(every) = &self.options.every else { return Ok(()) };
         let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
-        every::divide(&mut self.devices, every, &code, None)
+        every::divide(&mut self.devices, every, &code, snapshot)
+    }
+
+    /// Puts the stacks of all devices into groups.
+    fn group(&mut self) {
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        let facts = code.facts();
+        let grouper = Grouper::of(code, self.options.group_by);
+        for device in &mut self.devices {
+            device.group(&grouper);
+            device.count_modules(self.run.as_ref());
+        }
+        self.facts = Some(facts);
     }
 
     /// Keeps one device and its diagnostics.

@@ -5,10 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::phases::{Phases, folded_name, place};
-use crate::phase::{Phase, Source};
+use super::phases::{Phases, are_known};
+use crate::phase::{Source, Window};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Event, Snapshot, Tables};
+use crate::snapshot::{Event, Snapshot};
 use crate::trace::{Measure, Trace};
 
 /// A moment of a history.
@@ -206,46 +206,9 @@ pub(crate) struct Recording<'r> {
     pub(crate) device: u32,
     pub(crate) figures: &'r Figures,
     pub(crate) trace: &'r Trace,
-    /// In the order in which they begin.
-    pub(crate) phases: Vec<NamedPhase<'r>>,
+    pub(crate) phases: &'r Phases,
     /// Where the times of events are; a saved profile has none.
     pub(crate) times: Option<&'r Snapshot>,
-}
-
-/// A phase, as moments name it.
-pub(crate) struct NamedPhase<'r> {
-    source: Source,
-    name: &'r str,
-    window: Window,
-}
-
-impl<'r> NamedPhase<'r> {
-    /// Those that are found in a snapshot.
-    pub(crate) fn found(phases: &[Phase], tables: &'r Tables) -> Vec<Self> {
-        let named = phases.iter().map(|phase| Self {
-            source: phase.source,
-            name: folded_name(tables.string(phase.name)),
-            window: Window { from: phase.from, to: phase.to },
-        });
-        named.collect()
-    }
-
-    /// Those that a profile knows.
-    pub(super) fn known(phases: &'r Phases) -> Vec<Self> {
-        let named = phases.known_or_not().map(|phase| Self {
-            source: phase.source,
-            name: &phase.name,
-            window: Window { from: place(phase.from), to: place(phase.to) },
-        });
-        named.collect()
-    }
-}
-
-/// A part of a history, its ends included.
-#[derive(Clone, Copy)]
-struct Window {
-    from: Position,
-    to: Position,
 }
 
 /// The highest of a part of a history.
@@ -300,7 +263,7 @@ impl Recording<'_> {
     }
 
     fn occurrence(&self, wanted: &PhaseMoment) -> Option<Window> {
-        let windows = Source::ALL.into_iter().map(|source| occurrences(&self.phases, source, &wanted.name));
+        let windows = Source::ALL.into_iter().map(|source| self.phases.windows(source, &wanted.name));
         let windows = windows.into_iter().find(|windows| !windows.is_empty())?;
         match wanted.number {
             Some(number) => windows.get(usize::try_from(number).ok()?).copied(),
@@ -313,8 +276,7 @@ impl Recording<'_> {
 
     /// The first of the highest allocated bytes within any of the windows.
     fn highest(&self, windows: &[Window]) -> Option<HighestAt> {
-        let Figures { history, allocated, .. } = self.figures;
-        if *history != History::Recorded || allocated.peak.is_none() || allocated.is_least {
+        if !are_known(self.figures) {
             return None;
         }
         let mut held: Vec<i128> = self.trace.values(Measure::Allocated).collect();
@@ -329,12 +291,6 @@ impl Recording<'_> {
         }
         highest
     }
-}
-
-/// The occurrences of a phase of one name and source, in the order of their numbers.
-fn occurrences(phases: &[NamedPhase<'_>], source: Source, name: &str) -> Vec<Window> {
-    let wanted = phases.iter().filter(|phase| phase.source == source && phase.name == name);
-    wanted.map(|phase| phase.window).collect()
 }
 
 #[cfg(test)]

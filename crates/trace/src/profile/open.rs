@@ -66,7 +66,7 @@ fn open_saved(mut input: Input<'_>, source: Source, options: &Options) -> Result
     if let Some(device) = options.device {
         profile.restrict_to(device)?;
     }
-    profile.divide()?;
+    profile.divide(None)?;
     Ok(profile)
 }
 

@@ -53,7 +53,7 @@ pub struct Occurrence {
 
 impl Occurrence {
     /// An occurrence whose memory is not measured yet, and whose beginning and end were recorded.
-    fn new(name: Arc<str>, source: Source, number: u32, from: Position, to: Position) -> Self {
+    pub(super) fn new(name: Arc<str>, source: Source, number: u32, from: Position, to: Position) -> Self {
         Self {
             name,
             source,
@@ -114,6 +114,12 @@ impl Phases {
     /// All of them, whether or not the memory held in them is known.
     pub(super) fn known_or_not(&self) -> impl Iterator<Item = &Occurrence> {
         self.all.iter().chain(&self.unmeasured)
+    }
+
+    /// Where the phases of one name and source lie, in the order of their numbers.
+    pub(super) fn windows(&self, source: Source, name: &str) -> Vec<Window> {
+        let wanted = self.known_or_not().filter(|phase| phase.source == source && &*phase.name == name);
+        wanted.map(|phase| Window { from: place(phase.from), to: place(phase.to) }).collect()
     }
 
     /// Adds the passes of training that call stacks show, unless the program names its own.
@@ -218,7 +224,7 @@ struct Irregular {
 }
 
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
-pub(super) fn measured(
+pub(crate) fn measured(
     snapshot: &Snapshot,
     device: u32,
     events: &[Event],

@@ -270,7 +270,7 @@ pub struct Timeline {
 }
 
 /// The kind of history that a device has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum History {
@@ -281,6 +281,7 @@ pub enum History {
     /// Frees were recorded and allocations were not (`skip_actions`): a peak cannot be known.
     NoAllocations,
     /// No allocation was recorded and nothing is held.
+    #[default]
     Empty,
 }
 
@@ -293,7 +294,7 @@ impl History {
 }
 
 /// The figures of one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Figures {
     /// The kind of history.

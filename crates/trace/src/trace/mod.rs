@@ -28,7 +28,6 @@ mod levels;
 mod moves;
 mod position;
 mod ranks;
-mod thin;
 
 pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
@@ -360,6 +359,17 @@ impl Trace {
     pub fn value_at(&self, measure: Measure, place: Position) -> i128 {
         let changes = self.changes(measure);
         self.until(place).map(|symbol| changes[symbol as usize]).sum::<i128>() + self.value_at_start(measure)
+    }
+
+    /// How many blocks of every class come within the history.
+    #[must_use]
+    pub fn allocations(&self) -> Vec<u64> {
+        let times = self.times_before(self.end());
+        let mut allocations = vec![0; self.classes.len()];
+        for (block, times) in self.moves.iter().zip(times).filter_map(|(one, times)| Some((one.begins()?, times))) {
+            allocations[block.class as usize] += times;
+        }
+        allocations
     }
 
     /// The number of allocated blocks of every class at a place.

@@ -9,8 +9,7 @@ mod between;
 
 use std::collections::HashMap;
 
-use crate::phase;
-use crate::profile::{Moment, NamedPhase, Recording};
+use crate::profile::{self, Moment, Recording};
 use crate::replay::{self, Allocation, Position, Replay, Wanted, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
@@ -184,12 +183,12 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
         let window = match &options.between {
             None => Some(whole),
             Some(between) => {
-                let phases = phase::phases(snapshot, events);
+                let phases = profile::phases_of(snapshot, id, events, &replay, &mut Vec::new());
                 let recording = Recording {
                     device: id,
                     figures: &replay.figures,
                     trace: &replay.trace,
-                    phases: NamedPhase::found(&phases, &snapshot.tables),
+                    phases: &phases,
                     times: Some(snapshot),
                 };
                 let ends = recording.position(&between.from).zip(recording.position(&between.to));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
 use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
-use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
+use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity};
 use crate::snapshot::RunFacts;
 use crate::stack::{Grouper, Key};
 use crate::trace::{Levels, Life, Part};
@@ -38,7 +38,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
         let marks = device.phases.marks();
         let course = Course::new(&device.trace);
         let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
-        let mut found = match steps.filter(|_| has_history(device)) {
+        let mut found = match steps.filter(|_| device.figures.history == History::Recorded) {
             Some(steps) => {
                 let judged = Judged::new(&steps, options);
                 let lives = device.trace.lives();
@@ -70,18 +70,10 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
     }
 }
 
-/// True if what happened on a device is known event by event.
-fn has_history(device: &DeviceProfile) -> bool {
-    device.figures.history == History::Recorded && device.coarse.is_none()
-}
-
 /// The reason why there are no steps.
 fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
-    if device.coarse.is_some() {
-        return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
-    }
     let pattern = match wanted {
-        Wanted::Named(pattern) if has_history(device) => pattern,
+        Wanted::Named(pattern) if device.figures.history == History::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
     let names: BTreeSet<&str> = marks.iter().map(|mark| crate::text::cut(&mark.name, 64)).collect();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::{Raise, Source};
-use crate::replay::{Figures, Oom, Timeline};
+use crate::replay::{Figures, Oom};
 use crate::snapshot::RunFacts;
 use crate::trace::ClassTags;
 
@@ -75,14 +75,8 @@ pub(super) struct SavedDevice {
     #[serde(flatten)]
     pub(super) figures: Figures,
     pub(super) ooms: Vec<SavedOom>,
-    /// True if the trace has those blocks alone that are held at a few moments.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) coarse: bool,
     pub(super) stacks: Vec<SavedStack>,
     pub(super) trace: SavedTrace,
-    /// The curves of a history that is kept coarsely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) timeline: Option<Timeline>,
     /// Places and their times, each as the difference to the one before.
     pub(super) times: Vec<(u32, u64)>,
     pub(super) phases: Vec<SavedPhase>,
@@ -126,8 +120,7 @@ pub(super) struct SavedStack {
 
 /// Allocations that count as one: numbers, of which zeros at the end are left out behind the second, and tags where there are some. The
 /// numbers are the bytes of a block; those that were asked for; bytes that a block may be smaller, and larger; blocks that
-/// are allocated before the first event, and those whose free is pending then; 1 where blocks may have been pending; and
-/// how many allocations a coarse trace leaves out, and their bytes.
+/// are allocated before the first event, and those whose free is pending then; and 1 where blocks may have been pending.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedClass(
     pub(super) Vec<u64>,

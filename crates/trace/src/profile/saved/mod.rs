@@ -15,7 +15,7 @@ mod write;
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
-pub use write::{Written, text_of, write};
+pub use write::text_of;
 
 use super::Moment;
 use crate::input::Document;
@@ -60,17 +60,6 @@ pub enum Error {
         device: u32,
         /// Number of its events.
         events: u64,
-    },
-    /// Something that the history of a device would have to tell, where that is kept coarsely.
-    #[error(
-        "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \
-         give the snapshot itself"
-    )]
-    Coarse {
-        /// Device ordinal.
-        device: u32,
-        /// The fact that the profile lacks, in words.
-        asked: String,
     },
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold};
+use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold, place};
 use super::Error;
 use crate::phase::Source;
 use crate::text::{cut, printable};
@@ -54,9 +54,9 @@ impl SavedPhase {
         self.steps.extend(phase.step);
     }
 
-    fn damaged(&self, place: &str, what: &str) -> Error {
+    fn damaged(&self, device: &str, what: &str) -> Error {
         let name = printable(cut(&self.name, 64));
-        Error::Damaged(format!("the phase '{name}' of {place} {what}"))
+        Error::Damaged(format!("the phase '{name}' of {device} {what}"))
     }
 
     fn has_equal_lists(&self) -> bool {
@@ -70,24 +70,16 @@ impl SavedPhase {
         (index, from): (usize, u64),
         shared: &Arc<str>,
         most: u64,
-        place: &str,
+        device: &str,
     ) -> Result<Occurrence, Error> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let to = from.checked_add(self.events[index]).filter(|&to| to <= most);
+        let to = to.ok_or_else(|| self.damaged(device, "is beyond the events"))?;
         Ok(Occurrence {
-            name: Arc::clone(shared),
-            source: self.source,
-            number,
-            depth: 0,
-            is_outermost: true,
-            from,
-            to: to.ok_or_else(|| self.damaged(place, "is beyond the events"))?,
-            start: 0,
-            peak: 0,
-            end: 0,
             begins: self.unopened.binary_search(&number).is_err(),
             ends: self.unclosed.binary_search(&number).is_err(),
             step: self.steps.get(index).copied(),
+            ..Occurrence::new(Arc::clone(shared), self.source, number, place(from), place(to))
         })
     }
 }
@@ -97,34 +89,34 @@ pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
-        let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
+        let index = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
             names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1
         });
-        names[place].add(phase);
+        names[index].add(phase);
     }
     names
 }
 
 /// The phases of a device that has `most` events, in their order, with the memory that its trace says is held in them.
-pub(super) fn read(saved: &[SavedPhase], most: u64, place: &str, trace: &Trace) -> Result<Vec<Occurrence>, Error> {
+pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace) -> Result<Vec<Occurrence>, Error> {
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
     for (index, phase) in saved.iter().enumerate() {
         if !phase.has_equal_lists() {
-            return Err(phase.damaged(place, "has lists of different lengths"));
+            return Err(phase.damaged(device, "has lists of different lengths"));
         }
         if all.len() + phase.from.len() > MOST_PHASES {
-            return Err(phase.damaged(place, "is one of more phases than a profile can have"));
+            return Err(phase.damaged(device, "is one of more phases than a profile can have"));
         }
         let shared: Arc<str> = Arc::from(&*phase.name);
         if !seen.insert((phase.source, Arc::clone(&shared))) {
-            return Err(phase.damaged(place, "is there twice"));
+            return Err(phase.damaged(device, "is there twice"));
         }
         let mut from: u64 = 0;
         for (number, &since) in phase.from.iter().enumerate() {
             from = from.saturating_add(since);
-            all.push((index, phase.occurrence((number, from), &shared, most, place)?));
+            all.push((index, phase.occurrence((number, from), &shared, most, device)?));
         }
     }
     let mut all = arrange(all);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::exact;
 use super::super::totals::{Held, Sums};
-use super::super::{DeviceProfile, Moment, NamedPhase, Options, Phases, Profile, Recording, Source};
+use super::super::{DeviceProfile, Moment, Options, Phases, Profile, Source};
 use super::format::*;
 use super::names::frame_name;
 use super::trace::Classes;
@@ -13,7 +13,7 @@ use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
 use crate::replay::{Counter, Figures, Origin, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
-use crate::stack::{Grouper, Languages};
+use crate::stack::Languages;
 use crate::text::cut;
 use crate::trace::Bucket;
 
@@ -31,7 +31,9 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         return Err(Error::Unfold);
     }
     drop(text);
-    require_moment(&saved, &options)?;
+    if options.at.needs_times() {
+        return Err(Error::Times(options.at));
+    }
     let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
@@ -48,14 +50,8 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         tables: Arc::new(reader.tables),
         facts: None,
     };
-    let code = super::super::code_of(&profile.tables, None, &profile.options.rules, profile.run.as_ref());
-    let grouper = Grouper::of(code, profile.options.group_by);
-    for device in &mut profile.devices {
-        device.add_passes(grouper.code(), &profile.options.at);
-        device.group(&grouper);
-        device.count_modules(profile.run.as_ref());
-    }
-    profile.facts = Some(grouper.code().facts());
+    profile.add_passes();
+    profile.group();
     Ok(profile)
 }
 
@@ -72,24 +68,6 @@ fn parse(text: &str) -> Result<SavedProfile, Error> {
         return Err(Error::Damaged("the text does not have the digest that stands in its last line".to_owned()));
     }
     Ok(saved)
-}
-
-/// Refuses what the file does not know.
-fn require_moment(saved: &SavedProfile, options: &Options) -> Result<(), Error> {
-    if options.at.needs_times() {
-        return Err(Error::Times(options.at.clone()));
-    }
-    let coarse = saved.devices.iter().find(|device| device.coarse);
-    let Some(device) = coarse.map(|device| device.device) else { return Ok(()) };
-    if options.group_by.is_tag() {
-        return Err(Error::Coarse { device, asked: format!("groups by {}", options.group_by) });
-    }
-    match &options.at {
-        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
-            Err(Error::Coarse { device, asked: format!("the stacks at '{}'", options.at) })
-        }
-        Moment::Baseline | Moment::Peak | Moment::End | Moment::Oom | Moment::Aligned(_) => Ok(()),
-    }
 }
 
 fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
@@ -182,47 +160,30 @@ impl Reader {
 
     fn device(&mut self, saved: SavedDevice) -> Result<DeviceProfile, Error> {
         let place = format!("device {}", saved.device);
-        let mut classes = self.classes(&saved.stacks)?;
-        let coarse = saved.coarse.then(|| std::mem::take(&mut classes.unlisted));
-        let trace = classes.trace(&saved.trace, saved.events, &place)?;
+        let trace = self.classes(&saved.stacks)?.trace(&saved.trace, saved.events, &place)?;
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
-        let timeline = saved.timeline.unwrap_or_else(|| Timeline::of(&trace));
-        let figures = Figures { ooms, timeline, ..saved.figures };
+        let figures = Figures { ooms, timeline: Timeline::of(&trace), ..saved.figures };
         let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
-        let recording = Recording {
-            device: saved.device,
-            figures: &figures,
-            trace: &trace,
-            phases: NamedPhase::known(&phases),
-            times: None,
-        };
-        let at = match self.asked {
-            Moment::Aligned(_) if saved.coarse => figures.allocated.peak_at,
-            _ => recording.position(&self.asked),
-        };
-        require_sums(&exact::sums(&trace, &figures, None, None), &figures.allocated, saved.ooms.first(), &place)?;
-        Ok(DeviceProfile {
+        require_sums(&exact::sums(&trace, &figures, None), &figures.allocated, saved.ooms.first(), &place)?;
+        let mut device = DeviceProfile {
             device: saved.device,
             events: saved.events,
             duration_us: saved.duration_us,
             ran_over: saved.ran_over,
             actions: saved.actions,
             recorded_frames: languages(&saved.languages),
-            at,
             trace,
-            sums: Vec::new(),
-            coarse,
-            stacks: Vec::new(),
             phases,
-            intervals: Vec::new(),
             times: times(&saved.times),
-            layout: None,
             figures,
             failed_request: saved.failed_request,
             failed_stacks,
-        })
+            ..DeviceProfile::default()
+        };
+        device.at = device.place_of(&self.asked, None);
+        Ok(device)
     }
 }
 

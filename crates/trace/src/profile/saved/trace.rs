@@ -5,8 +5,6 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::super::phases::place;
-use super::super::{DeviceProfile, Unlisted};
 use super::Error;
 use super::format::{SavedClass, SavedTrace};
 use super::names::free_digest;
@@ -14,66 +12,13 @@ use crate::interner::Interner;
 use crate::snapshot::Tables;
 use crate::text::cut;
 use crate::trace::fold::Folded;
-use crate::trace::{Block, Class, ClassTags, Move, Origin, Position, Ranked, Spread, Start, Trace};
+use crate::trace::{Block, Class, ClassTags, Move, Origin, Ranked, Spread, Start, Trace};
 
 /// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
 pub(super) const MOST_MOVES: u64 = 1 << 24;
 
 /// The most blocks that a file can claim to be there at the start.
 const MOST_BLOCKS: u64 = 1 << 24;
-
-/// The history of a device as a file has it.
-pub(super) struct Kept {
-    words: Words,
-    folded: Folded,
-    /// How many of the moves belong to the dump.
-    implied: usize,
-    /// For every class the allocations that are left out, where the history repeats too little; `None` for one that is left
-    /// out itself, with those of its kind.
-    pub(super) unlisted: Option<Vec<Option<Unlisted>>>,
-}
-
-impl Kept {
-    /// Allocations of a class that the trace leaves out; `None` where it leaves out the class.
-    pub(super) fn unlisted(&self, class: usize) -> Option<Unlisted> {
-        self.unlisted.as_ref().map_or(Some(Unlisted::default()), |unlisted| unlisted[class])
-    }
-
-    pub(super) fn new(device: &DeviceProfile) -> Self {
-        let implied = device.trace.implied.len();
-        let words = Words::new(&Ranked::new(&device.trace));
-        match (Folded::new(&words.symbols), &device.coarse) {
-            (None, None) => {
-                let thin = thinned(device);
-                let words = Words::new(&Ranked::new(&thin));
-                let unlisted = Some(unlisted(&device.trace, &thin));
-                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted }
-            }
-            (folded, known) => {
-                let folded = folded.unwrap_or_else(|| Folded::of_any(&words.symbols));
-                let unlisted = known.as_ref().map(|known| known.iter().copied().map(Some).collect());
-                Self { words, folded, implied, unlisted }
-            }
-        }
-    }
-}
-
-/// What a thinned trace leaves out of each class. Classes of which nothing is left count for the first of their kind.
-fn unlisted(trace: &Trace, thin: &Trace) -> Vec<Option<Unlisted>> {
-    let mut first = HashMap::new();
-    let mut left_out: Vec<Option<Unlisted>> = Vec::with_capacity(trace.classes.len());
-    let counts = trace.allocations().into_iter().zip(thin.allocations());
-    for (number, ((all, listed), class)) in counts.zip(&trace.classes).enumerate() {
-        let is_listed = listed > 0 || trace.start[number] != Start::default();
-        let of_kind = *first.entry((class.origin, class.cpp, class.tags)).or_insert(number);
-        left_out.push((is_listed || of_kind == number).then(Unlisted::default));
-        if let Some(sum) = &mut left_out[of_kind] {
-            sum.allocations += all - listed;
-            sum.bytes = sum.bytes.saturating_add(class.bytes.saturating_mul(all - listed));
-        }
-    }
-    left_out
-}
 
 /// A move with the rank of the block that it ends, and whether the completion of the free that it requests comes next.
 type Word = (Move, u32, bool);
@@ -102,81 +47,51 @@ fn completion(one: Move) -> Option<(Move, u32)> {
     one.ends().filter(|_| one.completes().is_none()).map(|block| (Move::Free(Block { pending: true, ..block }), 0))
 }
 
-/// The history with those blocks alone that are held at the moments which every profile knows, where phases begin, end and
-/// hold the most, and where their stack does.
-fn thinned(device: &DeviceProfile) -> Trace {
-    let DeviceProfile { trace, figures, phases, .. } = device;
-    let mut places: Vec<Position> =
-        phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
-    places.sort_unstable();
-    places.extend(trace.peaks_between(&places));
-    places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
-    places.sort_unstable();
-    let mut stacks = Interner::default();
-    let of_class: Vec<u32> = trace.classes.iter().map(|class| stacks.number(&(class.origin, class.cpp))).collect();
-    let highest = trace.highest(&of_class, stacks.items().len());
-    trace.thinned(|life| {
-        let next = places.get(places.partition_point(|&place| place < life.born));
-        let highest = highest[of_class[life.class as usize] as usize].at;
-        next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
-    })
+/// The trace in the file, where the classes go by these names.
+pub(super) fn saved(trace: &Trace, names: &[String]) -> SavedTrace {
+    let words = Words::new(&Ranked::new(trace));
+    let texts: Vec<String> = words.all.iter().map(|&one| text(one, names)).collect();
+    SavedTrace {
+        reserved: i64::try_from(trace.reserved).unwrap_or_default(),
+        implied: trace.implied.len() as u64,
+        moves: Folded::of_any(&words.symbols).lines(&texts),
+    }
 }
 
-/// The classes of a device by their names.
-pub(super) struct Named {
-    pub(super) names: Vec<String>,
+/// Names of classes, which depend on what a class is alone. `stacks` has the contents of the stack of every class.
+pub(super) fn names(classes: &[Class], stacks: &[String], tables: &Tables) -> Vec<String> {
+    let contents: Vec<String> =
+        classes.iter().zip(stacks).map(|(class, stack)| content(class, stack, tables)).collect();
+    let mut order: Vec<usize> = (0..classes.len()).collect();
+    order.sort_by_key(|&class| &contents[class]);
+    let mut names = vec![String::new(); classes.len()];
+    let mut taken = HashSet::new();
+    for class in order {
+        let name = free_digest(&[&contents[class]], 2, &taken);
+        taken.insert(name.clone());
+        names[class] = name;
+    }
+    names
 }
 
-impl Named {
-    /// Names of those that are kept, which depend on what a class is alone. `stacks` has the contents of the stack of every
-    /// class.
-    pub(super) fn new(classes: &[Class], stacks: &[String], tables: &Tables, kept: &Kept) -> Self {
-        let contents: Vec<String> =
-            classes.iter().zip(stacks).map(|(class, stack)| content(class, stack, tables)).collect();
-        let mut order: Vec<usize> = (0..classes.len()).filter(|&class| kept.unlisted(class).is_some()).collect();
-        order.sort_by_key(|&class| &contents[class]);
-        let mut names = vec![String::new(); classes.len()];
-        let mut taken = HashSet::new();
-        for class in order {
-            let name = free_digest(&[&contents[class]], 2, &taken);
-            taken.insert(name.clone());
-            names[class] = name;
+fn text((one, rank, is_completed): Word, names: &[String]) -> String {
+    let suffix = if rank == 0 { String::new() } else { format!(".{rank}") };
+    match one {
+        Move::Nothing => ".".to_owned(),
+        Move::Alloc(class) => format!("+{}", names[class as usize]),
+        Move::Request(class) => {
+            format!("{}{}{suffix}", if is_completed { '~' } else { '?' }, names[class as usize])
         }
-        Self { names }
-    }
-
-    fn name(&self, class: u32) -> &str {
-        &self.names[class as usize]
-    }
-
-    fn word(&self, (one, rank, is_completed): Word) -> String {
-        let suffix = if rank == 0 { String::new() } else { format!(".{rank}") };
-        match one {
-            Move::Nothing => ".".to_owned(),
-            Move::Alloc(class) => format!("+{}", self.name(class)),
-            Move::Request(class) => {
-                format!("{}{}{suffix}", if is_completed { '~' } else { '?' }, self.name(class))
-            }
-            Move::Free(Block { class, pending }) => format!("{}{}{suffix}", sign(pending), self.name(class)),
-            Move::Replace(Block { class: gone, pending }, class) => {
-                format!("{}{}{suffix}+{}", sign(pending), self.name(gone), self.name(class))
-            }
-            Move::Reserve(bytes) => format!("^{bytes}"),
-            Move::Release(bytes) => format!("_{bytes}"),
-        }
-    }
-
-    /// The trace as it is written.
-    pub(super) fn trace(&self, kept: &Kept, reserved: i128) -> SavedTrace {
-        let words: Vec<String> = kept.words.all.iter().map(|&one| self.word(one)).collect();
-        let reserved = i64::try_from(reserved).unwrap_or_default();
-        SavedTrace { reserved, implied: kept.implied as u64, moves: kept.folded.lines(&words) }
+        Move::Free(gone) => format!("{}{suffix}", end(gone, names)),
+        Move::Replace(gone, class) => format!("{}{suffix}+{}", end(gone, names), names[class as usize]),
+        Move::Reserve(bytes) => format!("^{bytes}"),
+        Move::Release(bytes) => format!("_{bytes}"),
     }
 }
 
-/// The sign of a free.
-fn sign(pending: bool) -> char {
-    if pending { '!' } else { '-' }
+/// The free of a block, without its rank.
+fn end(Block { class, pending }: Block, names: &[String]) -> String {
+    format!("{}{}", if pending { '!' } else { '-' }, names[class as usize])
 }
 
 fn content(class: &Class, stack: &str, tables: &Tables) -> String {
@@ -192,12 +107,10 @@ fn content(class: &Class, stack: &str, tables: &Tables) -> String {
 }
 
 impl SavedClass {
-    pub(super) fn new(class: &Class, start: Start, unlisted: Unlisted, tables: &Tables) -> Self {
+    pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
         let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
         let [held, pending] = [start.allocated, start.pending].map(u64::from);
-        let Unlisted { allocations, bytes: left_out } = unlisted;
-        let maybe_pending = class.maybe_pending.into();
-        let mut numbers = vec![bytes, requested, below, above, held, pending, maybe_pending, allocations, left_out];
+        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into()];
         while numbers.len() > 2 && numbers.last() == Some(&0) {
             numbers.pop();
         }
@@ -212,10 +125,8 @@ impl SavedClass {
 /// The classes of a device that are read.
 #[derive(Default)]
 pub(super) struct Classes {
-    pub(super) all: Vec<Class>,
+    all: Vec<Class>,
     start: Vec<Start>,
-    /// For each the allocations that the trace leaves out.
-    pub(super) unlisted: Vec<Unlisted>,
     by_name: HashMap<String, u32>,
 }
 
@@ -229,9 +140,11 @@ impl Classes {
         tables: &mut Tables,
     ) -> Result<(), Error> {
         let SavedClass(numbers, tags) = saved;
-        let mut all = [0; 9];
-        all.iter_mut().zip(numbers).for_each(|(number, &saved)| *number = saved);
-        let [bytes, requested, below, above, held, pending, maybe_pending, allocations, left_out] = all;
+        let mut all = [0; 7];
+        let known =
+            all.get_mut(..numbers.len()).ok_or_else(|| damaged(name, "has more numbers than a class can have"))?;
+        known.copy_from_slice(numbers);
+        let [bytes, requested, below, above, held, pending, maybe_pending] = all;
         let start = block_count(held).zip(block_count(pending));
         let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
         let tags = tags.map(|text| tables.intern_string(text));
@@ -249,7 +162,6 @@ impl Classes {
             cpp,
         });
         self.start.push(Start { allocated, pending });
-        self.unlisted.push(Unlisted { allocations, bytes: left_out });
         Ok(())
     }
 

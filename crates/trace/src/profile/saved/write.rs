@@ -8,9 +8,8 @@ use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::Layout;
 use super::names::FrameNames;
-use super::trace::{Kept, MOST_MOVES, Named};
+use super::trace::{self, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, digest, phases};
-use crate::diagnostic::{Code, Diagnostic};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
@@ -20,48 +19,20 @@ use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 /// # Errors
 /// Where it has more events than a file can stand for.
 pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
-    write(profile, raises).map(|written| written.text)
-}
-
-/// The text of a file, and what it cannot answer.
-#[derive(Debug)]
-pub struct Written {
-    /// The text.
-    pub text: String,
-    /// A note for every device whose history is kept coarsely.
-    pub coarse: Vec<Diagnostic>,
-}
-
-/// The profile as the text of a file, with what it cannot answer.
-///
-/// # Errors
-/// Where it has more events than a file can stand for.
-pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
         return Err(Error::TooLong { device: long.device, events: long.events });
     }
     let mut out = Vec::new();
-    let mut saved = saved_profile(profile, raises);
-    let coarse = saved.devices.iter().filter(|device| device.coarse);
-    let coarse: Vec<Diagnostic> = coarse.map(|device| note_on(device.device)).collect();
-    saved.diagnostics.extend(coarse.iter().map(SavedDiagnostic::new));
     // Strings, numbers, and maps with string keys, written to memory: that cannot fail.
-    let _ = saved.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
+    let _ = saved_profile(profile, raises)
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
     let mut text = String::from_utf8(out).unwrap_or_default();
     // The digest is that of all lines before its own.
     if let Some(end) = text.rfind(DIGEST) {
         text.truncate(end);
     }
     let digest = digest(&text);
-    Ok(Written { text: text + DIGEST + &digest + "\"\n}\n", coarse })
-}
-
-/// The note on a device whose history is kept coarsely.
-fn note_on(device: u32) -> Diagnostic {
-    let message = "the history repeats too little to be kept whole. The saved profile does not know the stacks at other \
-                   moments than baseline, peak, end and the first failed allocation, nor steps, parts of the history, the \
-                   corresponding place of a comparison, and groups by tags; keep the snapshot for these";
-    Diagnostic::new(Code::HistoryCoarse, Some(device), message.to_owned())
+    Ok(text + DIGEST + &digest + "\"\n}\n")
 }
 
 fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
@@ -71,8 +42,6 @@ fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
-    // That of a profile which is saved again is added anew.
-    let diagnostics = profile.diagnostics.iter().filter(|found| found.code != Code::HistoryCoarse);
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -83,7 +52,7 @@ fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
         devices: profile.devices.iter().map(|device| writer.device(device)).collect(),
-        diagnostics: diagnostics.map(SavedDiagnostic::new).collect(),
+        diagnostics: profile.diagnostics.iter().map(SavedDiagnostic::new).collect(),
         frames: names.functions.iter().map(|(name, frames)| (name.clone(), writer.function(frames))).collect(),
         sha1: String::new(),
     }
@@ -99,8 +68,7 @@ struct Writer<'p> {
 
 impl Writer<'_> {
     fn device(&self, device: &DeviceProfile) -> SavedDevice {
-        let kept = Kept::new(device);
-        let History { stacks, trace } = History::new(self, device, &kept);
+        let History { stacks, trace } = History::new(self, device);
         SavedDevice {
             device: device.device,
             events: device.events,
@@ -110,9 +78,7 @@ impl Writer<'_> {
             languages: languages(device),
             figures: device.figures.clone(),
             ooms: self.ooms(device),
-            timeline: kept.unlisted.is_some().then(|| device.figures.timeline.clone()),
             phases: phases::saved(&device.phases),
-            coarse: kept.unlisted.is_some(),
             stacks,
             trace,
             times: differences(&device.times),
@@ -188,7 +154,7 @@ struct History {
 }
 
 impl History {
-    fn new(writer: &Writer<'_>, device: &DeviceProfile, kept: &Kept) -> Self {
+    fn new(writer: &Writer<'_>, device: &DeviceProfile) -> Self {
         let tables = &writer.profile.tables;
         let classes = &device.trace.classes;
         let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
@@ -202,12 +168,12 @@ impl History {
             of_class.push(place);
         }
         let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
-        let named = Named::new(classes, &contents, tables, kept);
-        let trace = named.trace(kept, device.trace.reserved);
-        for (number, (name, place)) in named.names.into_iter().zip(of_class).enumerate() {
-            let Some(unlisted) = kept.unlisted(number) else { continue };
-            let class = SavedClass::new(&classes[number], device.trace.start[number], unlisted, tables);
-            stacks[place].classes.insert(name, class);
+        let names = trace::names(classes, &contents, tables);
+        let trace = trace::saved(&device.trace, &names);
+        for ((name, place), (class, start)) in
+            names.into_iter().zip(of_class).zip(classes.iter().zip(&device.trace.start))
+        {
+            stacks[place].classes.insert(name, SavedClass::new(class, *start, tables));
         }
         // By name, so that a change of size leaves the order alone.
         stacks.sort_by(|a, b| a.order().cmp(&b.order()));
