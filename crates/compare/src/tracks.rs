@@ -1,6 +1,6 @@
 //! Devices and stacks of several profiles, followed from one to the next, also through changes of the code.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::diff;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
@@ -105,16 +105,18 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
 }
 
 /// The stacks up to some profile.
-#[derive(Default)]
-struct Followed {
-    tracks: Vec<StackTrack>,
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    /// Held up to the latest profile that has the stack.
+    pub(crate) tracks: Vec<StackTrack>,
     by_key: HashMap<String, usize>,
     /// The track of every stack of the latest profile.
-    latest: Vec<usize>,
+    pub(crate) latest: Vec<usize>,
 }
 
 impl Followed {
-    fn add(
+    /// Adds the stacks of the profile at a place of the series. `earlier` is the latest one before it.
+    pub(crate) fn add(
         &mut self,
         at: usize,
         device: &DeviceProfile,
@@ -138,6 +140,11 @@ impl Followed {
             held[at] = held[at].plus(total.at);
             self.latest.push(track);
         }
+    }
+
+    /// The tracks that have one of these keys.
+    pub(crate) fn with_keys<'k>(&self, keys: impl Iterator<Item = &'k str>) -> HashSet<usize> {
+        keys.filter_map(|key| self.by_key.get(key).copied()).collect()
     }
 
     /// The track of a stack: the one that it was paired with, or one of its name that was away for a while, or a new

@@ -1,7 +1,5 @@
 //! The growth on one device over a series.
 
-use std::collections::HashSet;
-
 use super::Device;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::leak::trend::{Growing, Threshold, Trend};
@@ -116,8 +114,8 @@ impl Device {
     /// The leaks, the fastest first.
     fn find_leaks(&self, latest: &Latest<'_>, options: &Options, skip: usize) -> Vec<Leak> {
         let mut leaks = Vec::new();
-        for (total, &track) in latest.device.stacks.iter().zip(&self.latest) {
-            let held = self.stacks[track].held.get(skip..).unwrap_or_default();
+        for (total, &track) in latest.device.stacks.iter().zip(&self.stacks.latest) {
+            let held = self.stacks.tracks[track].held.get(skip..).unwrap_or_default();
             let Some(growth) = Course::of(held, options).filter(|course| course.trend.growth == Growing::Yes) else {
                 continue;
             };
@@ -176,11 +174,9 @@ impl Device {
 
     /// The sum of all stacks that are not among the leaks.
     fn others(&self, leaks: &[Leak], skip: usize) -> Vec<Held> {
-        let named: HashSet<&str> = leaks.iter().map(|leak| leak.key.as_str()).collect();
-        let tracks: HashSet<usize> =
-            self.by_key.iter().filter(|(key, _)| named.contains(key.as_str())).map(|(_, track)| *track).collect();
+        let named = self.stacks.with_keys(leaks.iter().map(|leak| leak.key.as_str()));
         let mut sums = vec![Held::default(); self.points.len() - skip];
-        for (_, track) in self.stacks.iter().enumerate().filter(|(track, _)| !tracks.contains(track)) {
+        for (_, track) in self.stacks.tracks.iter().enumerate().filter(|(track, _)| !named.contains(track)) {
             for (sum, held) in sums.iter_mut().zip(track.held.get(skip..).unwrap_or_default()) {
                 *sum = sum.plus(*held);
             }

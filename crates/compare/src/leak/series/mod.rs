@@ -2,14 +2,12 @@
 
 mod growth;
 
-use std::collections::HashMap;
-
 use super::{Mode, Options, Point, Search};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::{self, Sides};
-use crate::profile::{DeviceProfile, Held, Profile, Source};
+use crate::profile::{DeviceProfile, Profile, Source};
 use crate::stack::Grouper;
 use crate::text::count;
+use crate::tracks::Followed;
 
 /// A series of snapshots, of which only the latest is kept.
 #[derive(Debug)]
@@ -36,18 +34,9 @@ struct Device {
     peak: Option<u64>,
     /// True if memory ran out in the first snapshot that has the device.
     ran_out_at_first: bool,
-    stacks: Vec<Track>,
-    by_key: HashMap<String, usize>,
-    /// The track of every stack of the latest snapshot.
-    latest: Vec<usize>,
+    stacks: Followed,
     /// Snapshots of the series that lack it.
     missing: Vec<String>,
-}
-
-/// Bytes and blocks that one stack held at the end of every snapshot that has the device.
-#[derive(Debug)]
-struct Track {
-    held: Vec<Held>,
 }
 
 impl Series {
@@ -206,31 +195,6 @@ impl Device {
         self.peak = device.figures.allocated.peak;
         self.ran_out_at_first |= number == 0 && device.ran_out_of_memory();
         self.device = device.device;
-        let mut tracks: Vec<Option<usize>> = vec![None; device.stacks.len()];
-        if let Some((before, grouper_before)) = earlier {
-            let stacks = Sides { before: &*before.stacks, after: &*device.stacks };
-            for (before, after) in
-                diff::pairs(stacks, Sides { before: grouper_before, after: grouper }, diff::Options::default())
-            {
-                tracks[after] = Some(self.latest[before]);
-            }
-        }
-        self.latest.clear();
-        for (total, track) in device.stacks.iter().zip(tracks) {
-            // A stack that was away for a while comes back under its name.
-            let track = track.or_else(|| self.by_key.get(&total.key.0).copied()).unwrap_or_else(|| {
-                self.stacks.push(Track { held: Vec::new() });
-                self.stacks.len() - 1
-            });
-            self.by_key.insert(total.key.0.clone(), track);
-            let held = &mut self.stacks[track].held;
-            held.resize(number, Held::default());
-            // Two stacks that were told apart before may be one by name.
-            match held.get_mut(number) {
-                Some(held) => *held = held.plus(total.at),
-                None => held.push(total.at),
-            }
-            self.latest.push(track);
-        }
+        self.stacks.add(number, device, grouper, earlier);
     }
 }
