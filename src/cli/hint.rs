@@ -42,7 +42,6 @@ fn of_profile(error: &profile::Error) -> Option<String> {
         return Some("allow more if you trust the input, for example with --max-input 64GiB".to_owned());
     }
     match error {
-        profile::Error::TooManyIntervals { better, .. } => Some(format!("try --every {better}")),
         profile::Error::NoTimes { .. } => Some("try --every 1000events".to_owned()),
         profile::Error::NoSteps { .. } => {
             Some("name the steps with --step PATTERN, or try --every 1000events".to_owned())

@@ -25,7 +25,9 @@ pub enum Error {
     #[error(transparent)]
     Saved(#[from] saved::Error),
     /// A history in more parts than anybody could read.
-    #[error("device {device}: the history has {parts} parts of {every}, and at most {MOST_INTERVALS} are shown")]
+    #[error(
+        "device {device}: the history has {parts} parts of {every}, and at most {MOST_INTERVALS} are shown; take longer parts"
+    )]
     TooManyIntervals {
         /// Device ordinal.
         device: u32,
@@ -33,8 +35,6 @@ pub enum Error {
         every: Box<Every>,
         /// Number of parts of that length.
         parts: u64,
-        /// A length that would do.
-        better: Box<Every>,
     },
     /// A history without times, which releases before 2.2 write.
     #[error("device {device}: the events have no times (PyTorch before 2.2), which parts of {every} need")]

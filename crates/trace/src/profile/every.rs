@@ -75,22 +75,12 @@ impl Every {
         number.checked_mul(microseconds).map(Self::Time)
     }
 
-    /// The same with a length that is a round number, at least `times` as long.
-    fn longer(&self, times: u64) -> Self {
-        match self {
-            Self::Events(length) => Self::Events(round_up(length.saturating_mul(times))),
-            Self::Time(length) => Self::Time(round_up(length.saturating_mul(times))),
-            Self::Steps(length, named) => Self::Steps(round_up(length.saturating_mul(times)), named.clone()),
-        }
-    }
-
     /// Refuses more parts than anybody could read.
     fn require_few(&self, device: u32, parts: u64) -> Result<(), Error> {
         if parts <= MOST_INTERVALS {
             return Ok(());
         }
-        let better = self.longer(parts.div_ceil(MOST_INTERVALS));
-        Err(Error::TooManyIntervals { device, every: Box::new(self.clone()), parts, better: Box::new(better) })
+        Err(Error::TooManyIntervals { device, every: Box::new(self.clone()), parts })
     }
 }
 
@@ -290,20 +280,6 @@ fn seconds(us: u64) -> String {
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The next number that begins with 1, 2 or 5 and has zeros behind it.
-fn round_up(number: u64) -> u64 {
-    let mut unit = 1_u64;
-    loop {
-        if let Some(round) = [1, 2, 5].into_iter().filter_map(|digit| unit.checked_mul(digit)).find(|&n| n >= number) {
-            return round;
-        }
-        match unit.checked_mul(10) {
-            Some(next) => unit = next,
-            None => return number,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,11 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn better_lengths_are_round() {
-        for (number, round) in [(1, 1), (3, 5), (6, 10), (10, 10), (11, 20), (499, 500), (501, 1000)] {
-            assert_eq!(round_up(number), round);
-        }
-        assert_eq!(round_up(u64::MAX), u64::MAX);
+    fn seconds_have_no_zeros_at_their_end() {
         assert_eq!(seconds(1_250_000), "1.25 s");
         assert_eq!(seconds(0), "0 s");
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Bucket, DeviceProfile, Held};
-use crate::replay::History;
+use crate::replay::{Counter, Figures, History};
 use crate::sides::Sides;
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
@@ -66,79 +66,69 @@ impl Metric {
         sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
     }
 
+    /// The counter that it is taken from; fragmentation lies between reserved and active bytes.
+    fn counter(self, figures: &Figures) -> &Counter {
+        match self {
+            Self::Peak | Self::Baseline | Self::End => &figures.allocated,
+            Self::Active => &figures.active,
+            Self::Requested => &figures.requested,
+            Self::Reserved | Self::Fragmentation => &figures.reserved,
+        }
+    }
+
     /// The value, or a lower bound of it.
     fn seen(self, device: &DeviceProfile) -> Option<u64> {
-        let figures = &device.figures;
+        let counter = self.counter(&device.figures);
         match self {
-            Self::Peak => figures.allocated.peak,
-            Self::Baseline => figures.allocated.baseline,
-            Self::End => Some(figures.allocated.end),
-            Self::Active => figures.active.peak,
-            Self::Requested => figures.requested.peak,
-            Self::Reserved => figures.reserved.peak,
-            Self::Fragmentation => figures.fragmentation.peak,
+            Self::Peak | Self::Active | Self::Requested | Self::Reserved => counter.peak,
+            Self::Baseline => counter.baseline,
+            Self::End => Some(counter.end),
+            Self::Fragmentation => device.figures.fragmentation.peak,
         }
     }
 
     /// A lower bound of the value: without a history, a peak is at least the state at the dump.
     #[must_use]
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
-        let figures = &device.figures;
-        if figures.history == History::Recorded {
+        if device.figures.history == History::Recorded {
             return self.seen(device);
         }
         match self {
-            Self::Peak | Self::End => Some(figures.allocated.end),
-            Self::Active => Some(figures.active.end),
-            Self::Requested => Some(figures.requested.end),
-            Self::Reserved => Some(figures.reserved.end),
+            Self::Peak | Self::End | Self::Active | Self::Requested | Self::Reserved => {
+                Some(self.counter(&device.figures).end)
+            }
             Self::Baseline | Self::Fragmentation => None,
         }
     }
 
     /// True if only a lower bound is known.
     fn is_least(self, device: &DeviceProfile) -> bool {
-        let figures = &device.figures;
-        match self {
-            Self::Peak | Self::Baseline => figures.allocated.is_least,
-            Self::End => false,
-            Self::Active => figures.active.is_least,
-            Self::Requested => figures.requested.is_least,
-            Self::Reserved | Self::Fragmentation => figures.reserved.is_least,
-        }
+        self != Self::End && self.counter(&device.figures).is_least
     }
 
     /// How far the value may be from the truth; 0 where it is exact, `None` where that is unknown.
     #[must_use]
     pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
+        let counter = self.counter(&device.figures);
         match self {
-            Self::Peak => device.figures.allocated.peak_error,
-            Self::Baseline => device.figures.allocated.baseline_error,
+            Self::Peak | Self::Active | Self::Requested | Self::Reserved => counter.peak_error,
+            Self::Baseline => counter.baseline_error,
             // Read from the final state.
             Self::End => Some(0),
-            Self::Active => device.figures.active.peak_error,
-            Self::Requested => device.figures.requested.peak_error,
-            Self::Reserved => device.figures.reserved.peak_error,
-            Self::Fragmentation => device.figures.reserved.peak_error?.checked_add(device.figures.active.max_error()?),
+            Self::Fragmentation => counter.peak_error?.checked_add(device.figures.active.max_error()?),
         }
     }
 
     /// True if the figure needs a recorded history, rather than the state at the dump alone.
     #[must_use]
     pub fn needs_history(self) -> bool {
-        match self {
-            Self::Peak | Self::Baseline | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
-            Self::End => false,
-        }
+        self != Self::End
     }
 
     /// True if it is taken at a peak, which is the limit of the device where memory ran out.
     #[must_use]
     pub fn is_peak(self) -> bool {
-        match self {
-            Self::Peak | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
-            Self::Baseline | Self::End => false,
-        }
+        !matches!(self, Self::Baseline | Self::End)
     }
 
     /// True if it is one of PyTorch's counters, rather than a difference of two.

@@ -71,6 +71,11 @@ impl Occurrence {
         }
     }
 
+    /// Outer ones come before those within them.
+    fn order(&self) -> impl Ord + '_ {
+        (self.from, Reverse(self.to), self.source != Source::Pass, self.source, &self.name, self.number)
+    }
+
     /// Where it lies, if PyTorch named it as a step of an optimizer.
     fn step_of_optimizer(&self) -> Option<Window> {
         let is_step = self.source == Source::Annotation && self.name.starts_with(OPTIMIZER);
@@ -138,7 +143,8 @@ impl Phases {
         }
         passes.truncate(MOST_PHASES - self.all.len().min(MOST_PHASES));
         hold(&mut passes, trace);
-        self.all = arrange(std::mem::take(&mut self.all).into_iter().chain(passes).enumerate().collect());
+        self.all.extend(passes);
+        arrange(&mut self.all);
     }
 
     /// Those that a saved profile keeps: passes follow from its stacks.
@@ -177,16 +183,12 @@ pub(super) fn folded_name(text: &str) -> &str {
     if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
-/// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
-/// their order; `names` gives each its place among the names.
-pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
-    all.sort_by_key(|(name, phase)| {
-        // PyTorch's own step of an optimizer is what that pass consists of.
-        (phase.from, Reverse(phase.to), phase.source != Source::Pass, phase.source, *name, phase.number)
-    });
+/// Puts occurrences in order and finds out how deep they lie.
+pub(super) fn arrange(all: &mut [Occurrence]) {
+    // PyTorch's own step of an optimizer is what that pass consists of.
+    all.sort_by(|a, b| a.order().cmp(&b.order()));
     let mut around: Vec<(u64, Source)> = Vec::new();
-    let mut arranged = Vec::with_capacity(all.len());
-    for (_, mut phase) in all {
+    for phase in all {
         // A phase that ends before this one does not enclose it, nor those that follow inside it.
         while around.last().is_some_and(|&(to, _)| to <= phase.from || to < phase.to) {
             around.pop();
@@ -194,23 +196,6 @@ pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
         phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
         phase.is_outermost = phase.source != Source::Pass && around.iter().all(|(_, source)| *source == Source::Pass);
         around.push((phase.to, phase.source));
-        arranged.push(phase);
-    }
-    arranged
-}
-
-/// A name of phases.
-struct Named {
-    /// Its place among the names.
-    index: usize,
-    name: Arc<str>,
-    /// Number of phases of that name so far.
-    occurrences: u32,
-}
-
-impl Named {
-    fn new(index: usize, name: &str) -> Self {
-        Self { index, name: Arc::from(name), occurrences: 0 }
     }
 }
 
@@ -242,24 +227,22 @@ pub(crate) fn measured(
     if are_known(figures) {
         diagnostics.extend(irregular.diagnostics(device, cut));
     }
-    let mut names: HashMap<(Source, &str), Named> = HashMap::new();
+    // Each name with the number of its phases so far.
+    let mut names: HashMap<(Source, &str), (Arc<str>, u32)> = HashMap::new();
     let mut all = Vec::with_capacity(found.len());
     for phase in &found {
         let text = snapshot.tables.string(phase.name);
-        let next = names.len();
         let name = folded_name(text);
-        let named = names.entry((phase.source, name)).or_insert_with(|| Named::new(next, name));
-        let name = Arc::clone(&named.name);
-        let occurrence = Occurrence {
+        let (name, number) = names.entry((phase.source, name)).or_insert_with(|| (Arc::from(name), 0));
+        all.push(Occurrence {
             begins: phase.begins,
             ends: phase.ends,
             step: step_of_profiler(text),
-            ..Occurrence::new(name, phase.source, named.occurrences, phase.from, phase.to)
-        };
-        named.occurrences += 1;
-        all.push((named.index, occurrence));
+            ..Occurrence::new(Arc::clone(name), phase.source, *number, phase.from, phase.to)
+        });
+        *number += 1;
     }
-    let mut all = arrange(all);
+    arrange(&mut all);
     hold(&mut all, &replay.trace);
     Phases::new(all, cut, figures)
 }

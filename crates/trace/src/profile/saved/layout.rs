@@ -4,42 +4,20 @@ use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-/// The role of an array or object in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// The whole.
-    Profile,
-    Devices,
-    Device,
-    /// The frames by name.
-    Frames,
-    /// All that happened.
-    Trace,
-    /// Any other list with an item per line.
-    Items,
-    /// All of it on one line.
-    Compact,
-}
+/// The lists with a line per item.
+const LISTS: [&str; 6] = ["devices", "raises", "diagnostics", "stacks", "phases", "moves"];
 
-impl Part {
-    /// The part that stands in this one, in an object under `key`.
-    fn child(self, key: &str) -> Self {
-        match (self, key) {
-            (Self::Profile, "devices") => Self::Devices,
-            (Self::Profile, "frames") => Self::Frames,
-            (Self::Profile, "raises" | "diagnostics") => Self::Items,
-            (Self::Devices, _) => Self::Device,
-            (Self::Device, "trace") => Self::Trace,
-            (Self::Trace, "moves") => Self::Items,
-            (Self::Device, "stacks" | "phases") => Self::Items,
-            _ => Self::Compact,
-        }
-    }
+/// The objects with a line per key; the outermost has no name.
+const OBJECTS: [&str; 4] = ["", "devices", "trace", "frames"];
 
-    /// True if its end has a line of its own although it holds nothing.
-    fn is_open_when_empty(self) -> bool {
-        matches!(self, Self::Devices | Self::Frames)
-    }
+/// A list or an object.
+#[derive(Debug)]
+struct Part {
+    /// The key that it stands under, or that its list does.
+    key: String,
+    is_list: bool,
+    /// True if what it holds stands on lines of its own.
+    is_open: bool,
 }
 
 /// Writes JSON in this layout.
@@ -56,23 +34,28 @@ pub(super) struct Layout {
 
 impl Layout {
     fn is_compact(&self) -> bool {
-        self.parts.last() == Some(&Part::Compact)
+        self.parts.last().is_some_and(|part| !part.is_open)
     }
 
-    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
-        let part = self.parts.last().map_or(Part::Profile, |parent| parent.child(&self.key));
-        self.parts.push(part);
+    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, is_list: bool) -> io::Result<()> {
+        let key = match self.parts.last() {
+            Some(list) if list.is_list => list.key.clone(),
+            Some(_) | None => std::mem::take(&mut self.key),
+        };
+        let known = if is_list { &LISTS[..] } else { &OBJECTS };
+        let is_open = !self.is_compact() && known.contains(&&*key);
+        self.parts.push(Part { key, is_list, is_open });
         self.has_value = false;
-        out.write_all(bracket)
+        out.write_all(if is_list { b"[" } else { b"{" })
     }
 
-    fn end<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
-        let part = self.parts.pop().unwrap_or(Part::Compact);
-        if part != Part::Compact && (self.has_value || part.is_open_when_empty()) {
+    fn end<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        let part = self.parts.pop();
+        if part.as_ref().is_some_and(|part| part.is_open) && self.has_value {
             self.break_line(out)?;
         }
         self.has_value = true;
-        out.write_all(bracket)
+        out.write_all(if part.is_some_and(|part| part.is_list) { b"]" } else { b"}" })
     }
 
     /// Writes the separator in front of an item of a list or the key of an object.
@@ -91,11 +74,11 @@ impl Layout {
 
 impl Formatter for Layout {
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"[")
+        self.begin(out, true)
     }
 
     fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"]")
+        self.end(out)
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
@@ -108,11 +91,11 @@ impl Formatter for Layout {
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"{")
+        self.begin(out, false)
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"}")
+        self.end(out)
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
@@ -160,7 +143,7 @@ mod tests {
     fn items_have_lines_of_their_own() {
         let device =
             json!({ "device": 0, "ooms": [{ "event": 1 }, {}], "phases": [], "stacks": [{ "a": [1, 2] }, {}] });
-        let profile = json!({ "at": "peak", "devices": [device], "frames": { "x": ["f", 1], "devices": [[]] } });
+        let profile = json!({ "at": "peak", "devices": [device], "frames": { "x": ["f", 1], "y": [[]] } });
         let expected = r#"{
   "at": "peak",
   "devices": [
@@ -175,11 +158,11 @@ mod tests {
     }
   ],
   "frames": {
-    "devices": [[]],
-    "x": ["f",1]
+    "x": ["f",1],
+    "y": [[]]
   }
 }"#;
         assert_eq!(laid_out(&profile), expected);
-        assert_eq!(laid_out(&json!({ "devices": [], "raises": [] })), "{\n  \"devices\": [\n  ],\n  \"raises\": []\n}");
+        assert_eq!(laid_out(&json!({ "devices": [], "raises": [] })), "{\n  \"devices\": [],\n  \"raises\": []\n}");
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
 pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace) -> Result<Vec<Occurrence>, Error> {
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
-    for (index, phase) in saved.iter().enumerate() {
+    for phase in saved {
         if !phase.has_equal_lists() {
             return Err(phase.damaged(device, "has lists of different lengths"));
         }
@@ -116,10 +116,10 @@ pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace)
         let mut from: u64 = 0;
         for (number, &since) in phase.from.iter().enumerate() {
             from = from.saturating_add(since);
-            all.push((index, phase.occurrence((number, from), &shared, most, device)?));
+            all.push(phase.occurrence((number, from), &shared, most, device)?);
         }
     }
-    let mut all = arrange(all);
+    arrange(&mut all);
     hold(&mut all, trace);
     Ok(all)
 }

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::super::exact;
-use super::super::totals::{Held, Sums};
 use super::super::{DeviceProfile, Moment, Options, Phases, Profile, Source};
 use super::format::*;
 use super::names::frame_name;
 use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
-use crate::replay::{Counter, Figures, Origin, Position, Timeline};
+use crate::replay::{Figures, Origin, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 use crate::stack::Languages;
 use crate::text::cut;
@@ -166,7 +164,6 @@ impl Reader {
         let figures = Figures { ooms, timeline: Timeline::of(&trace), ..saved.figures };
         let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
-        require_sums(&exact::sums(&trace, &figures, None), &figures.allocated, saved.ooms.first(), &place)?;
         let mut device = DeviceProfile {
             device: saved.device,
             events: saved.events,
@@ -212,28 +209,4 @@ fn origin(code: &str) -> Result<Origin, Error> {
 
 fn cpp_digest(text: &str) -> Result<u64, Error> {
     u64::from_str_radix(text, 16).map_err(|_| Error::Damaged("\"cpp\" is no digest".to_owned()))
-}
-
-/// Where a figure is known, the rows are what is allocated.
-fn require_sums(family: &[Sums], allocated: &Counter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
-    require_sum(family, |sums| sums.baseline, allocated.baseline, place, "at the baseline")?;
-    let peak = allocated.peak.filter(|_| allocated.peak_at.is_some());
-    require_sum(family, |sums| sums.peak, peak, place, "at the peak")?;
-    require_sum(family, |sums| sums.end, Some(allocated.end), place, "at the end")?;
-    require_sum(family, |sums| sums.oom, oom.and_then(|saved| saved.oom.allocated), place, "when memory ran out")
-}
-
-fn require_sum(
-    family: &[Sums],
-    held: fn(&Sums) -> Held,
-    total: Option<u64>,
-    place: &str,
-    moment: &str,
-) -> Result<(), Error> {
-    let Some(total) = total else { return Ok(()) };
-    let sum: u128 = family.iter().map(|sums| u128::from(held(sums).bytes)).sum();
-    if sum == u128::from(total) {
-        return Ok(());
-    }
-    Err(Error::Damaged(format!("the stacks of {place} hold {sum} bytes {moment}, not {total}")))
 }

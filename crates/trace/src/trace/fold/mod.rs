@@ -75,20 +75,22 @@ impl Folded {
     /// The number of symbols that it stands for; `None` where 64 bits do not hold it.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
+        length(&self.items, &self.lengths())
+    }
+
+    /// The number of symbols that each body stands for.
+    fn lengths(&self) -> Vec<Option<u64>> {
         let mut lengths = Vec::with_capacity(self.bodies.len());
         for body in &self.bodies {
             lengths.push(length(body, &lengths));
         }
-        length(&self.items, &lengths)
+        lengths
     }
 
     /// The loop that stands for most symbols: where it starts, how long a round is, and how many rounds there are.
     #[must_use]
     pub fn longest_loop(&self) -> Option<[u64; 3]> {
-        let mut lengths = Vec::with_capacity(self.bodies.len());
-        for body in &self.bodies {
-            lengths.push(length(body, &lengths));
-        }
+        let lengths = self.lengths();
         let mut start = 0_u64;
         let mut longest: Option<[u64; 3]> = None;
         for item in &self.items {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::order::ordered;
 use super::{Folded, Item, index};
+use crate::text::cut;
 
 /// Before the name of a rule.
 const RULE: char = '$';
@@ -26,28 +27,17 @@ const WORDS: u64 = 16;
 
 /// The error of reading a folded sequence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// A word that is none of a symbol, a rule and a loop of them.
-    #[error("cannot read '{0}'")]
-    Word(String),
-    /// A symbol that is not listed.
-    #[error("'{0}' is not listed")]
-    Symbol(String),
-    /// A loop whose brackets do not match.
-    #[error("brackets do not match")]
-    Brackets,
-    /// A rule that is used and nowhere written, written twice, or too short to be one.
-    #[error("rule '{0}' must be written once, with two words or more")]
-    Rule(String),
-    /// A rule that stands for itself.
-    #[error("a rule stands for itself")]
-    Endless,
-    /// Too many symbols.
-    #[error("more than {most} symbols unfolded")]
-    TooLong {
-        /// The most symbols.
-        most: u64,
-    },
+#[error("{0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    fn word(word: &str) -> Self {
+        Self(format!("'{}' means nothing", cut(word, 32)))
+    }
+
+    fn brackets() -> Self {
+        Self("brackets do not match".to_owned())
+    }
 }
 
 impl Folded {
@@ -80,9 +70,10 @@ impl Folded {
         for word in lines.iter().flat_map(|line| line.as_ref().split(' ')).filter(|word| !word.is_empty()) {
             reader.word(word)?;
         }
-        let folded = ordered(reader.finish()?).ok_or(Malformed::Endless)?;
+        let folded = ordered(reader.finish()?);
+        let folded = folded.ok_or_else(|| Malformed("a rule stands for itself".to_owned()))?;
         let fits = folded.length().is_some_and(|length| length <= most);
-        if fits { Ok(folded) } else { Err(Malformed::TooLong { most }) }
+        if fits { Ok(folded) } else { Err(Malformed(format!("more than {most} symbols unfolded"))) }
     }
 }
 
@@ -256,12 +247,12 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
     /// What a name stands for.
     fn item(&mut self, name: &str, word: &str) -> Result<Item, Malformed> {
         if name.is_empty() {
-            return Err(malformed(word));
+            return Err(Malformed::word(word));
         }
         if name.starts_with(RULE) {
             return Ok(Item::Loop { body: index(self.rule(name)), count: 1 });
         }
-        let symbol = (self.symbol)(name).ok_or_else(|| Malformed::Symbol(crate::text::cut(name, 32).to_owned()))?;
+        let symbol = (self.symbol)(name).ok_or_else(|| Malformed::word(name))?;
         Ok(Item::One(symbol))
     }
 
@@ -271,22 +262,23 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
             let items = self.open.pop().unwrap_or_default();
             // Without a count it would be a round that does nothing but cost time.
             if !rest.starts_with('*') {
-                return Err(malformed(word));
+                return Err(Malformed::word(word));
             }
             let body = self.body(items);
             self.push(Item::Loop { body, count: 1 })?;
             return Ok(rest);
         }
-        let number = text.strip_prefix('*').ok_or_else(|| malformed(word))?;
+        let number = text.strip_prefix('*').ok_or_else(|| Malformed::word(word))?;
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        let count = number[..digits].parse().ok().filter(|&count: &u64| count > 1).ok_or_else(|| malformed(word))?;
+        let count =
+            number[..digits].parse().ok().filter(|&count: &u64| count > 1).ok_or_else(|| Malformed::word(word))?;
         match self.open.last_mut().and_then(Vec::pop) {
             Some(Item::Loop { body, count: 1 }) => self.push(Item::Loop { body, count })?,
             Some(one @ Item::One(_)) => {
                 let body = self.body(vec![one]);
                 self.push(Item::Loop { body, count })?;
             }
-            Some(Item::Loop { .. }) | None => return Err(malformed(word)),
+            Some(Item::Loop { .. }) | None => return Err(Malformed::word(word)),
         }
         Ok(&number[digits..])
     }
@@ -297,7 +289,7 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
     }
 
     fn push(&mut self, item: Item) -> Result<(), Malformed> {
-        self.open.last_mut().ok_or(Malformed::Brackets)?.push(item);
+        self.open.last_mut().ok_or_else(Malformed::brackets)?.push(item);
         Ok(())
     }
 
@@ -313,7 +305,7 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
 
     /// Ends the sequence or the rule that is being read.
     fn close(&mut self) -> Result<(), Malformed> {
-        let [items] = &mut self.open[..] else { return Err(Malformed::Brackets) };
+        let [items] = &mut self.open[..] else { return Err(Malformed::brackets()) };
         let items = std::mem::take(items);
         match self.rule {
             None => self.items = items,
@@ -333,10 +325,6 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
 
     fn malformed_rule(&self, rule: usize) -> Malformed {
         let name = self.rules.iter().find(|(_, of)| **of == rule).map_or("", |(name, _)| name);
-        Malformed::Rule(crate::text::cut(name, 32).to_owned())
+        Malformed(format!("rule '{}' must be written once, with two words or more", cut(name, 32)))
     }
-}
-
-fn malformed(word: &str) -> Malformed {
-    Malformed::Word(crate::text::cut(word, 32).to_owned())
 }
