@@ -167,9 +167,6 @@ fn when_memory_ran_out_is_kept() {
     let other = self::text(&path.with_file_name("before.pkl"));
     assert!(!other.contains("\"oom\":"), "{other}");
     assert_eq!(parse(&other, at(Moment::Oom)).devices[0].at, None);
-    let changed = signed(&text.replacen("\"allocated\":482713088", "\"allocated\":482713089", 1));
-    let error = profile::read(changed.as_bytes(), "saved.json", at(Moment::Peak)).unwrap_err().to_string();
-    assert!(error.contains("bytes when memory ran out, not"), "{error}");
 }
 
 #[test]
@@ -186,7 +183,6 @@ fn profiles_that_were_changed_are_refused() {
     };
     let lowered = with(&good, "\"peak\":", "1");
     assert!(refusal(&lowered).contains("does not have the digest"), "{}", refusal(&lowered));
-    assert!(refusal(&signed(&lowered)).contains("bytes at the peak, not 1;"), "{}", refusal(&signed(&lowered)));
     for (from, to, expected) in [
         ("ptmem.profile/2", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
         ("ptmem.profile/2", "ptmem.profile/1", "a saved profile of an earlier release"),
