@@ -30,7 +30,7 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
 /// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else
 /// the folder of the configuration; none without any of them.
 pub(super) fn current(config: Option<&Path>) -> Checkout {
-    let folder = if is_workspace() || is_repository() { Some(root()) } else { config.map(Path::to_owned) };
+    let folder = workspace().or_else(repository).or_else(|| config.map(Path::to_owned));
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
     Checkout::new(&name, move || list(&root))
@@ -43,7 +43,7 @@ const MOST_FOLDERS: usize = 10_000;
 const SKIPPED: [&str; 7] = ["node_modules", "__pycache__", "site-packages", "dist-packages", "target", "build", "dist"];
 
 /// The Python files and notebooks below a folder, by their paths from there, those at the top first.
-fn list(root: &Path) -> Vec<String> {
+pub(super) fn list(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
     let mut looked_into = 0;
@@ -69,20 +69,27 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
 
 /// The workspace of a job, else the repository around the working directory, else that directory.
 pub(super) fn root() -> PathBuf {
-    if let Some(workspace) = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()) {
-        return PathBuf::from(workspace);
-    }
-    let here = env::current_dir().unwrap_or_default();
-    here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here).to_owned()
+    workspace().or_else(repository).unwrap_or_else(|| env::current_dir().unwrap_or_default())
 }
 
-fn is_workspace() -> bool {
-    env::var_os("GITHUB_WORKSPACE").is_some_and(|workspace| !workspace.is_empty())
+/// The workspace of a job of GitHub Actions.
+fn workspace() -> Option<PathBuf> {
+    env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()).map(PathBuf::from)
+}
+
+/// The repository around the working directory.
+fn repository() -> Option<PathBuf> {
+    around(&env::current_dir().ok()?)
+}
+
+/// The repository around a folder.
+pub(super) fn around(folder: &Path) -> Option<PathBuf> {
+    folder.ancestors().find(|above| above.join(".git").exists()).map(Path::to_owned)
 }
 
 /// True if the working directory lies in a repository.
 pub(super) fn is_repository() -> bool {
-    env::current_dir().is_ok_and(|here| here.ancestors().any(|folder| folder.join(".git").exists()))
+    repository().is_some()
 }
 
 /// The longest suffix of a recorded path that is a file below `root`.

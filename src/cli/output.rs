@@ -81,14 +81,7 @@ impl Output {
                 false => write(*format, &of_files, out),
             })?;
         }
-        self.print_with(|out| match format == table && !is_utf8() {
-            true => {
-                let mut text = Vec::new();
-                write(format, options, &mut text)?;
-                out.write_all(in_ascii(&String::from_utf8_lossy(&text)).as_bytes())
-            }
-            false => write(format, options, out),
-        })
+        self.print_with(|out| write(format, options, out))
     }
 }
 
@@ -115,38 +108,6 @@ fn printed(result: io::Result<()>) -> Result<()> {
             Err(anyhow!("standard output: cannot be written: {error}"))
         }
         _ => Ok(()),
-    }
-}
-
-/// Whether the terminal shows more than ASCII, by the locale. An unset locale counts as UTF-8.
-fn is_utf8() -> bool {
-    let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
-    let locale = names.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
-    locale.is_none_or(|locale| {
-        let locale = locale.to_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
-}
-
-/// The text of a table with the signs of its drawings in ASCII. Names keep theirs.
-fn in_ascii(text: &str) -> String {
-    text.chars().map(ascii).collect()
-}
-
-fn ascii(sign: char) -> char {
-    match sign {
-        '▁' => '_',
-        '▂' => '.',
-        '▃' => '-',
-        '▄' => '=',
-        '▅' => '+',
-        '▆' => '*',
-        '▇' => '%',
-        '█' => '#',
-        '└' | '┘' => '^',
-        '±' => '~',
-        '…' => '.',
-        other => other,
     }
 }
 

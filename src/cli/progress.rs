@@ -95,18 +95,11 @@ impl Progress {
             return None;
         }
         self.shown = Some(now);
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
-        let rate = u64::try_from(u128::from(self.read) * 1000 / u128::from(millis)).unwrap_or(u64::MAX);
         let so_far = match self.total {
-            0 => format!("{}", Size(self.read)),
-            total => {
-                let percent = u128::from(self.read) * 100 / u128::from(total);
-                format!("{} % of {}", percent.min(100), Size(total))
-            }
+            0 => Size(self.read).to_string(),
+            total => format!("{} % of {}", (u128::from(self.read) * 100 / u128::from(total)).min(100), Size(total)),
         };
-        let left = self.total.checked_sub(self.read).filter(|_| self.total > 0).and_then(|left| left.checked_div(rate));
-        let left = left.map(|seconds| format!(", {} s left", seconds + 1)).unwrap_or_default();
-        Some(format!("reading {so_far}, {}/s{left}", Size(rate)))
+        Some(format!("reading {so_far}"))
     }
 }
 
@@ -115,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_bytes_rate_and_time() {
+    fn a_line_tells_how_much_was_read() {
         let mut progress = Progress { read: 0, total: 0, open: 0, began: None, shown: None };
         let start = Instant::now();
         let [early, shown, soon, later, last] =
@@ -124,13 +117,13 @@ mod tests {
         progress.begin(Some(1 << 30), start);
         progress.read = 1 << 30;
         assert_eq!(progress.line(early), None, "too early");
-        assert_eq!(progress.line(shown).unwrap(), "reading 25 % of 4.00 GiB, 512.00 MiB/s, 7 s left");
+        assert_eq!(progress.line(shown).unwrap(), "reading 25 % of 4.00 GiB");
         assert_eq!(progress.line(soon), None, "too soon again");
         progress.read = 4 << 30;
-        assert_eq!(progress.line(later).unwrap(), "reading 100 % of 4.00 GiB, 1.00 GiB/s, 1 s left");
+        assert_eq!(progress.line(later).unwrap(), "reading 100 % of 4.00 GiB");
         // An input without a size, such as a pipe.
         progress.begin(None, later);
-        assert_eq!(progress.line(last).unwrap(), "reading 4.00 GiB, 819.20 MiB/s");
+        assert_eq!(progress.line(last).unwrap(), "reading 4.00 GiB");
         progress.begin(Some(1), last);
         assert_eq!(progress.total, 0, "an unknown total stays unknown");
     }

@@ -40,6 +40,7 @@ fn a_repository_gets_the_files_of_a_gate() {
         ("pyproject.toml", "[project]\nname = \"x\"\n"),
         ("src/x/train.py", "import torch\n"),
         ("venv/lib/train.py", "import torch\n"),
+        ("venv/pyvenv.cfg", ""),
         ("notes/train.py", "no such thing\n"),
     ]);
     fs::create_dir_all(place.path().join("src/x")).unwrap();

@@ -289,7 +289,7 @@ fn what_cannot_be_paired_is_refused() {
     }
     let error = diff("b", "steps");
     assert!(error.contains("2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{error}");
-    assert!(error.contains("with a glob, such as 'steps/step_2/*'"), "{error}");
+    assert!(error.contains("with a glob, such as 'steps/step_2/*.pkl'"), "{error}");
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "steps/step_2/rank*.pkl"])).0, 0);
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
     let error = refused(folder.path(), &["diff", "--update", "b", "a"]);

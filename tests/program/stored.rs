@@ -174,17 +174,6 @@ fn options_of_the_tree_show_one_and_md_is_markdown() {
 }
 
 #[test]
-fn curves_are_ascii_where_the_locale_is() {
-    let folder = folder();
-    for (locale, is_ascii) in [("C", true), ("en_US.ISO-8859-1", true), ("de_DE.UTF-8", false), ("", false)] {
-        let output = command(folder.path()).args(["show", "before.pkl"]).env("LANG", locale).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(text.is_ascii(), is_ascii, "{locale}: {text}");
-        assert!(text.contains('#') || !is_ascii, "{text}");
-    }
-}
-
-#[test]
 fn a_failing_report_ends_with_what_accepts_the_growth() {
     let folder = folder();
     succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);

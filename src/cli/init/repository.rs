@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::cli::checkout;
+
 /// The system that runs the workflows of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ci {
@@ -36,20 +38,14 @@ pub(super) struct Repository {
     pub(super) scripts: Vec<String>,
 }
 
-/// Folders below the root that are looked into for scripts.
-const DEPTH: usize = 3;
-
-/// Entries that are looked at.
-const MOST_ENTRIES: usize = 5000;
-
 /// Scripts that are named.
 const MOST_SCRIPTS: usize = 5;
 
 impl Repository {
     /// The repository around a folder, or the folder itself where it is in none.
     pub(super) fn around(folder: &Path) -> Self {
-        let root = folder.ancestors().find(|above| above.join(".git").exists()).unwrap_or(folder);
-        Self { ci: ci(root), installation: installation(root), scripts: scripts(root), root: root.to_owned() }
+        let root = checkout::around(folder).unwrap_or_else(|| folder.to_owned());
+        Self { ci: ci(&root), installation: installation(&root), scripts: scripts(&root), root }
     }
 }
 
@@ -73,35 +69,11 @@ fn installation(root: &Path) -> Installation {
     file.map_or(Installation::Unknown, |file| Installation::Requirements(file.to_owned()))
 }
 
-/// Python files whose name says that they train, and whose text says that it is with PyTorch.
+/// Python files whose name says that they train, and whose text says that it is with PyTorch, those at the top first.
 fn scripts(root: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders = vec![(root.to_owned(), 0)];
-    let mut seen = 0;
-    while let Some((folder, depth)) = folders.pop() {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        for path in entries.map(|entry| entry.path()) {
-            seen += 1;
-            if seen > MOST_ENTRIES {
-                break;
-            }
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() && depth < DEPTH && !is_foreign(&name) {
-                folders.push((path.clone(), depth + 1));
-            } else if is_training(&name) && mentions_torch(&path) {
-                let below = path.strip_prefix(root).unwrap_or(&path);
-                found.push(below.to_string_lossy().replace('\\', "/"));
-            }
-        }
-    }
-    found.sort_by_key(|path| (path.matches('/').count(), path.clone()));
-    found.truncate(MOST_SCRIPTS);
-    found
-}
-
-/// Whether a folder holds other people's code, or none.
-fn is_foreign(name: &str) -> bool {
-    name.starts_with('.') || ["venv", "env", "node_modules", "site-packages", "build", "dist", "tests"].contains(&name)
+    let files = checkout::list(root).into_iter();
+    let scripts = files.filter(|path| path.rsplit('/').next().is_some_and(is_training) && !path.contains("tests/"));
+    scripts.filter(|path| mentions_torch(&root.join(path))).take(MOST_SCRIPTS).collect()
 }
 
 fn is_training(name: &str) -> bool {

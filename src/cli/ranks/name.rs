@@ -103,6 +103,18 @@ struct Run<'n> {
     class: Class,
 }
 
+impl<'n> Run<'n> {
+    fn order(&self) -> (usize, &'n str) {
+        match self.class {
+            Class::Digits => {
+                let number = self.text.trim_start_matches('0');
+                (1 + number.len(), number)
+            }
+            Class::Letters | Class::Separators => (0, self.text),
+        }
+    }
+}
+
 fn runs_of(stem: &str) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
     let mut rest = stem;
@@ -263,39 +275,14 @@ fn the_only<'c>(mut columns: impl Iterator<Item = &'c Column>) -> Option<&'c Col
 
 /// Compares names so that `rank2` stands before `rank10`.
 pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    let mut left = a.as_bytes();
-    let mut right = b.as_bytes();
-    while let ([x, rest_left @ ..], [y, rest_right @ ..]) = (left, right) {
-        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
-            let order = significant(left).len().cmp(&significant(right).len());
-            let order = order.then_with(|| significant(left).cmp(significant(right)));
-            left = &left[digits(left)..];
-            right = &right[digits(right)..];
-            order
-        } else {
-            left = rest_left;
-            right = rest_right;
-            // Folders end before longer names go on.
-            (*x != b'/', x).cmp(&(*y != b'/', y))
-        };
-        if order != Ordering::Equal {
-            return order;
-        }
-    }
     // Names may be equal but for zeros in front of numbers, and need an order all the same.
-    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+    pieces(a).cmp(pieces(b)).then_with(|| a.cmp(b))
 }
 
-/// Length of the number that a text begins with.
-fn digits(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
-/// The number that a text begins with, without zeros in front.
-fn significant(text: &[u8]) -> &[u8] {
-    let number = &text[..digits(text)];
-    let zeros = number.iter().take_while(|&&byte| byte == b'0').count();
-    &number[zeros..]
+/// The folders and the name of a file, each in its numbers and what is between them: folders end before longer names go
+/// on. A longer number is larger, but for zeros in front.
+fn pieces(name: &str) -> impl Iterator<Item = Vec<(usize, &str)>> {
+    name.split('/').map(|part| runs_of(part).iter().map(Run::order).collect())
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Arguments of `ptmem simulate`.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
 use clap::Args;
 use ptmem::simulate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
 use ptmem::units::parse_size;
@@ -13,9 +11,6 @@ use ptmem::units::parse_size;
 use super::job::JobArguments;
 use crate::cli::args::heading;
 use crate::cli::args::value::SizeArgument;
-
-/// Part of a path that stands for the number of a rank.
-const RANK: &str = "{rank}";
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::SIMULATED)]
@@ -118,72 +113,6 @@ impl FromStr for Record {
     }
 }
 
-impl Record {
-    /// Removes what an earlier run wrote to the file, and to those of its ranks: if this run writes nothing, nothing must
-    /// be taken for its recording.
-    pub(super) fn remove_earlier(&self) -> Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let pattern = RankedName::of(&name);
-        // With `{rank}` in the name of a folder, each rank has one.
-        for folder in folders_of_ranks(folder)? {
-            for entry in fs::read_dir(&folder).with_context(|| format!("{}: cannot be read", folder.display()))? {
-                let entry = entry.with_context(|| format!("{}: cannot be read", folder.display()))?;
-                if pattern.matches(&entry.file_name().to_string_lossy()) && entry.path().is_file() {
-                    let path = entry.path();
-                    fs::remove_file(&path)
-                        .with_context(|| format!("{}: cannot be removed before it is recorded anew", path.display()))?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The name of a file, and of those of the ranks of a job.
-struct RankedName<'n> {
-    /// The whole name, where it is not one for ranks alone.
-    plain: Option<&'n str>,
-    /// The parts around the number of the rank.
-    before: String,
-    after: &'n str,
-}
-
-impl<'n> RankedName<'n> {
-    fn of(name: &'n str) -> Self {
-        if let Some((before, after)) = name.split_once(RANK) {
-            return Self { plain: None, before: before.to_owned(), after };
-        }
-        let stem = name.split('.').next().unwrap_or_default();
-        Self { plain: Some(name), before: format!("{stem}_rank"), after: &name[stem.len()..] }
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        let rank = name.strip_prefix(self.before.as_str()).and_then(|rest| rest.strip_suffix(self.after));
-        let is_of_rank = rank.is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()));
-        is_of_rank || self.plain == Some(name)
-    }
-}
-
-/// The folders that a folder with `{rank}` in its name stands for, as far as they are there.
-fn folders_of_ranks(folder: &Path) -> Result<Vec<PathBuf>> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if !name.contains(RANK) {
-        return Ok(if folder.is_dir() { vec![folder.to_owned()] } else { Vec::new() });
-    }
-    let pattern = RankedName::of(&name);
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut folders = Vec::new();
-    if parent.is_dir() {
-        for entry in fs::read_dir(parent).with_context(|| format!("{}: cannot be read", parent.display()))? {
-            let path = entry.with_context(|| format!("{}: cannot be read", parent.display()))?.path();
-            let is_of_rank = path.file_name().is_some_and(|name| pattern.matches(&name.to_string_lossy()));
-            folders.extend((is_of_rank && path.is_dir()).then_some(path));
-        }
-    }
-    Ok(folders)
-}
-
 impl FromStr for Steps {
     type Err = String;
 
@@ -219,24 +148,6 @@ fn share(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_of_ranks_are_those_that_the_recording_would_write() {
-        let plain = RankedName::of("out.pkl.gz");
-        for (name, expected) in [
-            ("out.pkl.gz", true),
-            ("out_rank0.pkl.gz", true),
-            ("out_rank12.pkl.gz", true),
-            ("out_rank.pkl.gz", false),
-            ("out_rank1x.pkl.gz", false),
-            ("out_rank1.pkl", false),
-            ("out2.pkl.gz", false),
-        ] {
-            assert_eq!(plain.matches(name), expected, "{name}");
-        }
-        let ranked = RankedName::of("r{rank}.pkl");
-        assert!(ranked.matches("r7.pkl") && !ranked.matches("r.pkl") && !ranked.matches("r{rank}.pkl"));
-    }
 
     #[test]
     fn a_recording_is_a_file_and_perhaps_steps() {

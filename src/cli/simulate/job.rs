@@ -14,6 +14,10 @@ use super::folder::Environment;
 const USUAL_GPUS: u32 = 8;
 /// Most ranks that a job can have.
 const MOST_RANKS: u32 = 1 << 20;
+/// Most ranks that a command starts on one machine.
+const MOST_STARTED: u32 = 1 << 10;
+/// Part of a path that stands for the number of a rank.
+const RANK: &str = "{rank}";
 /// Word before the number of stages in `--rank one-per-stage=P`.
 const ONE_PER_STAGE: &str = "one-per-stage=";
 
@@ -144,34 +148,36 @@ impl Job {
         environment
     }
 
-    /// Removes what an earlier run wrote of the ranks to run. Other ranks may have run on their own before.
-    pub(super) fn remove_earlier(&self, path: &Path) -> Result<()> {
-        for rank in &self.ranks {
-            let path = self.file_of(*rank, path);
-            if path.is_file() {
-                fs::remove_file(&path)
-                    .with_context(|| format!("{}: cannot be removed before it is recorded anew", path.display()))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The file of a rank, as the hook in Python names recordings: `{rank}` is replaced, or `_rank3` added.
+    /// The file of a rank.
     pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
-        let text = path.to_string_lossy();
-        if text.contains("{rank}") {
-            return text.replace("{rank}", &rank.to_string()).into();
-        }
-        if self.world_size == 1 {
-            return path.to_owned();
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = match name.split_once('.') {
-            Some((stem, suffix)) => format!("{stem}_rank{rank}.{suffix}"),
-            None => format!("{name}_rank{rank}"),
-        };
-        path.with_file_name(name)
+        let is_only = self.world_size == 1 && !path.to_string_lossy().contains(RANK);
+        if is_only { path.to_owned() } else { file_of_rank(rank, path) }
     }
+}
+
+/// The file of a rank, as the hook in Python names recordings: `{rank}` is replaced, or `_rank3` added.
+fn file_of_rank(rank: u32, path: &Path) -> PathBuf {
+    let text = path.to_string_lossy();
+    if text.contains(RANK) {
+        return text.replace(RANK, &rank.to_string()).into();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, suffix) = name.split_at(name.find('.').unwrap_or(name.len()));
+    path.with_file_name(format!("{stem}_rank{rank}{suffix}"))
+}
+
+/// Removes what an earlier run recorded to a path, also of ranks that the command started: if this run writes nothing,
+/// nothing must be taken for its recording. Of a job these are the ranks to run: others may have run on their own before.
+pub(super) fn remove_earlier(path: &Path, job: Option<&Job>) -> Result<()> {
+    let files: Vec<PathBuf> = match job {
+        Some(job) => job.ranks.iter().map(|rank| job.file_of(*rank, path)).collect(),
+        None => (0..MOST_STARTED).map(|rank| file_of_rank(rank, path)).chain([path.to_owned()]).collect(),
+    };
+    for file in files.iter().filter(|file| file.is_file()) {
+        fs::remove_file(file)
+            .with_context(|| format!("{}: cannot be removed before it is recorded anew", file.display()))?;
+    }
+    Ok(())
 }
 
 /// A word of a command that starts several ranks itself, where there is one.
@@ -213,6 +219,20 @@ mod tests {
         assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);
         assert_eq!(job.file_of(17, Path::new("a/x.pkl.gz")), Path::new("a/x_rank17.pkl.gz"));
         assert_eq!(job.file_of(17, Path::new("{rank}/x.pkl")), Path::new("17/x.pkl"));
+    }
+
+    #[test]
+    fn recordings_of_earlier_ranks_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["out.pkl.gz", "out_rank0.pkl.gz", "out_rank12.pkl.gz", "out_rank.pkl.gz", "out_rank1.pkl", "7.pkl"]
+        {
+            fs::write(place.path().join(name), "").unwrap();
+        }
+        remove_earlier(&place.path().join("out.pkl.gz"), None).unwrap();
+        remove_earlier(&place.path().join("{rank}.pkl"), None).unwrap();
+        let mut left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["out_rank.pkl.gz", "out_rank1.pkl"]);
     }
 
     #[test]

@@ -50,10 +50,8 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
         check_folder(path)?;
     }
     let settings = arguments.settings(card, job.as_ref());
-    match (&arguments.record, &job) {
-        (Some(record), None) => record.remove_earlier()?,
-        (Some(record), Some(job)) => job.remove_earlier(&record.path)?,
-        (None, _) => {}
+    if let Some(record) = &arguments.record {
+        job::remove_earlier(&record.path, job.as_ref())?;
     }
     let run = Run { arguments: &arguments, settings: &settings, output };
     let exit_code = match &job {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::mem::take;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserializer};
 
 use crate::diff::Occurrences;
 use crate::pattern::Pattern;
@@ -13,7 +13,7 @@ use crate::snapshot::AllocatorSettings;
 use crate::stack::GroupBy;
 use crate::text::did_you_mean;
 use crate::units::parse_size;
-use crate::verdict::{Day, Growth, Level, Limits, Maximum, Subject, Target};
+use crate::verdict::{Day, Growth, Level, Limits, Maximum, ParseThresholdError, Subject, Target};
 
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
 /// keys.
@@ -23,11 +23,11 @@ macro_rules! table_with_limits {
         #[serde(deny_unknown_fields, rename_all = "kebab-case")]
         pub(super) struct $name {
             #[serde(default)]
-            max_growth: Growths<true>,
+            max_growth: OneOrMore<Fail>,
             #[serde(default)]
-            warn_growth: Growths<false>,
+            warn_growth: OneOrMore<Warn>,
             #[serde(default)]
-            max: Maxima,
+            max: OneOrMore<Most>,
             min_delta: Option<Size>,
             strict: Option<bool>,
             allow_partial: Option<bool>,
@@ -41,11 +41,11 @@ macro_rules! table_with_limits {
         impl $name {
             /// Takes the limits out of the table.
             pub(super) fn take_limits(&mut self) -> Limits {
-                let mut growth = take(&mut self.max_growth.0);
-                growth.extend(take(&mut self.warn_growth.0));
+                let growth = take(&mut self.max_growth.0).into_iter().map(|limit| limit.0);
+                let warn_growth = take(&mut self.warn_growth.0).into_iter().map(|limit| limit.0);
                 Limits {
-                    growth,
-                    maximum: take(&mut self.max.0),
+                    growth: growth.chain(warn_growth).collect(),
+                    maximum: take(&mut self.max.0).into_iter().map(|limit| limit.0).collect(),
                     min_delta: self.min_delta.as_ref().map(|size| size.0),
                     strict: self.strict,
                     allow_partial: self.allow_partial,
@@ -183,7 +183,28 @@ impl<'de> Deserialize<'de> for Date {
     }
 }
 
-/// One value, or a list of them.
+/// A text, a list of texts, or a table of texts: each as it would be written on the command line.
+struct Texts(Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = |value: &toml::Value| value.as_str().map(str::to_owned);
+        let texts = match toml::Value::deserialize(deserializer)? {
+            toml::Value::Array(list) => list.iter().map(text).collect(),
+            toml::Value::Table(table) => {
+                table.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect()
+            }
+            value => text(&value).map(|text| vec![text]),
+        };
+        texts
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("expected a text in quotes, a list of texts, or a table of texts"))
+    }
+}
+
+/// One value that is read from a text, or a list of them.
+#[derive(Deserialize)]
+#[serde(try_from = "Texts", bound = "T: TryFrom<String, Error: fmt::Display>")]
 pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
 impl<T> Default for OneOrMore<T> {
@@ -192,98 +213,16 @@ impl<T> Default for OneOrMore<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-            type Value = Vec<T>;
+impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<Texts> for OneOrMore<T> {
+    type Error = String;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-                Ok(vec![T::deserialize(de::value::StrDeserializer::new(text))?])
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = list.next_element()? {
-                    items.push(item);
-                }
-                Ok(items)
-            }
-        }
-        deserializer.deserialize_any(Items(std::marker::PhantomData)).map(Self)
+    fn try_from(Texts(texts): Texts) -> Result<Self, String> {
+        let items =
+            texts.into_iter().map(|text| T::try_from(text.clone()).map_err(|error| format!("'{text}': {error}")));
+        items.collect::<Result<_, _>>().map(Self)
     }
 }
 
-/// Limits as a table of metrics, or a text or list of texts as on the command line.
-struct LimitsOf<T> {
-    expecting: &'static str,
-    parse: fn(&str) -> Result<T, String>,
-}
-
-impl<'de, T> Visitor<'de> for LimitsOf<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expecting)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-        Ok(vec![(self.parse)(text).map_err(de::Error::custom)?])
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let mut limits = Vec::new();
-        while let Some(text) = list.next_element::<String>()? {
-            limits.push((self.parse)(&text).map_err(de::Error::custom)?);
-        }
-        Ok(limits)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Vec<T>, A::Error> {
-        let mut limits = Vec::new();
-        while let Some((metric, limit)) = table.next_entry::<String, String>()? {
-            let parsed = (self.parse)(&format!("{metric}={limit}"));
-            limits.push(parsed.map_err(|error| de::Error::custom(format!("{metric} = \"{limit}\": {error}")))?);
-        }
-        Ok(limits)
-    }
-}
-
-/// Limits on growth; exceeding them fails or warns.
-#[derive(Default)]
-pub(super) struct Growths<const FAIL: bool>(pub(super) Vec<Growth>);
-
-impl<'de, const FAIL: bool> Deserialize<'de> for Growths<FAIL> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expecting = "a limit such as \"5%\", or a table of metrics with their limits";
-        deserializer.deserialize_any(LimitsOf { expecting, parse: Self::parse }).map(Self)
-    }
-}
-
-impl<const FAIL: bool> Growths<FAIL> {
-    fn parse(text: &str) -> Result<Growth, String> {
-        let level = if FAIL { Level::Fail } else { Level::Warn };
-        Growth::parse(text, level).map_err(|error| error.to_string())
-    }
-}
-
-/// Absolute limits.
-#[derive(Default)]
-pub(super) struct Maxima(pub(super) Vec<Maximum>);
-
-impl<'de> Deserialize<'de> for Maxima {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expecting = "a table of metrics with sizes, such as reserved = \"75GiB\"";
-        deserializer.deserialize_any(LimitsOf { expecting, parse: Self::parse }).map(Self)
-    }
-}
-
-impl Maxima {
-    fn parse(text: &str) -> Result<Maximum, String> {
-        text.parse::<Maximum>().map_err(|error| error.to_string())
-    }
-}
+from_text!(Fail(Growth), |text| Growth::parse(text, Level::Fail).map_err(|error| error.to_string()));
+from_text!(Warn(Growth), |text| Growth::parse(text, Level::Warn).map_err(|error| error.to_string()));
+from_text!(Most(Maximum), |text| text.parse().map_err(|error: ParseThresholdError| error.to_string()));

@@ -276,7 +276,7 @@ max-growth = ["peak=2%", "end=0"]
         for (text, expected) in [
             ("\nmax-grwth = \"5%\"", "line 2: unknown key 'max-grwth'"),
             ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
-            ("max-growth = 5", "a limit such as \"5%\""),
+            ("max-growth = 5", "line 1: expected a text in quotes"),
             ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
             ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
             ("max = \"peek=70GiB\"", "peek"),

@@ -1,24 +1,81 @@
 //! Rules of the configuration that nothing in a comparison matched.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Config;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::{Diff, Row};
+use crate::diff::Diff;
 use crate::pattern::Pattern;
 use crate::verdict::{Subject, module_names};
+
+/// A kind of names that patterns are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+enum Noun {
+    Stack,
+    Phase,
+    Module,
+    Path,
+}
+
+impl Noun {
+    /// The names of a comparison.
+    fn names(self, diff: &Diff) -> BTreeSet<String> {
+        let devices = diff.devices.iter();
+        match self {
+            Self::Stack => devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect(),
+            Self::Phase => devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect(),
+            Self::Module => [&diff.profiles.before, &diff.profiles.after].into_iter().flat_map(module_names).collect(),
+            Self::Path => {
+                let codes = diff.codes();
+                let paths = codes.each().into_iter().flat_map(|(_, code)| code.paths());
+                paths.map(str::to_owned).collect()
+            }
+        }
+    }
+}
+
+/// A pattern of the configuration.
+struct Rule<'c> {
+    /// Where it stands.
+    key: &'static str,
+    pattern: &'c Pattern,
+    noun: Noun,
+}
+
+impl Rule<'_> {
+    fn is_used(&self, diff: &Diff, names: &BTreeSet<String>) -> bool {
+        match self.noun {
+            // A stack has other names beside its label.
+            Noun::Stack => {
+                let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+                rows.any(|row| row.naming(self.pattern).is_some())
+            }
+            Noun::Phase | Noun::Module | Noun::Path => names.iter().any(|name| self.pattern.matches(name)),
+        }
+    }
+}
+
+/// The patterns of a configuration, but those of categories.
+fn rules(config: &Config) -> Vec<Rule<'_>> {
+    let accepted = config.accepted.iter().filter_map(|accepted| match &accepted.subject {
+        Subject::Stacks(pattern) => Some(Rule { key: "[[accept]] pattern", pattern, noun: Noun::Stack }),
+        Subject::Phases(pattern) => Some(Rule { key: "[[accept]] phase", pattern, noun: Noun::Phase }),
+        Subject::Modules(pattern) => Some(Rule { key: "[[accept]] module", pattern, noun: Noun::Module }),
+        Subject::Metric(_) => None,
+    });
+    let own = config.rules.own.iter().map(|pattern| Rule { key: "own", pattern, noun: Noun::Path });
+    let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign", pattern, noun: Noun::Path });
+    accepted.chain(own).chain(foreign).collect()
+}
 
 /// The names that the rules of a configuration are compared with, and which of the rules matched one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
-    accepted: Vec<bool>,
+    /// For each of the rules.
+    used: Vec<bool>,
     categories: Vec<bool>,
-    own: Vec<bool>,
-    foreign: Vec<bool>,
-    labels: BTreeSet<String>,
-    phases: BTreeSet<String>,
-    modules: BTreeSet<String>,
-    paths: BTreeSet<String>,
+    names: BTreeMap<Noun, BTreeSet<String>>,
 }
 
 impl Usage {
@@ -26,90 +83,41 @@ impl Usage {
     #[must_use]
     pub fn of(config: &Config, diff: &Diff) -> Self {
         let mut usage = Self::default();
-        usage.look_at_accepted(config, diff);
-        let rules = &config.rules;
-        if !rules.own.is_empty() || !rules.foreign.is_empty() || !rules.categories.is_empty() {
-            usage.look_at_frames(config, diff);
+        for rule in rules(config) {
+            let names = usage.names.entry(rule.noun).or_insert_with(|| rule.noun.names(diff));
+            usage.used.push(rule.is_used(diff, names));
+        }
+        if !config.rules.categories.is_empty() {
+            diff.codes().each().iter().for_each(|(_, code)| any(&mut usage.categories, &code.used_categories()));
         }
         usage
     }
 
-    fn look_at_accepted(&mut self, config: &Config, diff: &Diff) {
-        if config.accepted.is_empty() {
-            return;
-        }
-        let devices = &diff.devices;
-        let rows: Vec<&Row> = devices.iter().flat_map(|device| &device.rows).collect();
-        let phases: Vec<&str> = devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect();
-        if config.accepted.iter().any(|accepted| matches!(accepted.subject, Subject::Modules(_))) {
-            let profiles = [&diff.profiles.before, &diff.profiles.after];
-            self.modules.extend(profiles.into_iter().flat_map(module_names));
-        }
-        for accepted in &config.accepted {
-            self.accepted.push(match &accepted.subject {
-                Subject::Stacks(pattern) => rows.iter().any(|row| row.naming(pattern).is_some()),
-                Subject::Phases(pattern) => phases.iter().any(|name| pattern.matches(name)),
-                Subject::Modules(pattern) => self.modules.iter().any(|name| pattern.matches(name)),
-                Subject::Metric(_) => true,
-            });
-        }
-        self.labels.extend(rows.iter().map(|row| row.label.clone()));
-        self.phases.extend(phases.into_iter().map(str::to_owned));
-    }
-
-    fn look_at_frames(&mut self, config: &Config, diff: &Diff) {
-        for (_, code) in diff.codes().each() {
-            any(&mut self.categories, &code.used_categories());
-            for path in code.paths() {
-                any(&mut self.own, &matching(&config.rules.own, path));
-                any(&mut self.foreign, &matching(&config.rules.foreign, path));
-                self.paths.insert(path.to_owned());
-            }
-        }
-    }
-
     /// Adds the rules that another comparison uses.
     pub fn merge(&mut self, other: Self) {
-        any(&mut self.accepted, &other.accepted);
+        any(&mut self.used, &other.used);
         any(&mut self.categories, &other.categories);
-        any(&mut self.own, &other.own);
-        any(&mut self.foreign, &other.foreign);
-        self.labels.extend(other.labels);
-        self.phases.extend(other.phases);
-        self.modules.extend(other.modules);
-        self.paths.extend(other.paths);
+        for (noun, names) in other.names {
+            self.names.entry(noun).or_default().extend(names);
+        }
     }
 
     /// A warning for each rule that nothing matched, with the nearest name that there is.
     #[must_use]
     pub fn unused(&self, config: &Config) -> Vec<Diagnostic> {
-        let mut found = Vec::new();
-        for (accepted, _) in config.accepted.iter().zip(&self.accepted).filter(|(_, used)| !**used) {
-            match &accepted.subject {
-                Subject::Stacks(pattern) => found.push(unused("[[accept]] pattern", pattern, "stack", &self.labels)),
-                Subject::Phases(pattern) => found.push(unused("[[accept]] phase", pattern, "phase", &self.phases)),
-                Subject::Modules(pattern) => found.push(unused("[[accept]] module", pattern, "module", &self.modules)),
-                Subject::Metric(_) => {}
-            }
-        }
-        for (rule, _) in config.rules.categories.iter().zip(&self.categories).filter(|(_, used)| !**used) {
-            let message =
-                format!("the [[category]] '{}' in the configuration matches no frame of any comparison", rule.name);
-            found.push(Diagnostic::new(Code::UnusedRule, None, message));
-        }
-        for (key, patterns, used) in
-            [("own", &config.rules.own, &self.own), ("foreign", &config.rules.foreign, &self.foreign)]
-        {
-            for (pattern, _) in patterns.iter().zip(used).filter(|(_, used)| !**used) {
-                found.push(unused(key, pattern, "path", &self.paths));
-            }
-        }
-        found
+        let rules = rules(config).into_iter().zip(&self.used).filter(|(_, used)| !**used);
+        let of_rules = rules.map(|(Rule { key, pattern, noun }, _)| {
+            let names = self.names.get(&noun).into_iter().flatten();
+            let noun: &str = noun.into();
+            let near = pattern.unmatched(noun, names.map(String::as_str));
+            format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str())
+        });
+        let categories = config.rules.categories.iter().zip(&self.categories).filter(|(_, used)| !**used);
+        let of_categories = categories.map(|(rule, _)| {
+            format!("the [[category]] '{}' in the configuration matches no frame of any comparison", rule.name)
+        });
+        of_rules.chain(of_categories).map(|message| Diagnostic::new(Code::UnusedRule, None, message)).collect()
     }
-}
-
-fn matching(patterns: &[Pattern], text: &str) -> Vec<bool> {
-    patterns.iter().map(|pattern| pattern.matches(text)).collect()
 }
 
 /// Adds the rules that another comparison uses.
@@ -118,13 +126,6 @@ fn any(used: &mut Vec<bool>, more: &[bool]) {
     for (used, more) in used.iter_mut().zip(more) {
         *used |= more;
     }
-}
-
-fn unused(key: &str, pattern: &Pattern, noun: &str, names: &BTreeSet<String>) -> Diagnostic {
-    let near = pattern.unmatched(noun, names.iter().map(String::as_str));
-    let message =
-        format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str());
-    Diagnostic::new(Code::UnusedRule, None, message)
 }
 
 #[cfg(test)]
@@ -138,12 +139,11 @@ mod tests {
         )
         .unwrap();
         let mut usage = Usage {
-            accepted: vec![false],
-            own: vec![true, false],
-            labels: ["attention (model.py:7)".to_owned(), "mlp (model.py:9)".to_owned()].into(),
+            used: vec![false, true, false],
+            names: [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into(),
             ..Usage::default()
         };
-        usage.merge(Usage { accepted: vec![false], own: vec![false, false], ..Usage::default() });
+        usage.merge(Usage { used: vec![false; 3], ..Usage::default() });
         let messages: Vec<String> = usage.unused(&config).into_iter().map(|found| found.message).collect();
         assert_eq!(
             messages,
@@ -153,7 +153,7 @@ mod tests {
                 "own '*/gone/*' in the configuration matches no path of any comparison",
             ]
         );
-        usage.merge(Usage { accepted: vec![true], own: vec![false, true], ..Usage::default() });
+        usage.merge(Usage { used: vec![true, false, true], ..Usage::default() });
         assert!(usage.unused(&config).is_empty());
         config.accepted.clear();
         assert!(Usage::default().unused(&config).is_empty());

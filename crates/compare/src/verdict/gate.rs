@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::ranks::{JudgedRanks, OfRank, judge_ranks};
-use super::{Check, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
+use super::{Check, Finding, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
 use crate::diff::{Change, Diff, Sides};
 use crate::profile::Profile;
 
@@ -54,7 +54,7 @@ pub struct Readings {
 
 /// A judgement among several, with its name.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+pub(super) struct Part<'a> {
     name: Option<&'a str>,
     judgement: &'a Judgement,
 }
@@ -62,6 +62,11 @@ struct Part<'a> {
 impl<'a> Part<'a> {
     fn of_comparison(comparison: &'a Comparison) -> Self {
         Self { name: comparison.name.as_deref(), judgement: &comparison.judgement }
+    }
+
+    /// With the name of its rank, where there are several.
+    pub(super) fn of_finding(finding: &'a Finding) -> Self {
+        Self { name: finding.search.name.as_deref(), judgement: &finding.judgement }
     }
 
     fn of_member(member: Option<&'a Member>, judgement: &'a Judgement) -> Self {
@@ -80,7 +85,7 @@ impl<'a> Part<'a> {
 
 /// The noun for what has a verdict together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
+pub(super) enum Unit {
     Rank,
     Comparison,
 }
@@ -217,7 +222,7 @@ fn measured(check: &Check) -> Option<i128> {
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.
-fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: Unit) -> Headline {
+pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: Unit) -> Headline {
     let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
     let of_all =
         failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);
@@ -261,6 +266,7 @@ fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, unit: Unit) -> String {
     let sentence = part.judgement.headline().sentence;
     match unit {
         Unit::Rank if part.judgement.checks.is_empty() => sentence,
+        Unit::Rank if count > 1 && part.badness().1 == 0 => format!("all {count} {many}: {sentence}"),
         Unit::Rank if count > 1 => format!("all {count} {many}; most on {}{sentence}", prefix(part)),
         Unit::Rank => format!("{}{sentence}", prefix(part)),
         Unit::Comparison => format!("all {count} {many}"),

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::gate::{Part, Unit, headline};
 use super::{Check, Checked, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
 use crate::text::count;
@@ -48,26 +49,8 @@ impl LeakGate {
     /// The verdict in one line.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let worst = self.worst_first();
-        let Some(first) = worst.first() else {
-            return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was looked at".to_owned() };
-        };
-        let line = first.judgement.headline();
-        let Some(name) = first.search.name.as_deref().filter(|_| worst.len() > 1) else { return line };
-        let verdict = self.verdict();
-        if verdict == Verdict::Pass {
-            return Headline { verdict, sentence: format!("all {}: {}", worst.len(), line.sentence) };
-        }
-        let mut sentence = format!("{name}: {}", line.sentence);
-        let same = worst.iter().filter(|finding| finding.judgement.verdict == verdict).count();
-        if same > 1 {
-            sentence.push_str(&format!("; and {} more", same - 1));
-        }
-        let unclear = worst.iter().filter(|finding| finding.judgement.verdict == Verdict::Inconclusive).count();
-        if unclear > 0 && verdict == Verdict::Regression {
-            sentence.push_str(&format!("; {unclear} inconclusive"));
-        }
-        Headline { verdict, sentence }
+        let parts: Vec<Part<'_>> = self.worst_first().into_iter().map(Part::of_finding).collect();
+        headline(&parts, &[], self.verdict(), Unit::Rank)
     }
 }
 
