@@ -175,6 +175,7 @@ def add_facts_to_dumps(torch):
         facts.note_rank()
         snapshot = memory._snapshot()
         facts.add_to(snapshot)
+        later("operators", "add_facts")(snapshot)
         return tools.write(str(filename), snapshot)
 
     memory._dump_snapshot = dump_with_facts

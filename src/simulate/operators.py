@@ -22,6 +22,7 @@ from ptmem_simulate_calls import (
 from ptmem_simulate_values import (
     ABSENT,
     CONDITION,
+    DOUBTFUL,
     KNOWN,
     LARGEST,
     MOST_ABSENT,
@@ -62,16 +63,18 @@ def condition(operator, arguments, named, tensors):
 
 
 def equality(operator, arguments, named, tensors):
-    """Of what is not set, nothing is equal but to itself."""
+    """Of what is not set, nothing is equal but to itself, and all is finite: that is no guess about the program."""
     call = Call(operator, arguments, named, tensors)
     if not call.small or largest_result(call) > 8 * LARGEST:
         return call.work()
-    if not absent_operands(call):
-        return computed(call)
     places = [(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in tensors]
     same = len(places) == 2 and places[0] == places[1]
-    results = call.compute()
-    return call.work([result.fill_((operator.base == "eq") == same) for result in results], SUPPOSED)
+    other = call.value("other")
+    finite = same or (isinstance(other, float) and not math.isfinite(other))
+    if not absent_operands(call) and not (finite and call.trust() == SUPPOSED):
+        return computed(call)
+    results = [result.fill_((operator.base == "eq") == same) for result in call.compute()]
+    return call.work(results, DOUBTFUL if finite else SUPPOSED)
 
 
 def check(operator, arguments, named, tensors):

@@ -326,6 +326,7 @@ fn produce(code: Code) -> Codes {
             let named = story([]).with("external_annotations", phase());
             case.diff(&story([]), &named, &["--max-growth", "phase=5%"])
         }
+        Code::CourseGuessed => case.show(&of_run(json!({"followed": [["conditions", 2, "train.py:7"]]}))),
         Code::ModulesNotRecorded => case.show(&of_run(json!({"recorder": "ptmem simulate"}))),
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),

@@ -120,6 +120,13 @@ fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told(
     let (output, _) = run(&python(), &Story { options: &["--keep", "75%"], variables: &[("KEPT", "75")], ..story });
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("2 sizes followed from values that are not known, first at programs.py:"), "{stderr}");
+    let guessed = |name| {
+        let (_, place) = run(&python(), &Story { name, ..Story::default() });
+        let told = tool::ptmem(place.path(), &["diff", "snapshot.pkl", "snapshot.pkl"]);
+        String::from_utf8_lossy(&told.stdout).contains("conditions of the program were guessed")
+    };
+    assert!(guessed("supposed"));
+    assert!(!guessed("finite"));
 }
 
 #[test]

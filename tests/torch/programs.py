@@ -295,6 +295,14 @@ def checks():
     assert not torch.isnan(weights).any()
 
 
+def finite():
+    """Checks that a number is finite, as loops of training have them: what is not known is finite."""
+    loss = torch.randn((), device="cuda").exp()
+    assert torch.isfinite(loss)
+    assert not torch.isnan(loss)
+    assert not torch.isinf(loss)
+
+
 def fully_sharded():
     start_group()
     from torch.distributed.fsdp import FullyShardedDataParallel

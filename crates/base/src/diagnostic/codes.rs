@@ -196,6 +196,10 @@ codes! {
         "The recorder was not asked for modules, so the memory has no rows by module, purpose or shape."
         "Record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True), then show --group-by module or purpose.";
 
+    CourseGuessed "course-guessed" Warning
+        "On simulated GPUs the program decided by conditions whose values nothing computes. They are taken to hold, so it may have gone another way than on a GPU."
+        "Look at the line that is named: where memory depends on it, record on a GPU.";
+
     RunIncomplete "run-incomplete" Warning
         "The program failed while it was recorded, or made fewer steps than were to be recorded; limits are inconclusive."
         "Mend the program, or record steps that it makes.";

@@ -17,6 +17,15 @@ pub(super) fn diagnostics(run: &RunFacts) -> Vec<Diagnostic> {
         );
         found.push(Diagnostic::new(Code::ImportedElsewhere, None, message));
     }
+    for (what, count, line) in &run.followed {
+        if what == "conditions" {
+            let first = line.as_deref().unwrap_or("an unknown line");
+            let message = format!(
+                "{count} conditions of the program were guessed on simulated GPUs, first at {first}; what depends on them was not measured"
+            );
+            found.push(Diagnostic::new(Code::CourseGuessed, None, message));
+        }
+    }
     let told = run.to_string();
     if !told.is_empty() {
         found.push(Diagnostic::new(Code::RunFacts, None, told));
