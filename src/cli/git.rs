@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::patch::Patch;
-use ptmem::sides::Side;
+use ptmem::sides::Sides;
 
 use super::checkout;
 
@@ -22,11 +22,21 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let repository = Repository::find()?;
     let base = repository.merge_base(base)?;
     let prefix = repository.prefix();
-    let mut patch = repository.diff(&base, &prefix)?;
-    for path in repository.untracked()? {
-        patch.add_file(&format!("{prefix}{path}"));
+    let changes = repository.changes(&base)?;
+    let in_checkout = |path: &String| format!("{prefix}{path}");
+    let changes: Vec<_> = changes.iter().map(|paths| paths.map(|path| path.as_ref().map(in_checkout))).collect();
+    let texts = repository.texts_at(&base, changes.iter().filter_map(|paths| paths.before.as_deref()))?;
+    let mut patch = Patch::default();
+    for paths in &changes {
+        let paths = paths.map(Option::as_deref);
+        // A side that lacks the file has an empty text; one whose text cannot be had tells nothing.
+        let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
+        let after =
+            paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
+        if let (Some(before), Some(after)) = (before, after) {
+            patch.add(paths, Sides { before, after: &after });
+        }
     }
-    repository.widen(&mut patch, &base, &prefix);
     Ok(patch)
 }
 
@@ -121,15 +131,26 @@ impl Repository {
         command.env("GIT_CONFIG_COUNT", count.to_string());
     }
 
-    fn diff(&self, base: &str, prefix: &str) -> Result<Patch> {
+    /// The Python files of the checkout that differ from a commit, by their paths on both sides.
+    fn changes(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut command = self.git();
         self.without_filters(&mut command);
-        // Settings of the user must not change the form of the output, nor run other programs.
-        command.args(["-c", "core.quotePath=true"]);
-        let form = "diff --no-color --no-ext-diff --no-textconv --unified=0 --inter-hunk-context=0 --find-renames \
-                    --ignore-submodules=all --diff-algorithm=histogram --src-prefix=a/ --dst-prefix=b/";
+        let form = "diff --no-ext-diff --name-status -z --find-renames --ignore-submodules=all";
         let arguments: Vec<&str> = form.split(' ').chain([base, "--"]).collect();
-        Patch::parse(&*output(&mut command, &arguments)?, prefix).context("--git")
+        let listed = text(&mut command, &arguments)?;
+        let mut fields = listed.split('\0').map(str::to_owned);
+        let mut changes = Vec::new();
+        while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
+            changes.push(match status.as_bytes().first() {
+                Some(b'A') => Sides { before: None, after: Some(path) },
+                Some(b'D') => Sides { before: Some(path), after: None },
+                Some(b'R') => Sides { before: Some(path), after: fields.next() },
+                _ => Sides { before: Some(path.clone()), after: Some(path) },
+            });
+        }
+        changes.extend(self.untracked()?.into_iter().map(|path| Sides { before: None, after: Some(path) }));
+        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_be_python(path)));
+        Ok(changes)
     }
 
     /// The Python files of the checkout that git does not know yet.
@@ -137,23 +158,6 @@ impl Repository {
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let names = text(&mut self.git(), &arguments)?;
         Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
-    }
-
-    /// Lets every statement of Python files count as a whole.
-    fn widen(&self, patch: &mut Patch, base: &str, prefix: &str) {
-        let changed = python_files(patch, Side::Before);
-        let texts = self.texts_at(base, changed.iter().map(String::as_str)).unwrap_or_default();
-        for (path, text) in texts {
-            patch.widen_to_statements(Side::Before, path, &text);
-        }
-        for path in python_files(patch, Side::After) {
-            let file = self.root.join(path.strip_prefix(prefix).unwrap_or(&path));
-            if fs::metadata(&file).is_ok_and(|there| there.is_file() && there.len() <= LARGEST_FILE)
-                && let Ok(bytes) = fs::read(&file)
-            {
-                patch.widen_to_statements(Side::After, &path, &String::from_utf8_lossy(&bytes));
-            }
-        }
     }
 
     /// The texts of files at a commit, by their paths from the root of the checkout.
@@ -169,7 +173,7 @@ impl Repository {
         }
         requests.rewind()?;
         let mut command = self.git();
-        command.env("GIT_NO_LAZY_FETCH", "1").stdin(requests);
+        command.stdin(requests);
         let answers = output(&mut command, &["cat-file", "--batch"])?;
         let mut answers = &*answers;
         let texts = asked.into_iter().filter_map(|(path, _)| Some((path, answer(&mut answers)?)));
@@ -191,9 +195,15 @@ fn answer(answers: &mut &[u8]) -> Option<String> {
     (kind == "blob" && size as u64 <= LARGEST_FILE).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-fn python_files(patch: &Patch, side: Side) -> Vec<String> {
-    let files = patch.files(side).filter(|path| Path::new(path).extension().is_some_and(|ending| ending == "py"));
-    files.map(str::to_owned).collect()
+/// True for Python files, and for scripts, which need no ending.
+fn may_be_python(path: &str) -> bool {
+    Path::new(path).extension().is_none_or(|ending| ending == "py")
+}
+
+/// The text of a file in the checkout; none where it is too large.
+fn text_of(path: &Path) -> Option<String> {
+    fs::metadata(path).ok().filter(|there| there.is_file() && there.len() <= LARGEST_FILE)?;
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The program git, in a folder.

@@ -6,7 +6,7 @@ use ptmem::align::{End, Missing};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, Options, Profile};
-use ptmem::sides::Side;
+use ptmem::sides::{Side, Sides};
 use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
 
 use crate::support::history;
@@ -202,9 +202,12 @@ fn a_recording_that_ends_because_memory_ran_out_is_told_from_one_that_was_ended(
 #[test]
 fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
     let mut diff = compare(Training::PLAIN, Training { mlp: 1 << 20, ..Training::PLAIN });
-    let patch = "--- a/model.py\n+++ b/model.py\n@@ -37 +37 @@\n-old\n+new\n";
+    let texts = ["old()", "new()"].map(|call| format!("{}{call}\n", "#\n".repeat(36)));
+    let mut patch = Patch::default();
+    let path = Some("model.py");
+    patch.add(Sides { before: path, after: path }, Sides { before: &texts[0], after: &texts[1] });
     let checkout = ["model.py", "/repo/model.py"].map(|file| (file.to_owned(), "model.py".to_owned()));
-    diff.mark_touched(&Patch::parse(patch.as_bytes(), "").unwrap(), &BTreeMap::from(checkout));
+    diff.mark_touched(&patch, &BTreeMap::from(checkout));
     let through = "through lines that this change touches";
     let at_peak = judge(&diff, &["stack=10%"]).headline().to_string();
     assert!(at_peak.contains(through), "{at_peak}");

@@ -9,7 +9,7 @@ use ptmem::patch::Patch;
 use ptmem::profile::Profile;
 use ptmem::python::Functions;
 use ptmem::sides::{Side, Sides};
-use ptmem::stack::{FunctionsOfTexts, QualifiedNames, names_by_texts};
+use ptmem::stack::{FunctionsOfTexts, names_by_texts};
 
 use super::super::{checkout, git, sources};
 
@@ -36,8 +36,8 @@ impl Names {
             *names.of_mut(side) = names_by_texts(&code, &functions);
         }
         if let Sides { before: Some(before), after: Some(after) } = names {
-            profiles.before.name_functions(QualifiedNames::listed(&before));
-            profiles.after.name_functions(QualifiedNames::listed(&after));
+            profiles.before.name_functions(&before);
+            profiles.after.name_functions(&after);
         }
     }
 

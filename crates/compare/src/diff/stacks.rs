@@ -240,17 +240,17 @@ impl Members {
         if members.before.len() <= 1 && members.after.len() <= 1 {
             return Self::default();
         }
-        let Sides { before: mut old, after: mut new } = Sides {
-            before: InOrderOfLines::new(members.before, &groupers.before),
-            after: InOrderOfLines::new(members.after, &groupers.after),
-        };
+        let mut old = Line::in_order(members.before, groupers.before.code());
+        let mut new = Line::in_order(members.after, groupers.after.code());
+        let [before, after] = [&old, &new].map(|side| side.iter().map(Line::as_paired).collect::<Vec<_>>());
+        let paired = pair_in_order(&before, &after);
         let mut pairs = Vec::new();
-        for (before, after) in pair_in_order(&old.items, &new.items) {
-            pairs.push(Sides { before: old.left[before].take(), after: new.left[after].take() });
+        for (before, after) in paired {
+            pairs.push(Sides { before: old[before].left.take(), after: new[after].left.take() });
         }
         pairs.extend(equally_large(&mut old, &mut new));
-        pairs.extend(old.left.into_iter().flatten().map(|member| Sides { before: Some(member), after: None }));
-        pairs.extend(new.left.into_iter().flatten().map(|member| Sides { before: None, after: Some(member) }));
+        pairs.extend(old.into_iter().filter_map(|line| line.left).map(|member| Sides { before: Some(member), after: None }));
+        pairs.extend(new.into_iter().filter_map(|line| line.left).map(|member| Sides { before: None, after: Some(member) }));
         Self { pairs }
     }
 
@@ -306,62 +306,62 @@ fn held(member: Option<Member>) -> Held {
 }
 
 /// Pairs what is left and holds as much in as many blocks: it went to another place among the lines.
-fn equally_large(old: &mut InOrderOfLines<'_>, new: &mut InOrderOfLines<'_>) -> Vec<Sides<Option<Member>>> {
+fn equally_large(old: &mut [Line<'_>], new: &mut [Line<'_>]) -> Vec<Sides<Option<Member>>> {
     let mut free: HashMap<(Held, Vec<&str>), Vec<usize>> = HashMap::new();
-    for (at, (item, member)) in new.items.iter().zip(&new.left).enumerate().rev() {
-        if member.is_some_and(|member| member.at.bytes > 0) {
-            free.entry((item.figures, item.operators.clone())).or_default().push(at);
+    for (at, line) in new.iter().enumerate().rev() {
+        if let Some(member) = line.left.filter(|member| member.at.bytes > 0) {
+            free.entry((member.at, line.operators.clone())).or_default().push(at);
         }
     }
     let mut pairs = Vec::new();
-    for (item, member) in old.items.iter().zip(&mut old.left).filter(|(_, member)| member.is_some()) {
-        let partner = free.get_mut(&(item.figures, item.operators.clone())).and_then(Vec::pop);
-        if let Some(partner) = partner {
-            pairs.push(Sides { before: member.take(), after: new.left[partner].take() });
+    for line in old {
+        let Some(member) = line.left else { continue };
+        if let Some(partner) = free.get_mut(&(member.at, line.operators.clone())).and_then(Vec::pop) {
+            pairs.push(Sides { before: line.left.take(), after: new[partner].left.take() });
         }
     }
     pairs
 }
 
-/// The exact stacks of a group in the order of their lines, in which they are paired.
-struct InOrderOfLines<'g> {
-    /// The stacks as they are compared.
-    items: Vec<InOrder<'g, Held>>,
-    /// The same stacks, as long as they have no partner.
-    left: Vec<Option<Member>>,
+/// An exact stack of a group.
+struct Line<'g> {
+    /// The lines of its frames, from the innermost on.
+    lines: Vec<u32>,
+    operators: Vec<&'g str>,
+    /// The stack, as long as it has no partner.
+    left: Option<Member>,
 }
 
-impl<'g> InOrderOfLines<'g> {
-    fn new(members: &[Member], grouper: &'g Grouper<'_>) -> Self {
-        let code = grouper.code();
-        let mut stacks: Vec<(InOrder<'g, Held>, Member)> =
-            members.iter().map(|member| (in_order(code, member), *member)).collect();
-        // The larger of equal ones first.
-        stacks.sort_by(|(a, member_a), (b, member_b)| {
+impl<'g> Line<'g> {
+    fn new(member: &Member, code: &'g Code<'_>) -> Self {
+        Self {
+            lines: code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect(),
+            operators: code.operator_names(member.stack),
+            left: Some(*member),
+        }
+    }
+
+    /// The stacks of a group in the order of their lines, the larger of equal ones first.
+    fn in_order(members: &[Member], code: &'g Code<'_>) -> Vec<Self> {
+        let mut all: Vec<Self> = members.iter().map(|member| Self::new(member, code)).collect();
+        all.sort_by(|a, b| {
             let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
-            place.then(member_b.at.cmp(&member_a.at))
+            place.then(held(b.left).cmp(&held(a.left)))
         });
         // Stacks that differ in the text of their C++ frames alone are one and the same.
-        stacks.dedup_by(|(item, member), (kept, larger)| {
-            let same = item.lines == kept.lines && item.operators == kept.operators;
-            if same {
+        all.dedup_by(|other, kept| {
+            let same = other.lines == kept.lines && other.operators == kept.operators;
+            if let (true, Some(larger), Some(member)) = (same, &mut kept.left, other.left) {
                 larger.at = larger.at.plus(member.at);
                 larger.requested = larger.requested.saturating_add(member.requested);
-                kept.counts = (larger.at.blocks, 0);
-                kept.figures = larger.at;
             }
             same
         });
-        let left = stacks.iter().map(|(_, member)| Some(*member)).collect();
-        Self { items: stacks.into_iter().map(|(item, _)| item).collect(), left }
+        all
     }
-}
 
-fn in_order<'g>(code: &'g Code<'_>, member: &Member) -> InOrder<'g, Held> {
-    InOrder {
-        lines: code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect(),
-        operators: code.operator_names(member.stack),
-        counts: (member.at.blocks, 0),
-        figures: member.at,
+    fn as_paired(&self) -> InOrder<'_> {
+        let Held { bytes, blocks } = held(self.left);
+        InOrder { operators: &self.operators, figures: Figures { bytes, blocks, ..Figures::default() } }
     }
 }

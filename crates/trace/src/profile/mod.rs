@@ -41,8 +41,8 @@ pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
 use crate::diagnostic::Diagnostic;
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
-use crate::snapshot::{Copier, Snapshot};
-use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
+use crate::snapshot::{Copier, FunctionsOfFile, Snapshot};
+use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::text::nearest;
 
 /// The kind of input that a profile was computed from.
@@ -261,17 +261,17 @@ impl Profile {
     /// True if functions have the names that they have within their classes.
     #[must_use]
     pub fn has_qualified_names(&self) -> bool {
-        !QualifiedNames::of(self.run.as_ref()).is_empty()
+        !functions_of(self.run.as_ref()).is_empty()
     }
 
     /// Groups stacks by the last part of the names of functions: another profile knows nothing else.
     pub fn forget_qualified_names(&mut self) {
         self.run.iter_mut().for_each(|run| run.functions.clear());
-        self.name_functions(QualifiedNames::default());
+        self.name_functions(&[]);
     }
 
     /// Groups stacks by these names of functions.
-    pub fn name_functions(&mut self, names: QualifiedNames<'_>) {
+    pub fn name_functions(&mut self, names: &[FunctionsOfFile]) {
         let code = Code::qualified(&self.tables, &self.options.rules, names);
         let facts = code.facts();
         let grouper = Grouper::of(code, self.options.group_by);
@@ -297,6 +297,11 @@ impl Profile {
 fn code_of<'t>(tables: &'t Tables, facts: Option<&Arc<Facts>>, rules: &Rules, run: Option<&RunFacts>) -> Code<'t> {
     match facts {
         Some(facts) => Code::with(tables, facts),
-        None => Code::qualified(tables, rules, QualifiedNames::of(run)),
+        None => Code::qualified(tables, rules, functions_of(run)),
     }
+}
+
+/// The names of functions within their classes, as far as a run tells them.
+fn functions_of(run: Option<&RunFacts>) -> &[FunctionsOfFile] {
+    run.map_or(&[], |run| &run.functions)
 }

@@ -52,7 +52,7 @@ pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {
 }
 
 fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
-    if code.has_symbol(stack, |symbol| symbol == Symbol::Node("AccumulateGrad")) {
+    if code.symbols(stack).any(|symbol| matches!(symbol, Symbol::Node(node) if node == "AccumulateGrad")) {
         return "gradients";
     }
     if code.is_backward(stack) {

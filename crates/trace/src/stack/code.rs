@@ -10,9 +10,8 @@ use sha1::{Digest as _, Sha1};
 use super::classify::Owner;
 use super::facts::{self, Facts, Known};
 use super::operator::{Operation, Symbol};
-use super::qualified::QualifiedNames;
 use super::rules::Rules;
-use crate::snapshot::{FrameId, StackId, Tables};
+use crate::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
 
 /// A SHA-1: the same on every machine and in every release.
 pub type Digest = [u8; 20];
@@ -68,12 +67,12 @@ impl<'t> Code<'t> {
     /// Looks at all frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
-        Self::qualified(tables, rules, QualifiedNames::default())
+        Self::qualified(tables, rules, &[])
     }
 
     /// The same where names of functions within their classes are known.
     #[must_use]
-    pub fn qualified(tables: &'t Tables, rules: &Rules, names: QualifiedNames<'_>) -> Self {
+    pub fn qualified(tables: &'t Tables, rules: &Rules, names: &[FunctionsOfFile]) -> Self {
         Self { tables, facts: Arc::new(Facts::new(tables, rules, names)) }
     }
 
@@ -119,11 +118,6 @@ impl<'t> Code<'t> {
 
     fn known(&self, frame: FrameId) -> &Known {
         self.facts.known(frame)
-    }
-
-    /// The operation of a C++ frame.
-    fn symbol(&self, frame: FrameId) -> Symbol<&'t str> {
-        self.facts.symbol(self.tables, frame)
     }
 
     /// Whose code a frame is.
@@ -290,21 +284,16 @@ impl<'t> Code<'t> {
 
     /// The operation of the C++ frames of a stack: of all where there is no Python, else of those inside the innermost
     /// Python frame.
-    pub(super) fn operation(&self, stack: StackId) -> Operation<'t> {
-        let inside = self.tables.stack(stack).iter().copied().take_while(|&frame| self.owner(frame) == Owner::Cpp);
-        let mut operation = Operation::of(inside.map(|frame| self.symbol(frame)));
-        operation.backward = operation.backward || self.cpp(stack).any(|frame| self.is_of_engine(frame));
+    pub(super) fn operation(&self, stack: StackId) -> Operation<'_> {
+        let frames = self.tables.stack(stack).iter();
+        let mut operation = Operation::of(frames.map_while(|&frame| self.known(frame).symbol.as_deref()));
+        operation.backward = operation.backward || self.symbols(stack).any(Symbol::is_of_engine);
         operation
     }
 
-    /// True for a C++ frame that autograd's engine runs.
-    fn is_of_engine(&self, frame: FrameId) -> bool {
-        matches!(self.known(frame).symbol, Symbol::Engine | Symbol::Node(_))
-    }
-
-    /// True where `holds` does for the operation of some C++ frame of a stack.
-    pub(super) fn has_symbol(&self, stack: StackId, holds: impl Fn(Symbol<&'t str>) -> bool) -> bool {
-        self.cpp(stack).any(|frame| holds(self.symbol(frame)))
+    /// What the C++ frames of a stack do, innermost first.
+    pub(super) fn symbols(&self, stack: StackId) -> impl Iterator<Item = &Symbol> {
+        self.tables.stack(stack).iter().filter_map(|&frame| self.known(frame).symbol.as_deref())
     }
 
     /// The names of the operation of a stack, for people: the autograd node, and in it the operator; where there is
@@ -333,14 +322,13 @@ impl<'t> Code<'t> {
     /// pass; where there is neither operator nor node, the innermost function. Labels and pairing need no others.
     #[must_use]
     pub fn essential(&self, stack: StackId) -> Vec<FrameId> {
-        let mut lacks_function = !self.has_symbol(stack, |symbol| symbol.operation().is_some());
+        let mut lacks_function = self.operator_names(stack).is_empty();
         let mut essential = Vec::new();
         for &frame in self.tables.stack(stack) {
-            let is_kept = match self.known(frame).symbol {
-                _ if self.owner(frame) != Owner::Cpp => true,
-                Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine | Symbol::Workspace => true,
-                Symbol::Function(_) => std::mem::take(&mut lacks_function),
-                Symbol::Noise => false,
+            let is_kept = match self.known(frame).symbol.as_deref() {
+                None | Some(Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine | Symbol::Workspace) => true,
+                Some(Symbol::Function(_)) => std::mem::take(&mut lacks_function),
+                Some(Symbol::Noise) => false,
             };
             essential.extend(is_kept.then_some(frame));
         }
@@ -349,13 +337,13 @@ impl<'t> Code<'t> {
 
     /// The operators and autograd nodes in a stack, innermost first.
     #[must_use]
-    pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
-        self.cpp(stack).filter_map(|frame| self.symbol(frame).operation()).collect()
+    pub fn operator_names(&self, stack: StackId) -> Vec<&str> {
+        self.symbols(stack).filter_map(Symbol::operation).collect()
     }
 
     /// The operator that allocated; of the backward pass its node.
     #[must_use]
-    pub fn allocating_operator(&self, stack: StackId) -> Option<&'t str> {
+    pub fn allocating_operator(&self, stack: StackId) -> Option<&str> {
         let operation = self.operation(stack);
         operation.allocating.or(operation.operator).or(operation.node)
     }
@@ -368,7 +356,7 @@ impl<'t> Code<'t> {
 
     /// True for the workspace of a handle of cuBLAS.
     fn is_workspace(&self, stack: StackId) -> bool {
-        self.cpp(stack).any(|frame| self.known(frame).symbol == Symbol::Workspace)
+        self.symbols(stack).any(|symbol| *symbol == Symbol::Workspace)
     }
 
     /// True for a stack of the backward pass.

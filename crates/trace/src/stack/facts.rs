@@ -1,19 +1,20 @@
 //! Facts about the frames of one snapshot: their owner, their names, and the digests that tell functions apart.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, Place};
 use super::code::{Digest, Token, sha1};
-use super::operator::{Span, Symbol};
+use super::operator::Symbol;
 use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
-use super::qualified::QualifiedNames;
+use super::qualified::Functions as QualifiedNames;
 use super::rules::Rules;
 use crate::pattern::Pattern;
-use crate::snapshot::{Frame, FrameId, StringId, Tables};
+use crate::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 
 /// A file of the snapshot.
 #[derive(Debug)]
@@ -63,8 +64,8 @@ pub(super) struct Known {
     pub(super) passes_through: bool,
     /// Index into the files.
     pub(super) file: usize,
-    /// The operation of a C++ frame, as a part of the name of its function.
-    pub(super) symbol: Symbol<Span>,
+    /// What a C++ frame does; `None` in Python.
+    pub(super) symbol: Option<Arc<Symbol>>,
     /// The function and its file, without the line. C++ frames are not told apart by theirs, and have none.
     pub(super) token: Token,
     /// The qualified name of the function, as an index into those of the facts.
@@ -93,7 +94,7 @@ pub struct Facts {
 impl Facts {
     /// Looks at all frames.
     #[must_use]
-    pub fn new(tables: &Tables, rules: &Rules, qualified: QualifiedNames<'_>) -> Self {
+    pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
         let prefixes = Names::of_prefixes(&rules.strip_prefix);
         let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
@@ -120,8 +121,9 @@ impl Facts {
     }
 
     /// Gives functions the names that they have within their classes.
-    fn qualify(&mut self, tables: &Tables, names: QualifiedNames<'_>) {
-        let names = names.by_file();
+    fn qualify(&mut self, tables: &Tables, names: &[FunctionsOfFile]) {
+        let names = names.iter().map(|(file, functions)| (file.as_str(), QualifiedNames::new(functions)));
+        let names: BTreeMap<&str, QualifiedNames<'_>> = names.collect();
         let mut known: FxHashMap<&str, usize> = FxHashMap::default();
         for (frame, of_frame) in tables.frames().iter().zip(&mut self.frames) {
             let functions = names.get(tables.string(frame.filename)).filter(|_| of_frame.owner != Owner::Generated);
@@ -156,19 +158,13 @@ impl Facts {
             return rules.categories.iter().position(|rule| rule.matches(&texts));
         }
         // The operation alone: a saved profile keeps nothing else of C++ frames.
-        let operation = self.symbol(tables, frame).operation()?;
+        let operation = self.known(frame).symbol.as_deref()?.operation()?;
         let texts = [&*format!("aten::{operation}"), operation];
         rules.categories.iter().position(|rule| rule.matches(&texts))
     }
 
     pub(super) fn known(&self, frame: FrameId) -> &Known {
         &self.frames[frame.index()]
-    }
-
-    /// The operation of a C++ frame.
-    pub(super) fn symbol<'t>(&self, tables: &'t Tables, frame: FrameId) -> Symbol<&'t str> {
-        let name = tables.string(tables.frame(frame).name);
-        self.known(frame).symbol.map(|span| span.of(name))
     }
 
     /// The file of a frame as people see it, as much of it as anybody reads.
@@ -272,7 +268,7 @@ struct Functions<'t> {
     /// Digests of names in Python.
     digests: FxHashMap<StringId, Digest>,
     /// Operations of names in C++.
-    symbols: FxHashMap<StringId, Symbol<Span>>,
+    symbols: FxHashMap<StringId, Arc<Symbol>>,
 }
 
 impl<'t> Functions<'t> {
@@ -285,9 +281,9 @@ impl<'t> Functions<'t> {
         self.digests.entry(name).or_insert_with(|| sha1(&[written(tables.string(name)).as_bytes()]))
     }
 
-    fn symbol(&mut self, name: StringId) -> Symbol<Span> {
+    fn symbol(&mut self, name: StringId) -> Arc<Symbol> {
         let tables = self.tables;
-        *self.symbols.entry(name).or_insert_with(|| Symbol::span(tables.string(name)))
+        Arc::clone(self.symbols.entry(name).or_insert_with(|| Arc::new(Symbol::of(tables.string(name)))))
     }
 
     /// The function of a frame, independent of its line.
@@ -307,7 +303,7 @@ impl<'t> Functions<'t> {
             owner,
             passes_through: !is_cpp && file.passes_through.has(self.tables.string(frame.name)),
             file: at,
-            symbol: if is_cpp { self.symbol(frame.name) } else { Symbol::Noise },
+            symbol: is_cpp.then(|| self.symbol(frame.name)),
             token: self.token(frame, owner, file),
             line: line.filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
             category: None,

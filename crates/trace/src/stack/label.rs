@@ -1,6 +1,6 @@
 //! Names of stacks for people: the line of the user, the library code that it calls, and the operator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::classify::Owner;
@@ -20,7 +20,7 @@ enum NamedLines {
 pub(super) const COMPILED: &str = "compiled graph";
 
 /// A label in its parts: `backward: SITE > INSIDE OPERATION from CALLER`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 struct Name {
     is_backward: bool,
     /// The frame to blame; empty without Python frames.
@@ -68,35 +68,20 @@ impl Code<'_> {
 
     fn name(&self, stack: StackId, lines: NamedLines) -> Name {
         let operation = self.operation(stack);
-        let Some(site) = self.site(stack) else {
-            return match self.is_compiled_backward(stack) {
-                true => self.name_of_compiled(stack, lines),
-                false => Name::of_operation(operation.label()),
-            };
+        let site = self.site(stack);
+        let inside = match site {
+            Some(site) => self.library_site(stack, site),
+            None if self.is_compiled_backward(stack) => self.python(stack).find(|&frame| !self.passes_through(frame)),
+            None => return Name { operation: operation.label(), ..Name::default() },
         };
-        let library = self.library_site(stack, site);
-        let library =
-            library.map(|frame| (self.depth(stack, Some(site), frame), self.text_within(stack, frame, lines)));
+        let inside = inside.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame, lines)));
         // The node says more where the frames are those of the forward pass.
         let has_forward = !self.tables().forward(stack).is_empty();
         Name {
             is_backward: operation.backward || self.is_run_by_autograd(stack),
-            site: self.text_within(stack, site, lines),
-            inside: library.into_iter().collect(),
-            operation: operation_of_python(&operation, has_forward),
-            callers: Vec::new(),
-        }
-    }
-
-    /// The name of the backward pass of a compiled graph, with the innermost frame that says something.
-    fn name_of_compiled(&self, stack: StackId, lines: NamedLines) -> Name {
-        let innermost = self.python(stack).find(|&frame| !self.passes_through(frame));
-        let inside = innermost.map(|frame| (self.depth(stack, None, frame), self.text_within(stack, frame, lines)));
-        Name {
-            is_backward: true,
-            site: COMPILED.to_owned(),
+            site: site.map_or_else(|| COMPILED.to_owned(), |site| self.text_within(stack, site, lines)),
             inside: inside.into_iter().collect(),
-            operation: operation_of_python(&self.operation(stack), false),
+            operation: operation_of_python(&operation, has_forward),
             callers: Vec::new(),
         }
     }
@@ -164,13 +149,6 @@ fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
     }
 }
 
-impl Name {
-    /// The name of a stack without Python frames.
-    fn of_operation(operation: String) -> Self {
-        Self { is_backward: false, site: String::new(), inside: BTreeMap::new(), operation, callers: Vec::new() }
-    }
-}
-
 /// A stack while its name is made different from others.
 struct Alike<'c> {
     code: &'c Code<'c>,
@@ -186,26 +164,36 @@ impl<'c> Alike<'c> {
         Self { code, stack, name, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack) }
     }
 
-    fn caller(&self, depth: usize) -> Option<String> {
-        Some(self.code.text_within(self.stack, *self.callers.get(depth)?, NamedLines::Yes))
+    /// A part of the stack as a text, where it has that part.
+    fn text(&self, part: Part) -> Option<String> {
+        let frame = match part {
+            Part::Caller(depth) => *self.callers.get(depth)?,
+            Part::Inside(depth) => *self.inside.get(depth)?,
+            Part::Operation => return self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label()),
+        };
+        Some(self.code.text_within(self.stack, frame, NamedLines::Yes))
     }
 
-    fn inside(&self, depth: usize) -> Option<String> {
-        Some(self.code.text_within(self.stack, *self.inside.get(depth)?, NamedLines::Yes))
+    fn add(&mut self, part: Part, text: String) {
+        match part {
+            Part::Caller(_) => self.name.callers.push(text),
+            Part::Inside(depth) => {
+                self.name.inside.insert(self.inside.len() - depth, text);
+            }
+            Part::Operation => self.name.operation = text,
+        }
     }
+}
 
-    fn add_caller(&mut self, text: String) {
-        self.name.callers.push(text);
-    }
-
-    fn add_inside(&mut self, depth: usize, text: String) {
-        self.name.inside.insert(self.inside.len() - depth, text);
-    }
-
+/// A part of a stack that may tell it from others of the same label.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// A frame that calls the one to blame, the innermost first.
+    Caller(usize),
+    /// A frame inside of the one to blame, the innermost first.
+    Inside(usize),
     /// The operation with both the node and the operator, which a name without Python frames shortens.
-    fn whole_operation(&self) -> Option<String> {
-        self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label())
-    }
+    Operation,
 }
 
 /// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What
@@ -218,13 +206,10 @@ pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<S
         let most_callers = alike.iter().map(|one| one.callers.len()).max().unwrap_or(0);
         let most_inside = alike.iter().map(|one| one.inside.len()).max().unwrap_or(0);
         let mut groups = vec![(0..alike.len()).collect()];
-        for depth in 0..most_callers {
-            groups = split(&mut alike, groups, |one| one.caller(depth), Alike::add_caller);
+        let frames = (0..most_callers).map(Part::Caller).chain((0..most_inside).map(Part::Inside));
+        for part in frames.chain([Part::Operation]) {
+            groups = split(&mut alike, groups, part);
         }
-        for depth in 0..most_inside {
-            groups = split(&mut alike, groups, |one| one.inside(depth), |one, text| one.add_inside(depth, text));
-        }
-        split(&mut alike, groups, Alike::whole_operation, |one, whole| one.name.operation = whole);
         labels = alike.iter().map(|one| one.name.to_string()).collect();
     }
     number(&mut labels);
@@ -233,17 +218,12 @@ pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<S
 
 /// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those
 /// that are the same afterwards.
-fn split<'c>(
-    alike: &mut [Alike<'c>],
-    groups: Vec<Vec<usize>>,
-    text: impl Fn(&Alike<'c>) -> Option<String>,
-    add: impl Fn(&mut Alike<'c>, String),
-) -> Vec<Vec<usize>> {
+fn split(alike: &mut [Alike<'_>], groups: Vec<Vec<usize>>, part: Part) -> Vec<Vec<usize>> {
     let mut left = Vec::new();
     for group in groups {
         let mut by_text: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
         for &index in &group {
-            by_text.entry(text(&alike[index])).or_default().push(index);
+            by_text.entry(alike[index].text(part)).or_default().push(index);
         }
         if by_text.len() == 1 {
             left.push(group);
@@ -251,7 +231,7 @@ fn split<'c>(
         }
         for (text, indices) in by_text {
             if let Some(text) = text {
-                indices.iter().for_each(|&index| add(&mut alike[index], text.clone()));
+                indices.iter().for_each(|&index| alike[index].add(part, text.clone()));
             }
             left.extend((indices.len() > 1).then_some(indices));
         }
@@ -261,18 +241,12 @@ fn split<'c>(
 
 /// Numbers labels that are the same: the first keeps its own.
 pub(crate) fn number(labels: &mut [String]) {
-    for indices in same_labels(labels) {
-        for (number, index) in indices.into_iter().enumerate().skip(1) {
-            labels[index].push_str(&format!(" #{}", number + 1));
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for label in labels {
+        let count = seen.entry(label.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            label.push_str(&format!(" #{count}"));
         }
     }
-}
-
-/// The indices of equal labels, where there are several of one.
-fn same_labels(labels: &[String]) -> Vec<Vec<usize>> {
-    let mut by_label: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, label) in labels.iter().enumerate() {
-        by_label.entry(label).or_default().push(index);
-    }
-    by_label.into_values().filter(|indices| indices.len() > 1).collect()
 }

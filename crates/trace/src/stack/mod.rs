@@ -11,7 +11,6 @@ mod classify;
 mod code;
 mod exact;
 mod facts;
-mod find;
 mod group_by;
 mod label;
 mod languages;
@@ -37,7 +36,7 @@ pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};
 pub use ptmem_base::label::{Label, More};
-pub use qualified::{FunctionsOfTexts, QualifiedNames, names_by_texts};
+pub use qualified::{FunctionsOfTexts, names_by_texts};
 pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables};
@@ -51,8 +50,7 @@ pub struct Key(pub String);
 
 impl Key {
     fn of(digest: Digest) -> Self {
-        let halves = digest.into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        Self(halves.filter_map(|half| char::from_digit(half.into(), 16)).collect())
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The key of a name of some kind.
@@ -173,7 +171,7 @@ impl<'t> Grouper<'t> {
 
     /// A group as pairing sees it, from one of its stacks.
     #[must_use]
-    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group<'t> {
+    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group<'_> {
         let code = &self.code;
         let identifying = code.identifying_frames(stack);
         let tokens = code.tokens_of(stack, &identifying);

@@ -1,18 +1,18 @@
 //! The operation that C++ frames carry out: operators and autograd nodes, never symbols or addresses.
 
 use super::code::{Token, sha1};
-use super::find::{find, rfind};
+use super::legible;
 use super::noise::is_noise;
 
 /// The function of a C++ signature: without return type, template and call arguments, and what compilers
 /// append to copies of a function.
 pub(super) fn bare_name(signature: &str) -> &str {
-    let signature = find(signature, " [clone ").map_or(signature, |at| &signature[..at]);
+    let signature = signature.find(" [clone ").map_or(signature, |at| &signature[..at]);
     let signature = signature.strip_suffix(" const").unwrap_or(signature);
     // Skip what looks like arguments and is part of the name.
     let mut from = 0;
     for inner in ["(anonymous namespace)", "operator()"] {
-        if let Some(at) = rfind(signature, inner) {
+        if let Some(at) = signature.rfind(inner) {
             from = from.max(at + inner.len());
         }
     }
@@ -38,90 +38,32 @@ pub(super) fn without_namespace(name: &str) -> &str {
 
 /// The part of `text` between `prefix` and the next `::`, for names such as `at::_ops::add::call`.
 fn component<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    let rest = &text[find(text, prefix)? + prefix.len()..];
-    let name = &rest[..find(rest, "::")?];
+    let rest = &text[text.find(prefix)? + prefix.len()..];
+    let name = &rest[..rest.find("::")?];
     (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
-}
-
-/// The dispatched operator that a frame is part of: `add`, whichever of its overloads.
-fn operator(name: &str) -> Option<&str> {
-    component(name, "at::_ops::").map(without_overload)
 }
 
 /// C++ writes the operator `add.Tensor` as `add_Tensor`, which cannot be undone by rule. These are the common
 /// names of overloads; no operator ends in one of them.
 fn without_overload(operator: &str) -> &str {
-    const OVERLOADS: [&str; 33] = [
-        "_Tensor",
-        "_Scalar",
-        "_Tensor_Scalar",
-        "_Scalar_Tensor",
-        "_Tensor_Tensor",
-        "_Tensor_mode",
-        "_Scalar_mode",
-        "_ScalarOther",
-        "_ScalarSelf",
-        "_Scalar_out",
-        "_ScalarOpt_dim",
-        "_ScalarOpt_dim_dtype",
-        "_TensorList",
-        "_Tensor_out",
-        "_dim",
-        "_dim_IntList",
-        "_IntList",
-        "_dim_Dimname",
-        "_correction",
-        "_dtype",
-        "_dtype_layout",
-        "_device",
-        "_other",
-        "_prim_Device",
-        "_memory_format",
-        "_generator",
-        "_names",
-        "_out",
-        "_int",
-        "_self",
-        "_self_int",
-        "_start",
-        "_start_step",
-    ];
-    let ends = OVERLOADS.iter().filter_map(|overload| operator.strip_suffix(overload));
+    let ends = include_str!("names/overloads.txt").lines().filter_map(|overload| operator.strip_suffix(overload));
     ends.filter(|name| !name.is_empty()).min_by_key(|name| name.len()).unwrap_or(operator)
 }
 
 /// Operators that get memory for others.
-const PLUMBING: [&str; 8] = [
-    "empty",
-    "empty_strided",
-    "empty_like",
-    "new_empty",
-    "new_empty_strided",
-    "resize_",
-    "resize_as_",
-    "resize_output",
-];
+const PLUMBING: &str = "empty empty_strided empty_like new_empty new_empty_strided resize_ resize_as_ resize_output";
 
 /// Autocast's copy of a weight or an input in a smaller type, which is no operator of its own and hides in the one that
 /// wanted it.
 const CACHED_CAST: &str = "cached_cast";
 
-/// The copy that autocast makes, if a frame is part of it.
-fn cached_cast(name: &str) -> Option<&str> {
-    let at = find(name, "at::autocast::cached_cast")?;
-    name[at..].find(CACHED_CAST).map(|within| &name[at + within..at + within + CACHED_CAST.len()])
-}
-
-/// True for functions that get the workspace of a handle of cuBLAS: once for each, whatever product comes first.
-fn is_workspace(name: &str) -> bool {
-    const FUNCTIONS: [&str; 4] = [
-        "at::cuda::setWorkspaceForHandle",
-        "at::cuda::getCurrentCUDABlas",
-        "at::cuda::getNewWorkspace",
-        "at::cuda::getCUDABlasLtWorkspace",
-    ];
-    FUNCTIONS.iter().any(|function| find(name, function).is_some())
-}
+/// Functions that get the workspace of a handle of cuBLAS: once for each, whatever product comes first.
+const WORKSPACE_FUNCTIONS: [&str; 4] = [
+    "at::cuda::setWorkspaceForHandle",
+    "at::cuda::getCurrentCUDABlas",
+    "at::cuda::getNewWorkspace",
+    "at::cuda::getCUDABlasLtWorkspace",
+];
 
 /// The name of that workspace.
 const WORKSPACE: &str = "cuBLAS workspace";
@@ -147,90 +89,54 @@ fn is_named_after(node: &str, operator: &str) -> bool {
 }
 
 /// The part of a C++ frame in the operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol<N> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Symbol {
     /// Part of a dispatched operator: `add`.
-    Operator(N),
+    Operator(String),
     /// Execution of an autograd node: `AddmmBackward0`.
-    Node(N),
+    Node(String),
     /// Autograd's engine.
     Engine,
     /// The workspace of a handle of cuBLAS.
     Workspace,
     /// Some other function.
-    Function(N),
+    Function(String),
     /// Nothing.
     Noise,
 }
 
-impl<N> Symbol<N> {
-    /// The same with its name in another form.
-    pub(super) fn map<M>(self, form: impl FnOnce(N) -> M) -> Symbol<M> {
-        match self {
-            Self::Operator(name) => Symbol::Operator(form(name)),
-            Self::Node(name) => Symbol::Node(form(name)),
-            Self::Engine => Symbol::Engine,
-            Self::Workspace => Symbol::Workspace,
-            Self::Function(name) => Symbol::Function(form(name)),
-            Self::Noise => Symbol::Noise,
-        }
-    }
-}
-
-/// Where a part of a name lies in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
-    start: usize,
-    end: usize,
-}
-
-impl Span {
-    /// The place of a part that was cut out of the name.
-    fn new(name: &str, part: &str) -> Self {
-        let start = part.as_ptr().addr().saturating_sub(name.as_ptr().addr());
-        Self { start, end: start + part.len() }
-    }
-
-    /// The part of that name.
-    pub(super) fn of(self, name: &str) -> &str {
-        name.get(self.start..self.end).unwrap_or_default()
-    }
-}
-
-impl Symbol<Span> {
-    pub(super) fn span(name: &str) -> Self {
-        Symbol::of(name).map(|part| Span::new(name, part))
-    }
-}
-
-impl<'t> Symbol<&'t str> {
-    pub(super) fn of(name: &'t str) -> Self {
-        if let Some(operator) = operator(name) {
-            Self::Operator(super::legible(operator))
-        } else if let Some(cast) = cached_cast(name) {
-            Self::Operator(cast)
-        } else if is_workspace(name) {
+impl Symbol {
+    /// Of a function, by its whole signature.
+    pub(super) fn of(name: &str) -> Self {
+        if let Some(operator) = component(name, "at::_ops::") {
+            Self::Operator(legible(without_overload(operator)).to_owned())
+        } else if name.contains("at::autocast::cached_cast") {
+            Self::Operator(CACHED_CAST.to_owned())
+        } else if WORKSPACE_FUNCTIONS.iter().any(|function| name.contains(function)) {
             Self::Workspace
         } else if let Some(node) = node(name) {
-            Self::Node(super::legible(node))
+            Self::Node(legible(node).to_owned())
         } else if name.contains("torch::autograd::") && name.contains("Engine::") {
             Self::Engine
         } else if is_noise(name) {
             Self::Noise
         } else {
-            Self::Function(super::legible(without_namespace(bare_name(name))))
+            Self::Function(legible(without_namespace(bare_name(name))).to_owned())
         }
     }
-}
 
-impl<'t> Symbol<&'t str> {
     /// The operator or node.
-    pub(super) fn operation(self) -> Option<&'t str> {
+    pub(super) fn operation(&self) -> Option<&str> {
         match self {
             Self::Operator(name) | Self::Node(name) => Some(name),
             Self::Workspace => Some(WORKSPACE),
             Self::Engine | Self::Function(_) | Self::Noise => None,
         }
+    }
+
+    /// True for what autograd's engine runs.
+    pub(super) fn is_of_engine(&self) -> bool {
+        matches!(self, Self::Engine | Self::Node(_))
     }
 }
 
@@ -253,7 +159,7 @@ pub(super) struct Operation<'t> {
 
 impl<'t> Operation<'t> {
     /// From frames, innermost first.
-    pub(super) fn of(symbols: impl Iterator<Item = Symbol<&'t str>>) -> Self {
+    pub(super) fn of(symbols: impl Iterator<Item = &'t Symbol>) -> Self {
         let mut operation = Self::default();
         for symbol in symbols {
             match symbol {
@@ -264,7 +170,7 @@ impl<'t> Operation<'t> {
                     operation.allocating = match operation.allocating {
                         // The copy is made by other operators.
                         _ if name == CACHED_CAST => Some(name),
-                        None if !PLUMBING.contains(&name) => Some(name),
+                        None if PLUMBING.split(' ').all(|plumbing| plumbing != name) => Some(name),
                         known => known,
                     };
                 }
@@ -361,8 +267,12 @@ mod tests {
         }
     }
 
-    fn label(names: &[&'static str]) -> String {
-        Operation::of(names.iter().map(|name| Symbol::of(name))).label()
+    fn symbols(names: &[&str]) -> Vec<Symbol> {
+        names.iter().map(|name| Symbol::of(name)).collect()
+    }
+
+    fn label(names: &[&str]) -> String {
+        Operation::of(symbols(names).iter()).label()
     }
 
     #[test]
@@ -387,8 +297,8 @@ mod tests {
         assert_eq!(label(&["_start", "torch::autograd::Engine::thread_main(X)"]), "backward");
     }
 
-    fn operators(names: &[&'static str]) -> Option<String> {
-        Operation::of(names.iter().map(|name| Symbol::of(name))).operators()
+    fn operators(names: &[&str]) -> Option<String> {
+        Operation::of(symbols(names).iter()).operators()
     }
 
     #[test]

@@ -1,29 +1,23 @@
 //! Pairs the lines of a function where lines have moved: their order stays.
 
+use super::Figures;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 /// The allocations on one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InOrder<'t, F> {
-    /// The lines of its stack, from the innermost frame on.
-    pub lines: Vec<u32>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InOrder<'t> {
     /// The operators that allocate; empty where none were recorded.
-    pub operators: Vec<&'t str>,
-    /// How often it allocates.
-    pub counts: (u64, u64),
+    pub operators: &'t [&'t str],
     /// The figures of its allocations.
-    pub figures: F,
+    pub figures: Figures,
 }
 
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
 /// the pairs. A line whose partner cannot be told is in no pair.
 #[must_use]
-pub fn pair_in_order<'s, F: Hash + Eq + Ord>(
-    before: &'s [InOrder<'_, F>],
-    after: &'s [InOrder<'_, F>],
-) -> Vec<(usize, usize)> {
+pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usize, usize)> {
     let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
     let mut pairs = Vec::new();
     // First the lines that are the same in everything, then, in between, those that are the same in less.
@@ -72,19 +66,18 @@ enum Level {
     Operators,
 }
 
-/// The aspects of a line that count.
-type Aspects<'s, 't, F> = (&'s [&'t str], Option<(u64, u64)>, Option<&'s F>);
-
 impl Level {
-    fn aspects<'s, 't, F>(self, side: &'s [InOrder<'t, F>], indices: &[usize]) -> Vec<Aspects<'s, 't, F>> {
-        indices.iter().map(|&index| self.aspect(&side[index])).collect()
+    /// Lines with nothing but the aspects that count.
+    fn aspects<'t>(self, side: &[InOrder<'t>], indices: &[usize]) -> Vec<InOrder<'t>> {
+        let items = indices.iter().map(|&index| side[index]);
+        items.map(|InOrder { operators, figures }| InOrder { operators, figures: self.figures(figures) }).collect()
     }
 
-    fn aspect<'s, 't, F>(self, item: &'s InOrder<'t, F>) -> Aspects<'s, 't, F> {
+    fn figures(self, figures: Figures) -> Figures {
         match self {
-            Self::Figures => (&item.operators, Some(item.counts), Some(&item.figures)),
-            Self::Counts => (&item.operators, Some(item.counts), None),
-            Self::Operators => (&item.operators, None, None),
+            Self::Figures => figures,
+            Self::Counts => figures.counts(),
+            Self::Operators => Figures::default(),
         }
     }
 }
@@ -100,33 +93,32 @@ pub fn diff<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
 mod tests {
     use super::*;
 
-    fn line(line: u32, operator: &str, count: u64, bytes: u64) -> InOrder<'_, u64> {
-        let operators = if operator.is_empty() { Vec::new() } else { vec![operator] };
-        InOrder { lines: vec![line], operators, counts: (count, 0), figures: bytes }
+    fn line(operators: &'static [&str], allocations: u64, bytes: u64) -> InOrder<'static> {
+        InOrder { operators, figures: Figures { allocations, bytes, ..Figures::default() } }
     }
 
     #[test]
     fn moved_lines_keep_their_order() {
-        let before = [line(10, "", 1, 100), line(12, "", 1, 200), line(13, "", 1, 100)];
-        let after = [line(13, "", 1, 100), line(15, "", 1, 200), line(16, "", 1, 100)];
+        let before = [line(&[], 1, 100), line(&[], 1, 200), line(&[], 1, 100)];
+        let after = [line(&[], 1, 100), line(&[], 1, 200), line(&[], 1, 100)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 1), (2, 2)]);
     }
 
     #[test]
     fn a_new_line_is_new_and_a_larger_one_is_the_same() {
-        let before = [line(10, "mul", 4, 100), line(12, "softmax", 4, 200)];
-        let after = [line(10, "mul", 4, 300), line(11, "to", 4, 100), line(13, "softmax", 4, 900)];
+        let before = [line(&["mul"], 4, 100), line(&["softmax"], 4, 200)];
+        let after = [line(&["mul"], 4, 300), line(&["to"], 4, 100), line(&["softmax"], 4, 900)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 2)]);
         // Without operators, what did not change tells.
-        let before = [line(10, "", 4, 100), line(12, "", 4, 200)];
-        let after = [line(10, "", 4, 100), line(11, "", 4, 300), line(13, "", 4, 200)];
+        let before = [line(&[], 4, 100), line(&[], 4, 200)];
+        let after = [line(&[], 4, 100), line(&[], 4, 300), line(&[], 4, 200)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 2)]);
     }
 
     #[test]
     fn as_many_lines_are_the_same_ones() {
-        let before = [line(10, "", 1, 100), line(12, "", 2, 200)];
-        let after = [line(10, "", 3, 300), line(12, "", 4, 400)];
+        let before = [line(&[], 1, 100), line(&[], 2, 200)];
+        let after = [line(&[], 3, 300), line(&[], 4, 400)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 1)]);
         assert_eq!(pair_in_order(&before[..1], &after), []);
     }

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkout::Checkout;
-use super::find::{find, rfind};
 
 /// A path with `/` between its parts, and without `.` and `..` where they can be resolved.
 pub(super) fn clean(path: &str) -> Cow<'_, str> {
@@ -41,7 +40,7 @@ pub(super) fn file_name(path: &str) -> &str {
 /// The part of a clean path behind the last `site-packages` or `dist-packages`.
 pub(super) fn installed(path: &str) -> Option<&str> {
     ["site-packages/", "dist-packages/"].iter().find_map(|folder| {
-        let at = rfind(path, folder)?;
+        let at = path.rfind(folder)?;
         (at == 0 || path[..at].ends_with('/')).then(|| &path[at + folder.len()..])
     })
 }
@@ -58,7 +57,7 @@ pub(super) fn standard_library(path: &str) -> Option<&str> {
         }
     }
     // A drive, so Windows.
-    let at = find(path, "/Lib/").or_else(|| find(path, "/lib/"))?;
+    let at = path.find("/Lib/").or_else(|| path.find("/lib/"))?;
     path[..at].contains(':').then(|| &path[at + "/Lib/".len()..])
 }
 

@@ -7,38 +7,7 @@ use std::sync::Arc;
 use super::facts::written;
 use super::{Code, Owner};
 use crate::python;
-use crate::snapshot::{FrameId, FunctionsOfFile, RunFacts};
-
-/// The qualified names that are known of a run.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct QualifiedNames<'r> {
-    files: &'r [FunctionsOfFile],
-}
-
-impl<'r> QualifiedNames<'r> {
-    /// Those in the facts of a run.
-    #[must_use]
-    pub fn of(run: Option<&'r RunFacts>) -> Self {
-        Self { files: run.map_or(&[], |run| &run.functions) }
-    }
-
-    /// Those of a list.
-    #[must_use]
-    pub fn listed(files: &'r [FunctionsOfFile]) -> Self {
-        Self { files }
-    }
-
-    /// True if none is known.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.files.is_empty()
-    }
-
-    /// The functions of every file.
-    pub(super) fn by_file(self) -> BTreeMap<&'r str, Functions<'r>> {
-        self.files.iter().map(|(file, spans)| (file.as_str(), Functions::new(spans))).collect()
-    }
-}
+use crate::snapshot::{FrameId, FunctionsOfFile};
 
 /// The functions of files as their texts tell them; none of a file whose text is not known.
 pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
@@ -69,7 +38,7 @@ pub(super) struct Functions<'r> {
 const DEEPEST: usize = 64;
 
 impl<'r> Functions<'r> {
-    fn new(all: &'r [(u64, u64, String)]) -> Self {
+    pub(super) fn new(all: &'r [(u64, u64, String)]) -> Self {
         let mut spans: BTreeMap<&str, Vec<&(u64, u64, String)>> = BTreeMap::new();
         for span in all {
             spans.entry(last_part(&span.2)).or_default().push(span);

@@ -20,8 +20,8 @@ pub struct Figures {
 
 impl Figures {
     /// How often something was allocated: what a larger batch leaves alone.
-    pub(super) fn counts(self) -> (u64, u64) {
-        (self.allocations, self.blocks)
+    pub(crate) fn counts(self) -> Self {
+        Self { allocations: self.allocations, blocks: self.blocks, ..Self::default() }
     }
 
     /// How close two sizes are, from 0 to 1: what both hold, else all that they allocated.
@@ -91,15 +91,8 @@ impl<'g> Side<'g> {
     }
 
     /// Some groups, which are in the order of their lines, as the pairing of lines sees them.
-    pub(super) fn in_order(&self, groups: &[usize]) -> Vec<InOrder<'g, Figures>> {
+    pub(super) fn in_order(&self, groups: &[usize]) -> Vec<InOrder<'g>> {
         let groups = groups.iter().map(|&index| &self.groups[index]);
-        groups
-            .map(|group| InOrder {
-                lines: group.lines.clone(),
-                operators: group.operators.clone(),
-                counts: group.figures.counts(),
-                figures: group.figures,
-            })
-            .collect()
+        groups.map(|group| InOrder { operators: &group.operators, figures: group.figures }).collect()
     }
 }

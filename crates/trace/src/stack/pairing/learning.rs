@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::Side;
-use super::{Pairing, SAME_FUNCTION};
+use super::{Figures, Pairing, SAME_FUNCTION};
 use crate::stack::Token;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.
@@ -36,7 +36,7 @@ impl Pairing<'_> {
     /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it
     /// learnt something.
     pub(super) fn learn(&mut self) -> bool {
-        let mut by_counts: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
+        let mut by_counts: BTreeMap<Figures, Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {
             by_counts.entry(group.figures.counts()).or_default().push(index);
         }

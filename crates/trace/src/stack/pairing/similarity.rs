@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::Token;
 use super::likeness::Score;
-use super::{Group, MOST_CANDIDATES, Pairing};
+use super::{Figures, Group, MOST_CANDIDATES, Pairing};
 
 /// Something that groups which may be the same have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ enum Aspect {
     Skeleton(Vec<Token>),
     /// The skeleton with runs of one function put together: functions of one name in one file may move to several.
     Outline(Vec<Token>),
-    Counts(u64, u64),
+    Counts(Figures),
 }
 
 /// A candidate with its score.
@@ -73,7 +73,7 @@ impl Pairing<'_> {
         let always = [
             Aspect::Skeleton(skeleton),
             Aspect::Outline(outline),
-            Aspect::Counts(group.figures.allocations, group.figures.blocks),
+            Aspect::Counts(group.figures.counts()),
         ];
         site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)).chain(always)
     }
