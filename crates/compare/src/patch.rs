@@ -79,10 +79,7 @@ z = 1
     fn touched(old: &str, new: &str) -> [Vec<u32>; 2] {
         let mut patch = Patch::default();
         let after = CODE.replace(old, new);
-        patch.add(
-            Sides { before: Some("old.py"), after: Some("net/m.py") },
-            Sides { before: CODE, after: &after },
-        );
+        patch.add(Sides { before: Some("old.py"), after: Some("net/m.py") }, Sides { before: CODE, after: &after });
         assert_eq!(patch.find(Side::Before, "/elsewhere/repo/old.py"), Some("old.py"));
         [(Side::Before, "old.py"), (Side::After, "net/m.py")]
             .map(|(side, path)| (0..=12).filter(|&line| patch.touches(side, path, line)).collect())

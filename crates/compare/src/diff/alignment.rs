@@ -10,7 +10,7 @@ use crate::align::{Alignment, End, Missing, Run, Unclear};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{Bucket, DeviceProfile, History, Moment, Places, Profile};
 use crate::replay::Position;
-use crate::stack::{GroupBy, Grouper, Paired};
+use crate::stack::{GroupBy, Grouper};
 use crate::text::thousands;
 use crate::trace::Origin;
 
@@ -21,8 +21,6 @@ pub(super) struct Aligned {
     pub(super) alignment: Option<Alignment>,
     /// The places of the peaks in the program, where they are known.
     pub(super) peaks: Sides<Option<PeakPlace>>,
-    /// True if these are different places.
-    pub(super) peak_moved: bool,
 }
 
 /// Aligns every pair of devices. Stacks are told apart as they are by default, however the comparison groups them.
@@ -56,12 +54,7 @@ impl Aligned {
         };
         let paired = paired(totals.map(|totals| &**totals), groupers.map(|grouper| grouper), options);
         let peaks = runs.map(PeakPlace::of);
-        let places = peaks.map(Option::as_ref).both();
-        Self {
-            alignment: Alignment::new(&runs, &paired),
-            peak_moved: places.is_some_and(|places| !is_same_place(places, &paired)),
-            peaks,
-        }
+        Self { alignment: Alignment::new(&runs, &paired), peaks }
     }
 }
 
@@ -88,11 +81,8 @@ pub struct PeakPlace {
     /// The label of the stack whose allocation made it, and the innermost phase that was open.
     pub label: String,
     event: u32,
-    /// The group that made it.
-    group: Option<usize>,
-    key: String,
-    /// The function to blame.
-    function: Option<String>,
+    /// The label without a line, which the change may have moved.
+    place: String,
 }
 
 impl fmt::Display for PeakPlace {
@@ -107,30 +97,27 @@ impl PeakPlace {
         let Run { device, totals, grouper } = *run;
         let event = device.figures.allocated.peak_at?.event()?;
         let class = device.trace.begun_by(event)?;
-        let (label, key) = match class.origin {
-            Origin::Stack(stack) => (grouper.code().label(stack), grouper.key(stack).0),
-            Origin::Bucket(_) => (Bucket::NoFrames.label().to_owned(), Bucket::NoFrames.label().to_owned()),
-        };
-        let group = totals.iter().position(|total| total.key.0 == key);
-        let label = group.map_or(label, |group| totals[group].label.clone());
         let code = grouper.code();
-        let function = match class.origin {
-            Origin::Stack(stack) => code.site(stack).map(|site| code.text_at(site, None)),
-            _ => None,
+        let (label, place) = match class.origin {
+            Origin::Stack(stack) => {
+                let key = grouper.key(stack);
+                let group = totals.iter().find(|total| total.key == key);
+                let label = group.map_or_else(|| code.label(stack), |total| total.label.clone());
+                (label, code.label_without_line(stack))
+            }
+            Origin::Bucket(_) => (Bucket::NoFrames.label().to_owned(), String::new()),
         };
         let phase = phase(device, Position::after(event as usize));
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        Some(Self { label: format!("{label}{phase}"), event, group, key, function })
+        Some(Self { label: format!("{label}{phase}"), event, place })
     }
 }
 
-/// True if two peaks are the same place of the program.
-fn is_same_place(places: Sides<&PeakPlace>, paired: &Paired) -> bool {
-    let Sides { before, after } = places;
-    let is_pair =
-        before.group.zip(after.group).is_some_and(|pair| paired.pairs.contains(&pair) || paired.parts.contains(&pair));
-    let is_same_function = before.function.is_some() && before.function == after.function;
-    before.key == after.key || is_pair || is_same_function
+/// True if the peaks of a device are known to be different places of the program.
+fn has_peak_moved(device: &DeviceDiff, peaks: Sides<&PeakPlace>) -> bool {
+    let is_elsewhere =
+        device.places.as_ref().is_some_and(|places| places.reason.is_some() || places.higher_elsewhere() > 0);
+    is_elsewhere && peaks.before.place != peaks.after.place
 }
 
 impl Missing {
@@ -157,19 +144,19 @@ impl Missing {
 
 /// Adds a diagnostic for every part that a side lacks, and where the peak lies elsewhere.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    if let (true, Some(before), Some(after)) = (device.peak_moved, &device.peaks.before, &device.peaks.after) {
-        let message = format!("the peak moved: before at {before}, after at {after}");
+    if let Some(peaks) = device.peaks.map(Option::as_ref).both().filter(|peaks| has_peak_moved(device, *peaks)) {
+        let message = format!("the peak moved: before at {}, after at {}", peaks.before, peaks.after);
         found.push(Diagnostic::new(Code::PeakMoved, device.ordinal(), message));
     }
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = missing.side.other();
-        let events = device.index.of(other).map_or(0, |index| profiles.of(other).devices[index].events);
         let lacking = device.index.of(missing.side).map(|index| &profiles.of(missing.side).devices[index]);
         let ran_out = lacking.is_some_and(DeviceProfile::ran_out_of_memory);
         let advice = match missing.end {
-            End::Tail if ran_out => "Record both sides where memory suffices".to_owned(),
-            end => how_to_record(end, events),
+            End::Tail if ran_out => "Record both sides where memory suffices",
+            End::Tail => "Dump both sides at the same place, after the last step",
+            End::Head => "Record both sides from the same place on, with a large enough max_entries=",
         };
         let message = format!(
             "the {} lacks {} that the {other} records: {}. {advice}",
@@ -223,25 +210,4 @@ fn why_unclear(unclear: Unclear) -> String {
 /// Whether allocations of a device were recorded.
 fn has_allocations(device: &DeviceProfile) -> bool {
     device.figures.history == History::Recorded && device.figures.allocation_count > 0
-}
-
-/// The line that records all of it.
-fn how_to_record(end: End, events: u64) -> String {
-    let entries = room_for(events);
-    match end {
-        End::Head => format!(
-            "Record both sides from the same place on, with room for all events: \
-             torch.cuda.memory._record_memory_history(max_entries={entries})"
-        ),
-        End::Tail => "Dump both sides at the same place, after the last step: \
-                      torch.cuda.memory._dump_snapshot(PATH)"
-            .to_owned(),
-    }
-}
-
-/// Entries for twice the number of events, rounded up to a round number.
-fn room_for(events: u64) -> u64 {
-    let wanted = events.saturating_mul(2).max(100_000);
-    let unit = 10_u64.saturating_pow(wanted.ilog10());
-    wanted.div_ceil(unit).saturating_mul(unit)
 }

@@ -3,7 +3,6 @@
 mod alignment;
 mod categories;
 mod inputs;
-mod joined;
 mod lines;
 mod moved;
 mod phases;
@@ -29,9 +28,9 @@ pub use alignment::PeakPlace;
 pub(crate) use alignment::alignment;
 pub use categories::CategoryChange;
 pub use lines::{RowLine, RowLines};
+use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use recordings::OtherFrames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
 use stacks::rows;
@@ -76,13 +75,11 @@ pub struct DeviceDiff {
     /// The reason why a side may lack a part that is not among those.
     pub parts_unclear: Option<Unclear>,
     /// How the frames that both sides record differ, where equal code has other stacks for it.
-    pub other_frames: Option<OtherFrames>,
+    pub other_frames: Option<String>,
     /// The places that are compared; `None` where a side has no such moment.
     pub places: Option<ComparedPlaces>,
     /// The places of the peaks in the program, where they are known.
     pub peaks: Sides<Option<PeakPlace>>,
-    /// True if these are different places.
-    pub peak_moved: bool,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
     /// Bytes that all rows gained through lines which a change of the code touches; `None` before
@@ -141,6 +138,7 @@ impl Diff {
         let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);
         for device in &mut self.devices {
             device.alignment = None;
+            device.rows.iter_mut().for_each(|row| row.members = Vec::new());
             device.rows.retain(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
             device.rows.shrink_to_fit();
             for row in &mut device.rows {
@@ -290,7 +288,7 @@ fn compare_devices(
     let paired = stacks::paired(stacks, both, options);
     let is_at_peak = matches!(profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
     let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
-    let Aligned { mut alignment, peaks, peak_moved } = aligned;
+    let Aligned { mut alignment, peaks } = aligned;
     let Parts { missing, unclear } = match &mut alignment {
         Some(alignment) if !runs::have_same_whole_steps(profiles) => std::mem::take(&mut alignment.parts),
         Some(_) | None => Parts::default(),
@@ -300,10 +298,9 @@ fn compare_devices(
     if let Some(devices) = devices.both() {
         inputs::tell(devices.after.device, stacks, &paired.pairs, both, found);
     }
-    let followed = devices.both().and_then(|devices| moved::follow(devices, both, &paired));
-    let stacks = Sides { before: followed.as_ref().map_or(stacks.before, |followed| &followed.before), ..stacks };
-    let paired = followed.as_ref().map_or(&paired, |followed| &followed.paired);
-    let mut rows = if comparable { rows(stacks, groupers, paired, at) } else { Vec::new() };
+    let Compared { stacks, pairs } = moved::follow(devices, both, paired);
+    let stacks = stacks.map(|stacks| &**stacks);
+    let mut rows = if comparable { rows(stacks, groupers, &pairs, at) } else { Vec::new() };
     let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
         categories.push(CategoryChange::peak_elsewhere(&closing));
@@ -320,10 +317,9 @@ fn compare_devices(
         alignment,
         missing,
         parts_unclear: unclear,
-        other_frames: devices.both().and_then(|devices| OtherFrames::between(profiles, devices)),
+        other_frames: devices.both().and_then(|devices| recordings::other_frames(profiles, devices)),
         places,
         peaks,
-        peak_moved,
         categories,
         touched: None,
     }

@@ -1,6 +1,6 @@
 //! Compares the phases of both sides.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Change, Sides};
@@ -75,11 +75,8 @@ impl PhaseRow {
     }
 }
 
-/// The phases of one name on both sides.
-#[derive(Default)]
-struct Named<'p> {
-    sides: Sides<Vec<&'p Occurrence>>,
-}
+/// The phases of one name on both sides, each with its place among all of its device.
+type Named<'p> = Sides<Vec<(usize, &'p Occurrence)>>;
 
 /// The phases of a device, those of the after in their order, then those that are missing there. Of a name that is
 /// missing on one side, there is one row.
@@ -88,82 +85,71 @@ pub(super) fn rows(
     options: PhaseOptions,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<PhaseRow> {
-    let sides = devices.map(|device| device.map(|device| &*device.phases.all).unwrap_or_default());
-    let mut places: HashMap<(Source, &str), usize> = HashMap::new();
-    let mut names: Vec<Named<'_>> = Vec::new();
-    let mut order = Vec::new();
-    for (phases, is_after) in [(sides.after, true), (sides.before, false)] {
-        for phase in phases.iter().filter(|phase| phase.number >= options.skip_first) {
-            let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
-                names.push(Named::default());
-                names.len() - 1
-            });
-            let sides = &mut names[place].sides;
-            let side = if is_after { &mut sides.after } else { &mut sides.before };
-            order.push((place, side.len(), is_after));
-            side.push(phase);
+    let mut names: BTreeMap<(Source, &str), Named<'_>> = BTreeMap::new();
+    for (side, device) in devices.each() {
+        let phases = device.map(|device| &*device.phases.all).unwrap_or_default().iter().enumerate();
+        for (at, phase) in phases.filter(|(_, phase)| phase.number >= options.skip_first) {
+            names.entry((phase.source, &*phase.name)).or_default().of_mut(side).push((at, phase));
         }
     }
     let mut rows = Vec::new();
-    for (place, index, is_after) in order {
-        let Sides { before, after } = &names[place].sides;
-        let first = index == 0 && (is_after || after.is_empty());
-        let pair = match options.occurrences {
-            Occurrences::Each if !before.is_empty() && !after.is_empty() => {
-                (is_after && index < before.len()).then_some((Some(index), Some(index)))
+    for named in names.values() {
+        let Sides { before, after } = named;
+        let is_single = before.len() <= 1 && after.len() <= 1;
+        if options.occurrences == Occurrences::Each && !before.is_empty() && !after.is_empty() {
+            for (&(_, old), &(at, new)) in before.iter().zip(after) {
+                let row = PhaseRow::new(Sides { before: Some(old), after: Some(new) }, is_single);
+                rows.extend(row.map(|row| ((false, at), row)));
             }
-            _ => first.then(|| (highest(before), highest(after))),
-        };
-        let Some((old, new)) = pair else { continue };
-        let old = old.map(|i| before[i]);
-        let new = new.map(|i| after[i]);
-        let Some(named) = new.or(old) else { continue };
-        rows.push(PhaseRow {
+        } else {
+            let first = after.first().or(before.first()).map(|(at, _)| (after.is_empty(), *at));
+            rows.extend(first.zip(PhaseRow::new(named.map(|phases| highest(phases)), is_single)));
+        }
+    }
+    rows.sort_by_key(|(place, _)| *place);
+    if options.wanted && options.occurrences == Occurrences::Each {
+        found.extend(differing(names.values(), devices.after.or(devices.before).map(|device| device.device)));
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+impl PhaseRow {
+    /// `is_single` where each side has one phase of that name at most.
+    fn new(phases: Sides<Option<&Occurrence>>, is_single: bool) -> Option<Self> {
+        let named = phases.after.or(phases.before)?;
+        let peak = phases.map(|phase| phase.map(|phase| phase.peak));
+        Some(Self {
             name: Arc::clone(&named.name),
             source: named.source,
-            number: Sides { before: old.map(|phase| phase.number), after: new.map(|phase| phase.number) },
-            is_only: before.len() <= 1 && after.len() <= 1 && named.number == 0,
+            number: phases.map(|phase| phase.map(|phase| phase.number)),
+            is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
-            peak: Change { before: old.map(|phase| phase.peak), after: new.map(|phase| phase.peak) },
-            is_whole: [old, new].into_iter().flatten().all(Occurrence::is_whole),
-        });
+            peak: Change { before: peak.before, after: peak.after },
+            is_whole: phases.each().into_iter().filter_map(|(_, phase)| *phase).all(Occurrence::is_whole),
+        })
     }
-    if options.wanted && options.occurrences == Occurrences::Each {
-        let device = devices.after.or(devices.before).map(|device| device.device);
-        found.extend(differing(&names, device));
-    }
-    rows
 }
 
 /// The first of the phases with the highest peak.
-fn highest(phases: &[&Occurrence]) -> Option<usize> {
-    (0..phases.len()).max_by_key(|&i| (phases[i].peak, std::cmp::Reverse(i)))
+fn highest<'p>(phases: &[(usize, &'p Occurrence)]) -> Option<&'p Occurrence> {
+    phases.iter().rev().map(|(_, phase)| *phase).max_by_key(|phase| phase.peak)
 }
 
-impl Named<'_> {
-    /// True if both sides have the phase, one of them more often.
-    fn differs(&self) -> bool {
-        let Sides { before, after } = self.sides.map(Vec::len);
-        before != after && before.min(after) > 0
-    }
-}
-
-/// Diagnostics about phases of which there are not equally many on both sides.
-fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
+/// Tells of phases that both sides have, one of them more often.
+fn differing<'p>(names: impl Iterator<Item = &'p Named<'p>>, device: Option<u32>) -> Option<Diagnostic> {
     const MOST: usize = 3;
     let mut said = Vec::new();
-    for named in names.iter().filter(|named| named.differs()).take(MOST) {
-        let name = named.sides.after.first().map_or("", |phase| &*phase.name);
-        let Sides { before, after } = named.sides.map(Vec::len);
-        said.push(format!("{} {before} before, {after} after", shorten(name, 60)));
+    for named in names {
+        let Sides { before, after } = named.map(Vec::len);
+        if let Some((_, phase)) = named.after.first().filter(|_| before > 0 && before != after) {
+            said.push(format!("{} {before} before, {after} after", shorten(&phase.name, 60)));
+        }
     }
-    let more = names.iter().filter(|named| named.differs()).count() - said.len();
     if said.is_empty() {
         return None;
     }
-    if more > 0 {
-        said.push(format!("{more} more phases"));
-    }
+    let more = said.split_off(said.len().min(MOST)).len();
+    said.extend((more > 0).then(|| format!("{more} more phases")));
     let message =
         format!("phases do not occur equally often ({}): those with the same number are compared", said.join("; "));
     Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message).with_advice(Advice::CompareHighestPhases))

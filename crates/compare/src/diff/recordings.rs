@@ -1,103 +1,55 @@
 //! Diagnostics about recordings that were not made the same way.
 
-use std::fmt;
-
 use super::{DeviceDiff, Sides};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
 use crate::sides::Side;
-use crate::stack::Languages;
 
-/// How the frames that both sides of a device record differ, so that equal code has other stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OtherFrames {
-    /// Those of other languages.
-    Languages(Sides<Languages>),
-    /// Only this side has frames of the forward pass, which anomaly mode records.
-    Forward(Side),
-}
-
-impl OtherFrames {
-    /// The difference between the two sides of a device, if any.
-    pub(super) fn between(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Self> {
-        let languages = devices.map(|device| device.recorded_frames);
-        if languages.before != languages.after {
-            return Some(Self::Languages(languages));
-        }
-        let before = devices.before.has_forward_frames(&profiles.before.tables);
-        let after = devices.after.has_forward_frames(&profiles.after.tables);
-        (before != after).then_some(Self::Forward(if before { Side::Before } else { Side::After }))
+/// How the frames that both sides of a device record differ, if they do: equal code has other stacks then.
+pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
+    let Sides { before, after } = devices.map(|device| device.recorded_frames);
+    if before != after {
+        return Some(format!("the before records {}, the after {}", before.name(), after.name()));
     }
-
-    /// What follows for stacks, and what to do.
-    fn consequence(self) -> &'static str {
-        match self {
-            Self::Languages(_) => "stacks do not match. Record both with the same context= and stacks=",
-            Self::Forward(_) => {
-                "stacks of the backward pass may not match. Turn anomaly mode on, or off, on both sides"
-            }
-        }
-    }
-}
-
-impl fmt::Display for OtherFrames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Languages(Sides { before, after }) => {
-                write!(f, "the before records {}, the after {}", before.name(), after.name())
-            }
-            Self::Forward(side) => write!(f, "only the {side} records frames of the forward pass (anomaly mode)"),
-        }
-    }
+    let of_before = devices.before.has_forward_frames(&profiles.before.tables);
+    let of_after = devices.after.has_forward_frames(&profiles.after.tables);
+    let side = if of_before { Side::Before } else { Side::After };
+    (of_before != of_after).then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
 }
 
 /// Adds how the recordings of a device differ.
 pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let number = device.ordinal();
-    let (Some(before), Some(after)) = (device.index.before, device.index.after) else {
-        let side = if device.index.before.is_none() { "before" } else { "after" };
-        let message = format!("the {side} lacks this device");
-        found.push(Diagnostic::new(Code::DeviceMissing, number, message));
+    let Some(index) = device.index.both() else {
+        let side = if device.index.before.is_none() { Side::Before } else { Side::After };
+        found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
         return;
     };
-    let before = &profiles.before.devices[before];
-    let after = &profiles.after.devices[after];
-    for (side, device) in [("before", before), ("after", after)] {
-        if device.at.is_none() {
-            let moment = &profiles.after.options.at;
-            let message = format!("the {side} has no moment '{moment}': stacks are not compared");
-            found.push(Diagnostic::new(Code::NoSuchMoment, number, message));
+    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
+    for (side, _) in devices.each().into_iter().filter(|(_, device)| device.at.is_none()) {
+        let moment = &profiles.after.options.at;
+        let message = format!("the {side} has no moment '{moment}': stacks are not compared");
+        found.push(Diagnostic::new(Code::NoSuchMoment, number, message));
+    }
+    let is_recorded = devices.map(|device| device.figures.history == History::Recorded);
+    let message = match (is_recorded.before, is_recorded.after) {
+        (true, true) => device
+            .other_frames
+            .as_ref()
+            .map(|differ| format!("{differ}; use the same context=, stacks= and anomaly mode on both sides")),
+        (false, false) => None,
+        (before, _) => {
+            let side = if before { Side::Before } else { Side::After };
+            Some(format!("only the {side} has a history of allocations; peaks cannot be compared"))
         }
-    }
-    if (before.figures.history == History::Recorded) != (after.figures.history == History::Recorded) {
-        let side = if before.figures.history == History::Recorded { "before" } else { "after" };
-        found.push(Diagnostic::new(
-            Code::RecordingsDiffer,
-            number,
-            format!("only the {side} has a history of allocations; peaks cannot be compared"),
-        ));
-    } else if before.figures.history == History::Recorded
-        && let Some(differ) = device.other_frames
-    {
-        let message = format!("{differ}; {}", differ.consequence());
-        found.push(Diagnostic::new(Code::RecordingsDiffer, number, message));
-    }
-    if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {
-        return;
-    }
-    let fewer = before.figures.allocation_count.min(after.figures.allocation_count);
-    let more = before.figures.allocation_count.max(after.figures.allocation_count);
-    if fewer > 0 && more / fewer >= 2 {
-        found.push(Diagnostic::new(
-            Code::LengthsDiffer,
-            number,
-            format!(
-                "the before records {} allocations, the after {}; do both cover the same steps?",
-                before.figures.allocation_count, after.figures.allocation_count
-            ),
-        ));
+    };
+    found.extend(message.map(|message| Diagnostic::new(Code::RecordingsDiffer, number, message)));
+    let Sides { before, after } = devices.map(|device| device.figures.allocation_count);
+    if before.min(after) > 0 && before.max(after) / before.min(after) >= 2 {
+        let message =
+            format!("the before records {before} allocations, the after {after}; do both cover the same steps?",);
+        found.push(Diagnostic::new(Code::LengthsDiffer, number, message));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{RowLine, RowLines, Sides, Touched};
 use crate::pattern::{Naming, Pattern, Selector};
-use crate::profile::{Bucket, Held, others};
+use crate::profile::{Bucket, Held, Member, others};
 use crate::snapshot::StackId;
 use crate::units::Size;
 
@@ -121,11 +121,10 @@ pub struct Row {
     pub held: Sides<Held>,
     /// The most bytes on both sides, at any moment; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
-    /// Where several stacks of one side are one of the other, since a change to the code took it apart or put it
-    /// together: the most bytes that it held before at least, and after at most.
-    pub joined: Option<Sides<u64>>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
+    /// The exact stacks of the group, as they are paired; none once a comparison was pooled.
+    pub members: Vec<Sides<Option<Member>>>,
     /// The lines that it sums; none where it is one line.
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
@@ -184,8 +183,8 @@ impl Row {
             requested: Sides::default(),
             held,
             highest: Sides::default(),
-            joined: None,
             stack: Sides::default(),
+            members: Vec::new(),
             lines: RowLines::default(),
             shapes: Vec::new(),
             touched: Touched::default(),

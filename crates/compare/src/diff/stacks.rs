@@ -3,8 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 
-use super::joined::{Joined, Parts};
 use super::lines::{RowLine, RowLines};
+use super::moved::is_left;
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Held, Member, StackTotal};
 use crate::replay::Position;
@@ -18,33 +18,40 @@ use crate::stack::{
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
     groupers: &Sides<Grouper<'_>>,
-    paired: &Paired,
+    pairs: &[(usize, usize)],
     peaks: Sides<Option<Position>>,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut paired_before = vec![false; stacks.before.len()];
-    let mut paired_after = vec![false; stacks.after.len()];
-    for &(before, after) in paired.pairs.iter().chain(&paired.parts) {
-        paired_before[before] = true;
-        paired_after[after] = true;
-    }
-    let parts = Parts::new(&paired.parts);
-    for &pair in &paired.pairs {
-        let joined = Joined::new(stacks, pair, &parts);
-        if let Some(mut row) = row(Some(&joined.totals.before), Some(&joined.totals.after), groupers, peaks) {
-            row.joined = joined.highest;
-            rows.push(row);
-        }
-    }
-    for total in unpaired(stacks.before, &paired_before) {
-        rows.extend(row(Some(total), None, groupers, peaks));
-    }
-    for total in unpaired(stacks.after, &paired_after) {
-        rows.extend(row(None, Some(total), groupers, peaks));
+    for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
+        // All of a group may have moved to others.
+        let totals = Sides {
+            before: groups.before.map(|group| &stacks.before[group]).filter(|total| is_left(total)),
+            after: groups.after.map(|group| &stacks.after[group]).filter(|total| is_left(total)),
+        };
+        rows.extend(row(totals, groupers, peaks));
     }
     tell_apart(&mut rows, groupers);
     rows.sort_by(largest_change_first);
     rows
+}
+
+/// Every group of both sides once, by its position: those of pairs together, the others alone.
+pub(super) fn matched(counts: Sides<usize>, pairs: &[(usize, usize)]) -> Vec<Sides<Option<usize>>> {
+    let mut is_alone = counts.map(|count| vec![true; *count]);
+    let mut all = Vec::new();
+    for &(before, after) in pairs {
+        is_alone.before[before] = false;
+        is_alone.after[after] = false;
+        all.push(Sides { before: Some(before), after: Some(after) });
+    }
+    for (side, is_alone) in is_alone.each() {
+        for at in (0..is_alone.len()).filter(|&at| is_alone[at]) {
+            let mut alone = Sides::default();
+            *alone.of_mut(side) = Some(at);
+            all.push(alone);
+        }
+    }
+    all
 }
 
 /// Among rows of equal size, growth comes first; then an order that is always the same.
@@ -54,13 +61,6 @@ fn largest_change_first(a: &Row, b: &Row) -> Ordering {
         .then_with(|| b.held.after.bytes.cmp(&a.held.after.bytes))
         .then_with(|| a.label.cmp(&b.label))
         .then_with(|| a.key.cmp(&b.key))
-}
-
-/// The stacks without a partner.
-fn unpaired<'t>(stacks: &'t [StackTotal], paired: &[bool]) -> impl Iterator<Item = &'t StackTotal> {
-    let unpaired = stacks.iter().zip(paired).filter(|(_, paired)| !**paired).map(|(total, _)| total);
-    // All of a group may have moved to others.
-    unpaired.filter(|total| total.bucket.is_some() || !total.members.is_empty())
 }
 
 /// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The
@@ -174,14 +174,13 @@ fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<O
 }
 
 fn row(
-    before: Option<&StackTotal>,
-    after: Option<&StackTotal>,
+    totals: Sides<Option<&StackTotal>>,
     groupers: &Sides<Grouper<'_>>,
     peaks: Sides<Option<Position>>,
 ) -> Option<Row> {
+    let Sides { before, after } = totals;
     let named = after.or(before)?;
-    let held = Sides { before, after }.map(|total| total.map(|total| total.at).unwrap_or_default());
-    let totals = Sides { before, after };
+    let held = totals.map(|total| total.map(|total| total.at).unwrap_or_default());
     let change = change(&held, totals, peaks);
     let requested = totals.map(|total| total.map_or(0, |total| total.requested));
     let highest = totals.map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
@@ -201,44 +200,39 @@ fn row(
         (None, Some(stack)) if after.is_none() && groupers.before.by().is_place() => groupers.before.label(stack),
         _ => named.label.clone(),
     };
-    let kind = named.bucket.map_or(RowKind::Stack, RowKind::Bucket);
     let mut aliases: Vec<String> = [after, before].into_iter().flatten().map(|total| total.label.clone()).collect();
     aliases.extend(stack.before.filter(|_| groupers.before.by().is_place()).map(|stack| groupers.before.label(stack)));
     aliases.sort();
     aliases.dedup();
     aliases.retain(|alias| *alias != label);
-    let key = named.key.0.clone();
-    let touched = Touched::default();
     Some(Row {
-        kind,
+        kind: named.bucket.map_or(RowKind::Stack, RowKind::Bucket),
         change,
         moved,
         label,
         aliases,
-        key,
+        key: named.key.0.clone(),
         requested,
         held,
         highest,
-        joined: None,
         stack,
+        members: members.pairs,
         lines,
         shapes: shapes(before, after),
-        touched,
+        touched: Touched::default(),
     })
 }
 
 /// The exact stacks of a row, paired across the change by their order.
-#[derive(Default)]
 struct Members {
     pairs: Vec<Sides<Option<Member>>>,
 }
 
 impl Members {
-    /// Empty where each side has one stack at most.
     fn new(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Self {
         let members = Sides { before, after }.map(|total| total.map_or(&[][..], |total| &total.members));
         if members.before.len() <= 1 && members.after.len() <= 1 {
-            return Self::default();
+            return Self { pairs: vec![members.map(|members| members.first().copied())] };
         }
         let mut old = Line::in_order(members.before, groupers.before.code());
         let mut new = Line::in_order(members.after, groupers.after.code());
@@ -249,8 +243,12 @@ impl Members {
             pairs.push(Sides { before: old[before].left.take(), after: new[after].left.take() });
         }
         pairs.extend(equally_large(&mut old, &mut new));
-        pairs.extend(old.into_iter().filter_map(|line| line.left).map(|member| Sides { before: Some(member), after: None }));
-        pairs.extend(new.into_iter().filter_map(|line| line.left).map(|member| Sides { before: None, after: Some(member) }));
+        pairs.extend(
+            old.into_iter().filter_map(|line| line.left).map(|member| Sides { before: Some(member), after: None }),
+        );
+        pairs.extend(
+            new.into_iter().filter_map(|line| line.left).map(|member| Sides { before: None, after: Some(member) }),
+        );
         Self { pairs }
     }
 

@@ -3,11 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
-use super::{DeviceDiff, Diff, Row};
+use super::{Diff, Row};
 use crate::patch::Patch;
-use crate::profile::{Held, Profile, StackTotal};
+use crate::profile::{Held, Member, Profile};
 use crate::sides::{Side, Sides};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
@@ -51,22 +49,13 @@ impl Diff {
             after: Marks::new(&profiles.after, Side::After, patch, checkout),
         };
         for device in devices {
-            let groups = Sides {
-                before: Groups::new(device.index.before.map(|index| &*profiles.before.devices[index].stacks)),
-                after: Groups::new(device.index.after.map(|index| &*profiles.after.devices[index].stacks)),
-            };
-            device.mark(&groups, &marks);
+            for row in &mut device.rows {
+                row.touched = touched(row, &marks);
+            }
+            device.touched = Some(device.rows.iter().map(|row| row.touched.delta).sum());
+            let order = |row: &Row| (Reverse(row.delta().unsigned_abs()), row.delta() < 0, !row.touched.is_some());
+            device.rows.sort_by_key(order);
         }
-    }
-}
-
-impl DeviceDiff {
-    fn mark(&mut self, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) {
-        for row in &mut self.rows {
-            row.touched = touched(row, groups, marks);
-        }
-        self.touched = Some(self.rows.iter().map(|row| row.touched.delta).sum());
-        self.rows.sort_by_key(|row| (Reverse(row.delta().unsigned_abs()), row.delta() < 0, !row.touched.is_some()));
     }
 }
 
@@ -108,25 +97,6 @@ fn touched_line(
     patch.touches(side, path, line).then(|| CodeLine { path: path.to_owned(), line })
 }
 
-/// The groups of stacks of one side of a device.
-struct Groups<'p> {
-    totals: &'p [StackTotal],
-    of_stack: FxHashMap<StackId, usize>,
-}
-
-impl<'p> Groups<'p> {
-    fn new(totals: Option<&'p [StackTotal]>) -> Self {
-        let totals = totals.unwrap_or_default();
-        let numbered = totals.iter().enumerate();
-        let of_stack = numbered.flat_map(|(at, total)| total.members.iter().map(move |member| (member.stack, at)));
-        Self { totals, of_stack: of_stack.collect() }
-    }
-
-    fn of(&self, stack: Option<StackId>) -> Option<&'p StackTotal> {
-        self.of_stack.get(&stack?).map(|&at| &self.totals[at])
-    }
-}
-
 /// The part of a group on one side that touched lines allocated.
 struct Part<'m> {
     held: Held,
@@ -134,9 +104,9 @@ struct Part<'m> {
 }
 
 impl<'m> Part<'m> {
-    fn new(total: Option<&StackTotal>, marks: &'m Marks<'_>) -> Self {
+    fn new(members: impl Iterator<Item = Member>, marks: &'m Marks<'_>) -> Self {
         let mut part = Self { held: Held::default(), lines: Vec::new() };
-        for member in total.into_iter().flat_map(|total| &total.members) {
+        for member in members {
             if let Some(line) = marks.of(member.stack) {
                 part.held = part.held.plus(member.at);
                 part.lines.push(line);
@@ -146,9 +116,9 @@ impl<'m> Part<'m> {
     }
 }
 
-fn touched(row: &Row, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) -> Touched {
-    let before = Part::new(groups.before.of(row.stack.before), &marks.before);
-    let after = Part::new(groups.after.of(row.stack.after), &marks.after);
+fn touched(row: &Row, marks: &Sides<Marks<'_>>) -> Touched {
+    let before = Part::new(row.members.iter().filter_map(|pair| pair.before), &marks.before);
+    let after = Part::new(row.members.iter().filter_map(|pair| pair.after), &marks.after);
     let is_all_of_after = after.held.bytes > 0 && after.held == row.held.after;
     let is_all_of_before = before.held.bytes > 0 && before.held == row.held.before;
     // If all of one side is touched, the whole change counts.

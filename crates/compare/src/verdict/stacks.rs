@@ -48,8 +48,8 @@ impl<'a> Gated<'a> {
         // At other moments than the peak, the bytes held then count.
         has_rows_at_peak(self.diff)
             && row
-                .joined
-                .or(row.highest.both())
+                .highest
+                .both()
                 .is_some_and(|highest| highest.delta() <= 0 || self.growth.limit.holds(highest.before, highest.delta()))
     }
 
@@ -61,7 +61,7 @@ impl<'a> Gated<'a> {
             RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
             RowKind::Others(_) | RowKind::PeakElsewhere => false,
         };
-        let differ = self.device.other_frames.filter(|_| is_alone)?;
+        let differ = self.device.other_frames.as_ref().filter(|_| is_alone)?;
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 
@@ -78,11 +78,6 @@ impl<'a> Gated<'a> {
     fn check_of_highest(&self, row: &Row) -> Option<Check> {
         let Sides { before, after } = row.highest;
         let mut check = Check { before, after, ..self.check_named(row) };
-        if let Some(within) = row.joined {
-            let reason = "a change to the code took it apart or put it together, so that the most it held is not known";
-            check.reason = Some(reason.to_owned());
-            return self.is_growth(within.before, within.delta()).then_some(check);
-        }
         let (Some(before), Some(delta)) = (before, check.compare(Change { before, after }, &self.growth.limit)) else {
             let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
             return Some(Check { reason: Some(reason), ..check });

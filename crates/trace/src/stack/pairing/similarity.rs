@@ -70,11 +70,7 @@ impl Pairing<'_> {
         let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
         let mut outline = skeleton.clone();
         outline.dedup();
-        let always = [
-            Aspect::Skeleton(skeleton),
-            Aspect::Outline(outline),
-            Aspect::Counts(group.figures.counts()),
-        ];
+        let always = [Aspect::Skeleton(skeleton), Aspect::Outline(outline), Aspect::Counts(group.figures.counts())];
         site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)).chain(always)
     }
 
