@@ -30,7 +30,7 @@ impl Names {
         let mut names = Sides::<Option<Vec<_>>>::default();
         for (side, profile) in profiles.each() {
             let code = profile.code();
-            let recorded = code.user_files().into_iter();
+            let recorded = code.shown_user_files().map(|(_, recorded)| recorded);
             let paths = recorded.filter_map(|file| Some((file, path(file, side, &files, patch)?)));
             let functions = self.functions(side, base, &paths.collect());
             *names.of_mut(side) = names_by_texts(&code, &functions);

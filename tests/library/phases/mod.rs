@@ -181,13 +181,9 @@ fn phases_nest() {
 fn phases_overlap() {
     let marks = [("START", "a", 5), ("START", "b", 15), ("END", "a", 25), ("END", "b", 35)];
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..3"]);
-    let profile = profile_of(&clock(4), &marks);
-    let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
-    assert_eq!(message, "of 2 annotated phases, 1 begins in another and ends after it");
     // One that ends before the other begins does not overlap it, although they share the events of a microsecond.
     let marks = [("START", "a", 5), ("END", "a", 20), ("START", "b", 20), ("END", "b", 45)];
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..4"]);
-    assert!(profile_of(&clock(4), &marks).diagnostics.iter().all(|d| d.code.name() != "phases-irregular"));
 }
 
 #[test]

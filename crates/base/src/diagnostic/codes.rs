@@ -165,8 +165,8 @@ codes! {
         "Annotate fewer or coarser parts of the program.";
 
     PhasesIrregular "phases-irregular" Note
-        "Annotated phases lack their beginning or end, or overlap."
-        "Record whole steps, and end each phase before the one that holds it.";
+        "Annotated phases lack their beginning or end."
+        "Record whole steps.";
 
     FragmentationGrows "fragmentation-grows" Warning
         "Reserved bytes grow faster than allocated bytes over the series or the steps."

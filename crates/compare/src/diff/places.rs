@@ -35,7 +35,8 @@ pub struct Place {
 }
 
 /// The reasons why the places of both sides are not the same place of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Apart {
     /// Each side has the moment that was asked for.
@@ -54,13 +55,7 @@ impl Apart {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn code(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::NotKnown => "not-known",
-            Self::NoOrder => "no-order",
-            Self::PartMissing => "part-missing",
-            Self::NotAlike => "not-alike",
-        }
+        self.into()
     }
 
     /// The reason in words; none where nobody expects the places to correspond.

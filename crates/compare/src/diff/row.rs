@@ -7,7 +7,8 @@ use crate::snapshot::StackId;
 use crate::units::Size;
 
 /// Kinds of changes of the memory of a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// More bytes.
     Grew,
@@ -18,10 +19,13 @@ pub enum Kind {
     /// Holds nothing after.
     Removed,
     /// The same bytes.
+    #[default]
     Same,
     /// Held by the other side as well, before the place that is compared.
+    #[strum(serialize = "held earlier")]
     HeldEarlier,
     /// Held by the other side as well, after the place that is compared.
+    #[strum(serialize = "held later")]
     HeldLater,
 }
 
@@ -39,15 +43,7 @@ impl Kind {
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Grew => "grew",
-            Self::Shrank => "shrank",
-            Self::Added => "added",
-            Self::Removed => "removed",
-            Self::Same => "same",
-            Self::HeldEarlier => "held earlier",
-            Self::HeldLater => "held later",
-        }
+        self.into()
     }
 
     /// Its name in machine-readable output, which goes by the bytes at the moment alone.
@@ -62,9 +58,10 @@ impl Kind {
 }
 
 /// The subject of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RowKind {
     /// One group of stacks.
+    #[default]
     Stack,
     /// Memory whose stack is not known.
     Bucket(Bucket),
@@ -100,7 +97,7 @@ impl RowKind {
 }
 
 /// The change of one stack's total at the moment that is compared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Row {
     /// Its subject.
@@ -173,22 +170,7 @@ impl Row {
     }
 
     fn without_stack(kind: RowKind, label: String, key: String, held: Sides<Held>) -> Self {
-        Self {
-            kind,
-            change: Kind::of(&held),
-            moved: false,
-            label,
-            aliases: Vec::new(),
-            key,
-            requested: Sides::default(),
-            held,
-            highest: Sides::default(),
-            stack: Sides::default(),
-            members: Vec::new(),
-            lines: RowLines::default(),
-            shapes: Vec::new(),
-            touched: Touched::default(),
-        }
+        Self { kind, change: Kind::of(&held), label, key, held, ..Self::default() }
     }
 
     /// The change in words, by number and size of blocks: `twice as many`, `1.5 times as large`.
@@ -198,12 +180,13 @@ impl Row {
         if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
             return None;
         }
-        let many = times(u128::from(after.blocks), u128::from(before.blocks), Amount::Blocks);
+        let many = times(u128::from(after.blocks), u128::from(before.blocks), "many", "fewer");
         // The means as fractions: their quotient needs no division of its own.
         let large = times(
             u128::from(after.bytes) * u128::from(before.blocks),
             u128::from(before.bytes) * u128::from(after.blocks),
-            Amount::Bytes,
+            "large",
+            "smaller",
         );
         Some(match (many, large) {
             (Some(many), Some(large)) => format!("{many}, {large}"),
@@ -214,36 +197,9 @@ impl Row {
     }
 }
 
-/// The part of a change that is put into words: how many blocks there are, or how large they are.
-#[derive(Clone, Copy)]
-enum Amount {
-    Blocks,
-    Bytes,
-}
-
-impl Amount {
-    /// The word for more, as in `twice as many`.
-    fn more(self) -> &'static str {
-        match self {
-            Self::Blocks => "many",
-            Self::Bytes => "large",
-        }
-    }
-
-    /// The word for less, as in `57 % fewer`.
-    fn less(self) -> &'static str {
-        match self {
-            Self::Blocks => "fewer",
-            Self::Bytes => "smaller",
-        }
-    }
-}
-
 /// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
-fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
+fn times(after: u128, before: u128, what: &str, less: &str) -> Option<String> {
     let hundredths = (after * 200 + before) / (before * 2).max(1);
-    let what = amount.more();
-    let less = amount.less();
     Some(match hundredths {
         96..105 => return None,
         50 => format!("half as {what}"),

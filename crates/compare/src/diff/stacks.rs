@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::lines::{RowLine, RowLines};
 use super::moved::is_left;
-use super::{Kind, Options, Row, RowKind, Sides, Touched};
+use super::{Kind, Options, Row, RowKind, Sides};
 use crate::profile::{Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
@@ -219,7 +219,7 @@ fn row(
         members: members.pairs,
         lines,
         shapes: shapes(before, after),
-        touched: Touched::default(),
+        ..Row::default()
     })
 }
 

@@ -174,10 +174,8 @@ pub(super) struct Builder<'o> {
 
 impl<'o> Builder<'o> {
     pub(super) fn new(options: &'o Options, label: Option<Selector<'o>>) -> Self {
-        let nothing = Sides::<Held>::default();
-        let frame = Frame::named("");
-        let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
-        let tree = Tree { nodes: vec![root], total: nothing, near: String::new() };
+        let root = Node::new(Frame::named(""));
+        let tree = Tree { nodes: vec![root], total: Sides::default(), near: String::new() };
         Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }
     }
 
@@ -207,6 +205,7 @@ impl<'o> Builder<'o> {
         }
         path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
         let mut at = 0;
+        self.tree.nodes[at].held = self.tree.nodes[at].held.plus(held);
         for step in path {
             let marked = self.is_match(&step);
             let nodes = &mut self.tree.nodes;
@@ -216,9 +215,7 @@ impl<'o> Builder<'o> {
                 // It counts for its caller, as what is too deep does.
                 Entry::Vacant(_) if !has_room && at > 0 => break,
                 Entry::Vacant(vacant) => {
-                    let held = Sides::<Held>::default();
-                    let frame = step.frame.clone();
-                    nodes.push(Node { parent: Some(at), children: Vec::new(), frame, held, own: held, marked });
+                    nodes.push(Node { marked, ..Node::new(step.frame.clone()) });
                     let child = *vacant.insert(nodes.len() - 1);
                     nodes[at].children.push(child);
                     child
@@ -228,6 +225,7 @@ impl<'o> Builder<'o> {
                 nodes[child].frame.line = None;
             }
             at = child;
+            nodes[at].held = nodes[at].held.plus(held);
         }
         self.tree.nodes[at].marked |= is_named;
         self.tree.nodes[at].own = self.tree.nodes[at].own.plus(held);
@@ -249,16 +247,7 @@ impl<'o> Builder<'o> {
         }
     }
 
-    /// Rolls up: children come after their parents.
     pub(super) fn finish(mut self) -> Tree {
-        for at in (0..self.tree.nodes.len()).rev() {
-            let own = self.tree.nodes[at].own;
-            self.tree.nodes[at].held = self.tree.nodes[at].held.plus(own);
-            let held = self.tree.nodes[at].held;
-            if let Some(parent) = self.tree.nodes[at].parent {
-                self.tree.nodes[parent].held = self.tree.nodes[parent].held.plus(held);
-            }
-        }
         let pattern = self.options.focus.as_ref().or(self.options.grep.as_ref());
         if let (Some(pattern), 1) = (pattern, self.tree.nodes.len()) {
             self.tree.near = pattern.unmatched("frame", self.missed.iter().map(String::as_str));

@@ -31,7 +31,7 @@ pub const DEEPEST: usize = 256;
 /// A call tree.
 #[derive(Debug)]
 pub struct Tree {
-    /// Parents come before their children.
+    /// The first contains everything.
     nodes: Vec<Node>,
     /// Bytes of all stacks, those left out included.
     pub total: Sides<Held>,
@@ -42,8 +42,6 @@ pub struct Tree {
 /// A frame within its callers.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Index of the caller; `None` for the root, which contains everything.
-    parent: Option<usize>,
     /// Children by index, unsorted.
     children: Vec<usize>,
     /// The frame of the node.
@@ -67,6 +65,13 @@ pub struct Frame {
     pub line: Option<u32>,
     /// True if it is the user's code.
     pub is_user: bool,
+}
+
+impl Node {
+    fn new(frame: Frame) -> Self {
+        let held = Sides::default();
+        Self { children: Vec::new(), frame, held, own: held, marked: false }
+    }
 }
 
 impl Frame {

@@ -4,7 +4,7 @@
 mod passes;
 pub mod steps;
 
-pub use passes::{PassName, Window, passes};
+pub use passes::{Window, passes};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,6 @@ pub struct Phase {
     pub begins: bool,
     /// Whether its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
-    /// Whether it begins in another annotated phase and ends after it.
-    pub overlaps: bool,
 }
 
 /// The phases of one device, in the order in which they begin, outer ones first.
@@ -93,8 +91,6 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     marks.sort_by_key(|mark| mark.time_us);
     let end = Position::of_count(events.len());
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
-    // Those that began and have not ended, and some that have.
-    let mut nest: Vec<usize> = Vec::new();
     let mut found: Vec<Phase> = Vec::new();
     // An event of the same microsecond as a mark is inside.
     let mut before = Clock::new(events);
@@ -110,22 +106,13 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
             to: until.position(),
             begins: false,
             ends: true,
-            overlaps: false,
         };
         if mark.starts {
             open.entry(mark.name).or_default().push(found.len());
-            nest.push(found.len());
             found.push(Phase { from: before.position(), to: end, begins: true, ends: false, ..phase });
         } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
             found[index].to = until.position();
             found[index].ends = true;
-            // Drop phases that ended before this one, and phases that began inside it but go on after it.
-            while nest.last().is_some_and(|&last| found[last].ends) {
-                nest.pop();
-            }
-            if let Some(&inner) = nest.last().filter(|&&last| last > index) {
-                found[inner].overlaps = true;
-            }
         } else {
             found.push(phase);
         }
@@ -133,8 +120,6 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     // The annotations may reach back further than the events: phases that ended before them are not part of the
     // history.
     found.retain(|phase| !(phase.ends && phase.to == Position::START));
-    // Whether one that never ends would have is not known.
-    found.iter_mut().for_each(|phase| phase.overlaps &= phase.ends);
     found
 }
 
@@ -202,16 +187,7 @@ fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> O
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
-                found.push(Phase {
-                    name,
-                    source,
-                    occurrence: 0,
-                    from,
-                    to,
-                    begins: index > 0,
-                    ends: true,
-                    overlaps: false,
-                });
+                found.push(Phase { name, source, occurrence: 0, from, to, begins: index > 0, ends: true });
                 open = true;
             }
             (None, _) if open => open = !event.stack.is_some_and(|stack| stacks.runs_python(stack)),

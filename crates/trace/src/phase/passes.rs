@@ -3,51 +3,15 @@
 //! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins, or
 //! where other code allocates; the loss, which lies between both, belongs to the forward pass.
 
-use strum::{EnumString, IntoStaticStr};
-
 use crate::replay::{Origin, Position};
 use crate::stack::{Code, Pass};
 use crate::trace::{Bucket, Trace};
-
-/// The name of a pass in reports and limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum PassName {
-    /// What comes before the first pass, where the history begins with the program.
-    Setup,
-    /// The passes up to the end of the optimizer.
-    Step,
-    /// Modules run, and the loss follows.
-    Forward,
-    /// Autograd runs.
-    Backward,
-    /// The optimizer updates the parameters.
-    Optimizer,
-}
-
-impl PassName {
-    /// True for the name of a pass.
-    #[must_use]
-    pub fn is(name: &str) -> bool {
-        name.parse::<Self>().is_ok()
-    }
-}
-
-impl From<Pass> for PassName {
-    fn from(pass: Pass) -> Self {
-        match pass {
-            Pass::Forward => Self::Forward,
-            Pass::Backward => Self::Backward,
-            Pass::Optimizer => Self::Optimizer,
-        }
-    }
-}
 
 /// A pass of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedPass {
     /// Its name.
-    pub name: PassName,
+    pub name: Pass,
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
@@ -80,11 +44,11 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
     let Some(first) = passes.first().copied() else { return passes };
     let mut found = Vec::with_capacity(passes.len());
     if first.from > Position::START && trace.start.iter().all(|start| start.allocated + start.pending == 0) {
-        found.push(NamedPass { name: PassName::Setup, from: Position::START, to: first.from });
+        found.push(NamedPass { name: Pass::Setup, from: Position::START, to: first.from });
     }
     let mut rest = &passes[..];
-    while let Some(last) = rest.iter().position(|pass| pass.name == PassName::Optimizer) {
-        found.push(NamedPass { name: PassName::Step, from: rest[0].from, to: rest[last].to });
+    while let Some(last) = rest.iter().position(|pass| pass.name == Pass::Optimizer) {
+        found.push(NamedPass { name: Pass::Step, from: rest[0].from, to: rest[last].to });
         found.extend(&rest[..=last]);
         rest = &rest[last + 1..];
     }
@@ -155,11 +119,11 @@ fn joined(seen: &[Sighting], end: Position) -> Vec<NamedPass> {
     // Where the last of them ends, once that is known.
     let mut until: Option<Position> = None;
     for sighting in seen {
-        match (sighting.pass.map(PassName::from), passes.last_mut()) {
+        match (sighting.pass, passes.last_mut()) {
             (Some(name), Some(last)) if last.name == name => until = sighting.to,
             (Some(name), last) => {
                 if let Some(last) = last {
-                    let is_loss = (last.name, name) == (PassName::Forward, PassName::Backward);
+                    let is_loss = (last.name, name) == (Pass::Forward, Pass::Backward);
                     last.to = until.take().filter(|_| !is_loss).unwrap_or(sighting.from);
                 }
                 until = sighting.to;

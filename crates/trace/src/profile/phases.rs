@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{Mark, OPTIMIZER};
-use crate::phase::{self, PassName, Phase, Source, Window};
+use crate::phase::{self, Phase, Source, Window};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
-use crate::stack::Code;
+use crate::stack::{Code, Pass};
 use crate::text::{count, cut, thousands};
 use crate::trace::{Levels, Trace};
 
@@ -129,7 +129,7 @@ impl Phases {
 
     /// Adds the passes of training that call stacks show, unless the program names its own.
     pub(super) fn add_passes(&mut self, trace: &Trace, code: &Code<'_>) {
-        if self.cut > 0 || self.all.iter().any(|phase| PassName::is(&phase.name)) {
+        if self.cut > 0 || self.all.iter().any(|phase| Pass::is(&phase.name)) {
             return;
         }
         let optimizers: Vec<Window> = self.all.iter().filter_map(Occurrence::step_of_optimizer).collect();
@@ -205,7 +205,6 @@ struct Irregular {
     annotated: u64,
     unopened: u64,
     unclosed: u64,
-    overlapping: u64,
 }
 
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
@@ -273,7 +272,6 @@ impl Irregular {
             irregular.annotated += 1;
             irregular.unopened += u64::from(!phase.begins);
             irregular.unclosed += u64::from(!phase.ends);
-            irregular.overlapping += u64::from(phase.overlaps);
         }
         irregular
     }
@@ -288,7 +286,7 @@ impl Irregular {
             );
             said.push(Diagnostic::new(diagnostic::Code::PhasesCut, device, message));
         }
-        let Self { annotated, unopened, unclosed, overlapping } = self;
+        let Self { annotated, unopened, unclosed } = self;
         let mut parts = Vec::new();
         if unopened > 0 {
             let has =
@@ -298,10 +296,6 @@ impl Irregular {
         if unclosed > 0 {
             let has = if unclosed == 1 { "has no recorded end and is" } else { "have no recorded end and are" };
             parts.push(format!("{} {has} taken to last until the dump", thousands(unclosed)));
-        }
-        if overlapping > 0 {
-            let overlap = if overlapping == 1 { "begins in another and ends" } else { "begin in another and end" };
-            parts.push(format!("{} {overlap} after it", thousands(overlapping)));
         }
         if !parts.is_empty() {
             let of = count(annotated, "annotated phase", "annotated phases");

@@ -12,10 +12,15 @@ pub const CATEGORIES: [&str; 8] =
 /// The category of stacks that show no purpose.
 pub const OTHER: &str = "other";
 
-/// A pass of training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A pass of training, by its name in reports and limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Pass {
-    /// Modules run.
+    /// What comes before the first of the others, where the history begins with the program.
+    Setup,
+    /// The others up to the end of the optimizer.
+    Step,
+    /// Modules run, and the loss follows.
     Forward,
     /// Autograd runs, and modules that it runs again.
     Backward,
@@ -23,8 +28,16 @@ pub enum Pass {
     Optimizer,
 }
 
+impl Pass {
+    /// True for the name of a pass.
+    #[must_use]
+    pub fn is(name: &str) -> bool {
+        name.parse::<Self>().is_ok()
+    }
+}
+
 impl Code<'_> {
-    /// The pass in which a stack allocates, where its frames show one. The innermost decides, and what an optimizer calls
+    /// The pass in which a stack allocates, forward, backward or optimizer, where its frames show one. The innermost decides, and what an optimizer calls
     /// as its closure is not the optimizer.
     #[must_use]
     pub(crate) fn pass(&self, stack: StackId) -> Option<Pass> {

@@ -85,14 +85,12 @@ struct Anchor {
     checkout: String,
 }
 
-/// Anchors and the number of files that speak for each.
+/// The number of files that speak for each anchor: by the folder that they lie in, or, and this weighs less, by their names
+/// alone.
 #[derive(Debug, Default)]
-struct Anchors {
-    /// Found by a file and the folder it lies in.
-    strong: BTreeMap<Anchor, usize>,
-    /// Found by the name of a file alone.
-    weak: BTreeMap<Anchor, usize>,
-}
+struct Anchors(BTreeMap<(IsNameAlone, Anchor), usize>);
+
+type IsNameAlone = bool;
 
 impl Anchors {
     /// Adds the anchor that a recorded file speaks for, if it resembles one of the checkout.
@@ -101,21 +99,18 @@ impl Anchors {
         let recorded = path[..path.len() - found.common.len()].to_owned();
         let checkout = found.file[..found.file.len() - found.common.len()].to_owned();
         // A package may be recorded without the `src` that it lies in; other folders are parts of its name.
-        if !checkout.is_empty() && checkout != "src/" && !checkout.ends_with("/src/") {
-            return;
+        if checkout.is_empty() || checkout == "src/" || checkout.ends_with("/src/") {
+            *self.0.entry((!found.common.contains('/'), Anchor { recorded, checkout })).or_default() += 1;
         }
-        let votes = if found.common.contains('/') { &mut self.strong } else { &mut self.weak };
-        *votes.entry(Anchor { recorded, checkout }).or_default() += 1;
     }
 
     /// The anchors that count, the most certain first. Names alone count where nothing better is known.
     fn accepted(self, is_placed: bool) -> Vec<Anchor> {
-        let mut votes: Vec<(Anchor, usize)> = self.strong.into_iter().collect();
-        if votes.is_empty() && !is_placed {
-            votes.extend(self.weak.into_iter().min_by_key(|(_, count)| std::cmp::Reverse(*count)));
-        }
-        votes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        votes.into_iter().map(|(anchor, _)| anchor).collect()
+        let mut votes: Vec<_> = self.0.into_iter().collect();
+        votes.sort_by_key(|((is_name_alone, _), count)| (*is_name_alone, std::cmp::Reverse(*count)));
+        let strong = votes.iter().filter(|((is_name_alone, _), _)| !is_name_alone).count();
+        votes.truncate(if is_placed { strong } else { strong.max(1) });
+        votes.into_iter().map(|((_, anchor), _)| anchor).collect()
     }
 }
 

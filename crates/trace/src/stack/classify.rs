@@ -104,56 +104,36 @@ fn is_pytorch(package: &str) -> bool {
     ["torch/", "functorch/"].iter().any(|folder| package.starts_with(folder))
 }
 
-/// The functions of a file that only pass calls on.
+/// The functions of a file that only pass calls on: `*`, or their names with spaces in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PassThrough {
-    All,
-    These(&'static [&'static str]),
-}
+pub(super) struct PassThrough(&'static str);
 
 impl PassThrough {
+    const ALL: Self = Self("*");
+
     /// How PyTorch gets from one frame of the user to the next says nothing about who allocates, and changes with
     /// every release.
     pub(super) fn of(owner: Owner, path: &str) -> Self {
-        const IN_PYTORCH: [(&str, PassThrough); 12] = [
-            (
-                "torch/nn/modules/module.py",
-                PassThrough::These(&["_wrapped_call_impl", "_call_impl", "_slow_forward", "inner", "__call__"]),
-            ),
-            ("torch/utils/_contextlib.py", PassThrough::These(&["decorate_context"])),
-            ("torch/autograd/grad_mode.py", PassThrough::These(&["decorate_context"])),
-            ("torch/amp/autocast_mode.py", PassThrough::These(&["decorate_autocast"])),
-            ("torch/autograd/function.py", PassThrough::These(&["apply"])),
-            ("torch/autograd/graph.py", PassThrough::These(&["_engine_run_backward"])),
-            ("torch/optim/optimizer.py", PassThrough::These(&["wrapper", "_use_grad", "maybe_fallback"])),
-            ("torch/_jit_internal.py", PassThrough::These(&["fn"])),
-            ("torch/_ops.py", PassThrough::These(&["__call__"])),
-            ("torch/_compile.py", PassThrough::These(&["inner"])),
-            ("torch/_dynamo/external_utils.py", PassThrough::All),
-            ("torch/_dynamo/eval_frame.py", PassThrough::All),
-        ];
         match owner {
             Owner::PyTorch => {
                 let package = installed(path).unwrap_or(path);
-                let found = IN_PYTORCH.iter().find(|(file, _)| package.ends_with(file));
-                found.map_or(Self::These(&[]), |&(_, passes_through)| passes_through)
+                let mut files = include_str!("names/pass_through.txt").lines().filter_map(|line| line.split_once(": "));
+                let found = files.find(|(file, _)| package.ends_with(file));
+                found.map_or(Self(""), |(_, functions)| Self(functions))
             }
-            Owner::Library if is_of_recorder(path) => Self::All,
+            Owner::Library if is_of_recorder(path) => Self::ALL,
             Owner::StandardLibrary | Owner::Generated
                 if matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
                     || path.starts_with("<frozen ") =>
             {
-                Self::All
+                Self::ALL
             }
-            _ => Self::These(&[]),
+            _ => Self(""),
         }
     }
 
     pub(super) fn has(self, function: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(functions) => functions.contains(&function),
-        }
+        self == Self::ALL || self.0.split(' ').any(|name| name == function)
     }
 }
 

@@ -160,13 +160,6 @@ impl<'t> Code<'t> {
         &self.facts.files[self.known(frame).file].path
     }
 
-    /// The files of the user, as they were recorded.
-    #[must_use]
-    pub fn user_files(&self) -> BTreeSet<&str> {
-        let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
-        users.map(|known| &*self.facts.files[known.file].path).collect()
-    }
-
     /// The files of the user as people see them, each with the one that was recorded.
     pub fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
         let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);

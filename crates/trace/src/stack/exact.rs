@@ -1,7 +1,5 @@
 //! Stacks with all of their frames and lines.
 
-use std::sync::OnceLock;
-
 use sha1::{Digest as _, Sha1};
 
 use super::classify;
@@ -23,10 +21,8 @@ pub type CppDigest = u64;
 #[derive(Debug)]
 pub struct ExactKeys<'t> {
     tables: &'t Tables,
-    /// By frame; made when they are first asked for.
-    frames: Vec<OnceLock<ExactFrame>>,
-    /// Digests of strings, likewise.
-    strings: Vec<OnceLock<Digest>>,
+    /// By frame.
+    frames: Vec<ExactFrame>,
 }
 
 /// A frame with its line.
@@ -40,26 +36,20 @@ impl<'t> ExactKeys<'t> {
     /// For the stacks of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables) -> Self {
-        let frames = tables.frames().iter().map(|_| OnceLock::new());
-        let strings = (0..tables.string_count()).map(|_| OnceLock::new());
-        Self { tables, frames: frames.collect(), strings: strings.collect() }
-    }
-
-    fn string(&self, id: StringId) -> &Digest {
-        self.strings[id.index()].get_or_init(|| sha1(&[self.tables.string(id).as_bytes()]))
-    }
-
-    fn frame(&self, id: FrameId) -> ExactFrame {
-        *self.frames[id.index()].get_or_init(|| {
-            let Frame { name, filename, line, .. } = self.tables.frame(id);
-            let digest = sha1(&[self.string(*name), self.string(*filename), &line.to_le_bytes()]);
-            ExactFrame { digest, is_cpp: !is_python(self.tables, id) }
-        })
+        let strings = (0..tables.string_count()).map(|index| tables.string(StringId::from_index(index)));
+        let strings: Vec<Digest> = strings.map(|text| sha1(&[text.as_bytes()])).collect();
+        let mut frames = Vec::with_capacity(tables.frames().len());
+        for Frame { name, filename, line, .. } in tables.frames() {
+            let digest = sha1(&[&strings[name.index()], &strings[filename.index()], &line.to_le_bytes()]);
+            let is_cpp = !classify::is_python(tables.string(*name), tables.string(*filename));
+            frames.push(ExactFrame { digest, is_cpp });
+        }
+        Self { tables, frames }
     }
 
     fn part(&self, stack: StackId, in_cpp: bool) -> Digest {
         let mut hash = Sha1::new();
-        let frames = self.tables.stack(stack).iter().map(|&frame| self.frame(frame));
+        let frames = self.tables.stack(stack).iter().map(|&frame| self.frames[frame.index()]);
         frames.filter(|frame| frame.is_cpp == in_cpp).for_each(|frame| hash.update(frame.digest));
         hash.finalize().into()
     }

@@ -14,13 +14,6 @@ const ALIKE: u64 = 700;
 /// Neighbours are at most this percentage as alike as calls that recur.
 const NEIGHBOURS_ALIKE: u64 = 75;
 
-/// A number of calls after which everything recurs.
-struct Period {
-    lag: usize,
-    /// Likeness of calls at that distance, in thousandths.
-    likeness: u64,
-}
-
 impl Steps {
     /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
     /// Merges each two rounds if every second round is more alike than neighbours are.
@@ -33,13 +26,11 @@ impl Steps {
         // The first round warms up, and the last is not over.
         let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
         let next = likeness(rounds, 1);
-        let periods = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
-        let periods = periods.map(|lag| Period { lag, likeness: likeness(rounds, lag) });
-        let periods =
-            periods.filter(|period| period.likeness >= ALIKE && next * 100 <= period.likeness * NEIGHBOURS_ALIKE);
+        // Calls after which everything recurs, with their likeness.
+        let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
+        let periods = lags.filter(|(_, alike)| *alike >= ALIKE && next * 100 <= alike * NEIGHBOURS_ALIKE);
         // Take the shortest of equally good periods: two rounds in a row are a period too.
-        let best = periods.reduce(|best, other| if other.likeness > best.likeness + 50 { other } else { best });
-        if let Some(Period { lag, .. }) = best {
+        if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
             self.steps = self.steps.into_iter().step_by(lag).collect();
             if let How::Named(name) = &mut self.how {
                 name.push_str(&format!(", {lag} to a step"));

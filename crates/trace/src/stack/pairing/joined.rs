@@ -4,13 +4,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Group, Pairing};
+use crate::sides::Sides;
 
 /// Groups of both sides whose functions have the same names, whatever their files.
-#[derive(Default)]
-struct Namesakes {
-    before: Vec<usize>,
-    after: Vec<usize>,
-}
+type Namesakes = Sides<Vec<usize>>;
 
 impl Pairing<'_> {
     /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both

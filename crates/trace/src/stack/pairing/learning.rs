@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::group::Side;
-use super::{Figures, Pairing, SAME_FUNCTION};
+use super::{Pairing, SAME_FUNCTION};
 use crate::stack::Token;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.
@@ -36,18 +36,7 @@ impl Pairing<'_> {
     /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it
     /// learnt something.
     pub(super) fn learn(&mut self) -> bool {
-        let mut by_counts: BTreeMap<Figures, Vec<usize>> = BTreeMap::new();
-        for (index, group) in self.after.free() {
-            by_counts.entry(group.figures.counts()).or_default().push(index);
-        }
-        for list in by_counts.values_mut() {
-            list.sort_by_key(|&index| (self.after.groups[index].figures, index));
-        }
-        let mut candidates = Vec::new();
-        for (before, group) in self.before.free() {
-            let list = by_counts.get(&group.figures.counts()).map(Vec::as_slice).unwrap_or_default();
-            candidates.extend(self.nearest(list, group).iter().map(|&after| (before, after)));
-        }
+        let candidates = self.candidates(Self::counts);
         let confident = self.best_first(candidates, SAME_FUNCTION, |score| score.same_figures || score.ratio > 0.8);
         let mut votes = Votes::default();
         for (before, after) in confident {

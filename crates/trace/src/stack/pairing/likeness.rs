@@ -65,63 +65,18 @@ impl Part<'_> {
         self.all.iter().filter(|other| **other == token).count()
     }
 
-    /// The functions at other places than these.
-    fn without(&self, used: &BTreeSet<usize>) -> Vec<Token> {
-        (0..self.tokens.len()).filter(|at| !used.contains(at)).map(|at| self.tokens[at]).collect()
-    }
-}
-
-/// The likeness of two unknown functions.
-#[derive(Debug, Clone, Copy)]
-struct Likeness {
-    /// By their own names and files.
-    alike: f64,
-    /// A little for their places.
-    same_place: f64,
-}
-
-/// The likeness of every unknown function of one part to every one of another, and the most that pairs of them can add
-/// up to from there on: the longest common subsequence with weights.
-struct Table {
-    columns: usize,
-    values: Vec<Likeness>,
-    best: Vec<f64>,
-}
-
-impl Table {
-    fn new(pairing: &Pairing<'_>, old: &Part<'_>, new: &Part<'_>) -> Self {
-        let columns = new.unknown.len();
-        let mut values = Vec::with_capacity(old.unknown.len() * columns);
-        for i in 0..old.unknown.len() {
-            for j in 0..columns {
-                // A little for any pair: functions in the same place are more likely the same. But a wrapper that
-                // stands there again and again is no new name of a function that stood there once.
-                let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
-                values.push(Likeness { alike: pairing.alike(old.unknown(i), new.unknown(j)), same_place });
+    /// The functions that are in none of these pairs.
+    fn without(&self, mut paired: impl Iterator<Item = usize>) -> Vec<Token> {
+        let mut next = paired.next();
+        let mut left = Vec::new();
+        for (at, token) in self.tokens.iter().enumerate() {
+            if next.is_some_and(|index| self.unknown[index] == at) {
+                next = paired.next();
+            } else {
+                left.push(*token);
             }
         }
-        let best = vec![0.0; (old.unknown.len() + 1) * (columns + 1)];
-        let mut table = Self { columns, values, best };
-        for i in (0..old.unknown.len()).rev() {
-            for j in (0..columns).rev() {
-                let both = table.value(i, j) + table.best(i + 1, j + 1);
-                table.best[i * (columns + 1) + j] = both.max(table.best(i + 1, j)).max(table.best(i, j + 1));
-            }
-        }
-        table
-    }
-
-    fn alike(&self, i: usize, j: usize) -> f64 {
-        self.values[i * self.columns + j].alike
-    }
-
-    fn value(&self, i: usize, j: usize) -> f64 {
-        let value = self.values[i * self.columns + j];
-        value.alike + value.same_place
-    }
-
-    fn best(&self, i: usize, j: usize) -> f64 {
-        self.best[i * (self.columns + 1) + j]
+        left
     }
 }
 
@@ -213,30 +168,46 @@ impl Pairing<'_> {
     }
 
     /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as alike
-    /// as can be.
+    /// as can be: the longest common subsequence with weights.
     fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
-        let table = Table::new(self, old, new);
-        let mut pairs = Vec::new();
-        let mut used_old = BTreeSet::new();
-        let mut used_new = BTreeSet::new();
+        let [rows, columns] = [old, new].map(|part| part.unknown.len());
+        let mut values = vec![vec![0.0; columns]; rows];
+        // The most that pairs can add up to from there on.
+        let mut best = vec![vec![0.0_f64; columns + 1]; rows + 1];
+        for i in (0..rows).rev() {
+            for j in (0..columns).rev() {
+                // A little for any pair: functions in the same place are more likely the same. But a wrapper that
+                // stands there again and again is no new name of a function that stood there once.
+                let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
+                values[i][j] = self.alike(old.unknown(i), new.unknown(j)) + same_place;
+                best[i][j] = (values[i][j] + best[i + 1][j + 1]).max(best[i + 1][j]).max(best[i][j + 1]);
+            }
+        }
+        let mut paired = Vec::new();
         let mut i = 0;
         let mut j = 0;
-        while i < old.unknown.len() && j < new.unknown.len() {
-            let here = table.best(i, j);
+        while i < rows && j < columns {
             // Where it makes no difference the inner one: wrappers stand outside.
-            if table.value(i, j) > 0.0 && here <= table.value(i, j) + table.best(i + 1, j + 1) {
-                pairs.push(Became { old: old.unknown(i), new: new.unknown(j), alike: table.alike(i, j) });
-                used_old.insert(old.unknown[i]);
-                used_new.insert(new.unknown[j]);
+            if values[i][j] > 0.0 && best[i][j] <= values[i][j] + best[i + 1][j + 1] {
+                paired.push((i, j));
                 i += 1;
                 j += 1;
-            } else if here <= table.best(i + 1, j) {
+            } else if best[i][j] <= best[i + 1][j] {
                 i += 1;
             } else {
                 j += 1;
             }
         }
-        Hunk { equal: Vec::new(), pairs, old_only: old.without(&used_old), new_only: new.without(&used_new) }
+        Hunk {
+            equal: Vec::new(),
+            old_only: old.without(paired.iter().map(|(i, _)| *i)),
+            new_only: new.without(paired.iter().map(|(_, j)| *j)),
+            pairs: paired.into_iter().map(|(i, j)| self.became(old.unknown(i), new.unknown(j))).collect(),
+        }
+    }
+
+    fn became(&self, old: Token, new: Token) -> Became {
+        Became { old, new, alike: self.alike(old, new) }
     }
 
     /// The evidence that a function which vanished is one that appeared, from 0 to 1.

@@ -11,7 +11,7 @@ use super::{Figures, Group, MOST_CANDIDATES, Pairing};
 
 /// Something that groups which may be the same have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Aspect {
+pub(super) enum Aspect {
     Site(Token),
     Caller(Token),
     Skeleton(Vec<Token>),
@@ -43,9 +43,20 @@ impl Pairing<'_> {
         if self.is_done() {
             return;
         }
+        let candidates = self.candidates(Self::aspects);
+        for (before, after) in self.best_first(candidates, ratio, |_| true) {
+            self.take(before, after);
+        }
+    }
+
+    /// Free groups of both sides that have an aspect in common: for each of the before those whose figures are nearest.
+    pub(super) fn candidates(
+        &self,
+        aspects: fn(&Self, &Group<'_>, &[Token], Option<Token>) -> Vec<Aspect>,
+    ) -> BTreeSet<(usize, usize)> {
         let mut buckets: BTreeMap<Aspect, Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {
-            for aspect in self.aspects(group, &self.reduced(group), Self::new_site(group)) {
+            for aspect in aspects(self, group, &self.reduced(group), Self::new_site(group)) {
                 buckets.entry(aspect).or_default().push(index);
             }
         }
@@ -54,37 +65,38 @@ impl Pairing<'_> {
         }
         let mut candidates = BTreeSet::new();
         for (before, group) in self.before.free() {
-            for aspect in self.aspects(group, &self.translated(group), self.old_site(group)) {
+            for aspect in aspects(self, group, &self.translated(group), self.old_site(group)) {
                 let list = buckets.get(&aspect).map(Vec::as_slice).unwrap_or_default();
-                candidates.extend(self.nearest(list, group).iter().map(|&after| (before, after)));
+                let at = list.partition_point(|&index| self.after.groups[index].figures < group.figures);
+                let end = (at + MOST_CANDIDATES / 2).max(MOST_CANDIDATES).min(list.len());
+                let nearest = &list[end.saturating_sub(MOST_CANDIDATES)..end];
+                candidates.extend(nearest.iter().map(|&after| (before, after)));
             }
         }
-        for (before, after) in self.best_first(candidates.into_iter().collect(), ratio, |_| true) {
-            self.take(before, after);
-        }
+        candidates
     }
 
     /// The aspects of a group, one of which a candidate has as well.
-    fn aspects(&self, group: &Group<'_>, tokens: &[Token], site: Option<Token>) -> impl Iterator<Item = Aspect> {
+    fn aspects(&self, group: &Group<'_>, tokens: &[Token], site: Option<Token>) -> Vec<Aspect> {
         let skeleton: Vec<Token> = tokens.iter().filter(|token| self.kept.contains(token)).copied().collect();
         let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
         let mut outline = skeleton.clone();
         outline.dedup();
-        let always = [Aspect::Skeleton(skeleton), Aspect::Outline(outline), Aspect::Counts(group.figures.counts())];
-        site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)).chain(always)
+        let mut aspects =
+            vec![Aspect::Skeleton(skeleton), Aspect::Outline(outline), Aspect::Counts(group.figures.counts())];
+        aspects.extend(site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)));
+        aspects
     }
 
-    /// The groups in a list, sorted by figures, whose figures are nearest to those of a group.
-    pub(super) fn nearest<'l>(&self, list: &'l [usize], group: &Group<'_>) -> &'l [usize] {
-        let at = list.partition_point(|&index| self.after.groups[index].figures < group.figures);
-        let end = (at + MOST_CANDIDATES / 2).max(MOST_CANDIDATES).min(list.len());
-        &list[end.saturating_sub(MOST_CANDIDATES)..end]
+    /// The one aspect by which groups are alike beyond doubt.
+    pub(super) fn counts(&self, group: &Group<'_>, _: &[Token], _: Option<Token>) -> Vec<Aspect> {
+        vec![Aspect::Counts(group.figures.counts())]
     }
 
     /// The candidates that are at least as similar as `ratio`, the best first and each group once.
     pub(super) fn best_first(
         &self,
-        candidates: Vec<(usize, usize)>,
+        candidates: BTreeSet<(usize, usize)>,
         ratio: f64,
         accept: impl Fn(&Score) -> bool,
     ) -> Vec<(usize, usize)> {
