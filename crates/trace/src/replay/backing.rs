@@ -2,18 +2,15 @@
 //! forwards again.
 
 use super::Position;
-use super::census::Census;
-use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
 use super::segment_map::{Home, SegmentMap};
-use super::sizes::may_have_pools_of_user;
 use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 /// The segments at a moment of the history.
 #[derive(Debug, Default)]
 pub(super) struct Backing {
     pub(super) segments: SegmentMap,
-    /// Which requests each segment serves that the history will still add, the last first. Only where [`needs_homes`].
+    /// Which requests each segment serves that the history will still add, the last first.
     pub(super) homes: Vec<Home>,
     /// Segments that the history adds and does not take away, and that are not in the final state.
     pub(super) vanished: u64,
@@ -22,20 +19,8 @@ pub(super) struct Backing {
 }
 
 impl Backing {
-    /// The segments before the first event.
-    pub(super) fn at_start(snapshot: &Snapshot, device: &Device, census: &Census, lifetimes: &Lifetimes) -> Self {
-        let with_homes = needs_homes(snapshot, device, census);
-        Self::wound_back(snapshot, device, lifetimes, Position::START, with_homes)
-    }
-
     /// The segments at a moment.
-    pub(super) fn wound_back(
-        snapshot: &Snapshot,
-        device: &Device,
-        lifetimes: &Lifetimes,
-        to: Position,
-        with_homes: bool,
-    ) -> Self {
+    pub(super) fn at(snapshot: &Snapshot, device: &Device, to: Position) -> Self {
         let events = snapshot.events_of(device);
         let tables = &snapshot.tables;
         let Self { mut segments, mut homes, mut vanished, mut reserved } = Self::default();
@@ -46,41 +31,29 @@ impl Backing {
                 (false, false) => Pool::Large,
             };
             let home = Home { small: Some(segment.small_pool), stream: segment.stream, pool_id: segment.pool_id };
-            let home = if with_homes { home } else { Home::default() };
             segments.add(segment.address, segment.total_size, pool, home);
             reserved += i128::from(segment.total_size);
         }
         let mut next_request = None;
-        for (i, &index) in lifetimes.of_event.iter().enumerate().skip(to.count()).rev() {
-            if index != NONE {
-                let allocation = &lifetimes.allocations[index as usize];
-                if with_homes && allocation.born == Position::after(i) {
-                    next_request = Some(allocation.requested <= SMALL_SIZE);
-                }
-                continue;
-            }
-            let event = &events[i];
+        for event in events[to.count().min(events.len())..].iter().rev() {
             match event.action {
-                Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
+                Action::Alloc | Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
                 Action::SegmentAlloc | Action::SegmentMap => {
-                    if with_homes {
-                        // A range is mapped for the request that follows; other segments tell their pool by their size.
-                        let is_small = Some(event.size == SMALL_SEGMENT);
-                        let small = if event.action == Action::SegmentMap { next_request } else { is_small };
-                        let home = segments.home(event.addr, event.size).unwrap_or_default();
-                        homes.push(home.or(home_of(event, small, tables)));
-                    }
+                    // A range is mapped for the request that follows; other segments tell their pool by their size.
+                    let is_small = Some(event.size == SMALL_SEGMENT);
+                    let small = if event.action == Action::SegmentMap { next_request } else { is_small };
+                    let home = segments.home(event.addr, event.size).unwrap_or_default();
+                    homes.push(home.or(home_of(event, small, tables)));
                     vanished += u64::from(!segments.remove(event.addr, event.size));
                     reserved -= i128::from(event.size);
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
                     // Any part of a mapped range may be unmapped.
                     let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
-                    let home = if with_homes { home_of(event, small, tables) } else { Home::default() };
-                    segments.add(event.addr, event.size, pool_of(event), home);
+                    segments.add(event.addr, event.size, pool_of(event), home_of(event, small, tables));
                     reserved += i128::from(event.size);
                 }
-                _ => {}
+                Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other(_) => {}
             }
         }
         Self { segments, homes, vanished, reserved }
@@ -98,12 +71,6 @@ impl Backing {
             _ => {}
         }
     }
-}
-
-/// True if anything asks which requests a segment serves: what was free when an allocation failed, and rules that
-/// private pools or settings may change.
-fn needs_homes(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
-    census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || may_have_pools_of_user(snapshot, device, census)
 }
 
 /// The pool of a segment that an event tells of.

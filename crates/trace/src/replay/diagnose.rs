@@ -2,7 +2,6 @@
 
 use super::figures::Findings;
 use super::lifetimes::Lifetimes;
-use super::sizes::Setting;
 use super::{Basis, Checks, History, Position};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::snapshot::{Action, BlockSums, Segment};
@@ -133,7 +132,7 @@ impl Report<'_> {
     fn checks(&mut self, checks: &Checks) {
         let Findings { counters, sizes, .. } = self.findings;
         if checks.sizes.recovered < checks.sizes.total {
-            let why = match (sizes.rules.contradictions().is_empty(), sizes.rules.unexplained > 0) {
+            let why = match (!sizes.rules.are_contradicted(), sizes.rules.unexplained > 0) {
                 (false, _) => "; allocator settings changed",
                 (true, true) => " in a way that no allocator setting explains; the file may have been edited",
                 (true, false) => "",
@@ -260,29 +259,27 @@ impl Report<'_> {
     /// Allocator settings that the file does not state, or that were others for a part of the history.
     fn settings(&mut self) {
         let Findings { sizes, history, .. } = self.findings;
-        let names: Vec<_> = sizes.rules.contradictions().iter().map(Setting::name).collect();
-        let names = names.join(", ");
         let is_assumed = sizes.rules.are_assumed();
-        match (names.is_empty(), is_assumed) {
-            (false, true) => self.tell(
+        match (sizes.rules.are_contradicted(), is_assumed) {
+            (true, true) => self.tell(
                 Code::SettingsChanged,
                 format!(
                     "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block \
-                     sizes ({names}). Sizes that depend on them carry a bound"
+                     sizes. Sizes that depend on them carry a bound"
                 ),
             ),
-            (false, false) => self.tell(
+            (true, false) => self.tell(
                 Code::SettingsChanged,
                 format!(
-                    "the allocator settings were others before the dump ({names}). Sizes that depend on them carry a bound"
+                    "the allocator settings were others before the dump. Sizes that depend on them carry a bound"
                 ),
             ),
-            (true, true) if *history == History::Recorded => self.tell(
+            (false, true) if *history == History::Recorded => self.tell(
                 Code::SettingsAssumed,
                 "the file states no allocator settings (PyTorch before 2.3): the defaults are assumed, and the block sizes \
                  do not contradict them",
             ),
-            (true, _) => return,
+            (false, _) => return,
         }
         if let Some(told) = self.found.last_mut().filter(|_| is_assumed) {
             told.advice = Some(Advice::StateAllocatorSettings);

@@ -36,7 +36,7 @@ impl Layout {
     pub(super) fn new(view: DeviceView<'_>, lifetimes: &Lifetimes, mut numbered: Vec<(u32, u64)>) -> Self {
         numbered.sort_unstable();
         let blocks = numbered.into_iter().map(|(_, address)| address).collect();
-        let start = Backing::wound_back(view.snapshot, view.device, lifetimes, Position::START, true);
+        let start = Backing::at(view.snapshot, view.device, Position::START);
         let segments = start.segments.iter().map(|(address, end, home)| SegmentPart {
             address,
             bytes: end - address,

@@ -173,7 +173,7 @@ impl Tracer<'_> {
             origin: allocation.origin(self.snapshot),
             bytes: allocation.bytes,
             requested: allocation.requested,
-            spread: self.sizes.spreads.get(index).unwrap_or_default(),
+            spread: self.sizes.spreads.get(&index).copied().unwrap_or_default(),
             maybe_pending: self.lifetimes.may_be_pending(allocation),
             tags,
             cpp: None,

@@ -26,7 +26,7 @@ pub(super) fn pools(
     if census.count(Action::Oom) == 0 {
         return pools;
     }
-    let mut backing = Backing::at_start(snapshot, device, census, lifetimes);
+    let mut backing = Backing::at(snapshot, device, Position::START);
     let events = snapshot.events_of(device);
     let allocations = &*lifetimes.allocations;
     let mut occupied = Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations);

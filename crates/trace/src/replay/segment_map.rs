@@ -3,20 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::rounding::{Pool, SHARED_POOL};
-use crate::interner::Interner;
 
 /// Address ranges that the allocator holds. Two `cudaMalloc` segments stay apart even when they are
 /// neighbours; mapped ranges of expandable segments that touch are one, unless they are known to be of two segments.
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
-    /// The homes of ranges, each once. Few differ, and ranges are moved about.
-    homes: Interner<Home>,
     /// Ranges that were found lately, by address in units of [`PLACE`]. Empty until one is. Blocks come and go in the
     /// same few segments.
     lookup_cache: Vec<Found>,
-    /// Ranges that were found at another age count no more.
-    age: u32,
+    /// Number of changes: ranges that were found before the latest count no more.
+    changes: u64,
 }
 
 /// A range, as it was found.
@@ -27,12 +24,12 @@ struct Found {
     until: u64,
     end: u64,
     pool: Pool,
-    /// The age of the map in which it was found.
-    age: u32,
+    /// The number of changes by then.
+    changes: u64,
 }
 
 impl Found {
-    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small, age: 0 };
+    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small, changes: 0 };
 }
 
 /// The least that the driver gives.
@@ -41,16 +38,11 @@ const PLACE: u64 = 2 << 20;
 /// Number of places to remember what was found in: of two ranges that share one, the latter stays.
 const PLACES: u64 = 1024;
 
-/// A change over more places than these makes the map a new one: with expandable segments a range may be as large as
-/// the device, and grow a page at a time.
-const FEW_PLACES: u64 = 16;
-
 #[derive(Debug, Clone, Copy)]
 struct Range {
     end: u64,
     pool: Pool,
-    /// Its position among the homes.
-    home: u32,
+    home: Home,
 }
 
 /// Which requests a range serves, as far as the file tells.
@@ -94,41 +86,26 @@ impl SegmentMap {
         let mut start = start;
         let mut end = start.saturating_add(size);
         let mut home = home;
+        self.changes += 1;
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
                 && range.pool == pool
-                && let known = self.home_of(range)
-                && known.agrees(&home)
+                && range.home.agrees(&home)
             {
-                home = home.or(known);
-                self.forget(before, start);
+                home = home.or(range.home);
                 start = before;
             }
             if let Some(&after) = self.ranges.get(&end)
                 && after.pool == pool
-                && let known = self.home_of(&after)
-                && known.agrees(&home)
+                && after.home.agrees(&home)
             {
                 self.ranges.remove(&end);
-                self.forget(end, after.end);
                 end = after.end;
-                home = home.or(known);
+                home = home.or(after.home);
             }
         }
-        // There are at most two for each event, of which there are fewer than 2^31.
-        let home = u32::try_from(self.homes.intern(&home, |home| *home)).unwrap_or(0);
-        self.put(start, Range { end, pool, home });
-    }
-
-    fn put(&mut self, start: u64, range: Range) {
-        // Only in a damaged file does a range begin in another one, or where another one does.
-        if !self.lookup_cache.is_empty()
-            && let Some((before, end, _)) = self.search(start)
-        {
-            self.forget(before, end);
-        }
-        self.ranges.insert(start, range);
+        self.ranges.insert(start, Range { end, pool, home });
     }
 
     /// Takes a range away, also out of the middle of a larger one. Returns whether any of it was there.
@@ -136,54 +113,42 @@ impl SegmentMap {
         if size == 0 {
             return false;
         }
+        self.changes += 1;
         let end = start.saturating_add(size);
-        // Nearly always it is a range as it was added.
-        if let Some((&from, range)) = self.ranges.range(..end).next_back()
-            && (from, range.end) == (start, end)
-        {
-            self.ranges.remove(&start);
-            self.forget(start, end);
-            return true;
-        }
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();
         for &(from, range) in &hit {
             self.ranges.remove(&from);
-            self.forget(from, range.end);
             if from < start {
-                self.put(from, Range { end: start, ..range });
+                self.ranges.insert(from, Range { end: start, ..range });
             }
             if range.end > end {
-                self.put(end, range);
+                self.ranges.insert(end, range);
             }
         }
         !hit.is_empty()
-    }
-
-    fn home_of(&self, range: &Range) -> Home {
-        self.homes.items()[range.home as usize]
     }
 
     /// The home of the first range that `size` bytes from `start` on have a part in.
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
-        self.ranges.range(first..end).next().map(|(_, range)| self.home_of(range))
+        self.ranges.range(first..end).next().map(|(_, range)| range.home)
     }
 
     /// All ranges by address: start, end, and what they serve. Each ends where the next starts, also where a damaged
     /// file has them overlap.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64, Home)> {
         let next = self.ranges.keys().skip(1).copied().chain([u64::MAX]);
-        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), self.home_of(range)))
+        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), range.home))
     }
 
     /// The range that holds `address`: start, end, pool.
     #[inline]
     pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
-        let place = place(address);
+        let place = usize::try_from(address / PLACE % PLACES).unwrap_or(0);
         if let Some(found) = self.lookup_cache.get(place)
-            && found.age == self.age
+            && found.changes == self.changes
             && (found.start..found.until).contains(&address)
         {
             return Some((found.start, found.end, found.pool));
@@ -194,24 +159,8 @@ impl SegmentMap {
         if self.lookup_cache.is_empty() {
             self.lookup_cache = (0..PLACES).map(|_| Found::NOTHING).collect();
         }
-        self.lookup_cache[place] = Found { start, until, end, pool, age: self.age };
+        self.lookup_cache[place] = Found { start, until, end, pool, changes: self.changes };
         Some((start, end, pool))
-    }
-
-    /// Forgets ranges that were found between two addresses.
-    fn forget(&mut self, start: u64, end: u64) {
-        if self.lookup_cache.is_empty() || start >= end {
-            return;
-        }
-        let first = start / PLACE;
-        let last = (end - 1) / PLACE;
-        if last - first < FEW_PLACES {
-            (first..=last).for_each(|at| self.lookup_cache[place(at * PLACE)] = Found::NOTHING);
-        } else if let Some(age) = self.age.checked_add(1) {
-            self.age = age;
-        } else {
-            (self.age, self.lookup_cache) = (0, Vec::new());
-        }
     }
 
     /// The pool of the range that holds `address`.
@@ -225,11 +174,6 @@ impl SegmentMap {
     }
 }
 
-/// Where to remember what was found at an address.
-fn place(address: u64) -> usize {
-    usize::try_from(address / PLACE % PLACES).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -240,10 +184,9 @@ mod tests {
         #[test]
         fn what_is_remembered_is_what_is_there(
             steps in prop::collection::vec((0..4_u64, 0..40_u64, 0..20_u64, any::<bool>()), 0..100),
-            age in prop_oneof![Just(0), Just(u32::MAX - 2)],
             scale in prop_oneof![Just(1), Just(8)],
         ) {
-            let mut map = SegmentMap { age, ..SegmentMap::default() };
+            let mut map = SegmentMap::default();
             for (step, start, size, mapped) in steps {
                 let pool = if mapped { Pool::Expandable } else { Pool::Large };
                 let [start, size] = [start, size].map(|half| half * scale * PLACE / 2);

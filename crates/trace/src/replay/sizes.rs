@@ -7,13 +7,10 @@
 mod pools;
 mod rooms;
 mod rules;
-mod spread;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use pools::may_have_pools_of_user;
-pub(super) use rules::{Rules, Setting};
-pub(super) use spread::Spreads;
+pub(super) use rules::Rules;
 
 use super::backing::Backing;
 use super::census::Census;
@@ -30,7 +27,7 @@ use rules::{Confirmed, Decision};
 /// The sizes of all blocks, and what finding them tells.
 pub(super) struct Sizes {
     /// The sizes that are not certain, by allocation.
-    pub(super) spreads: Spreads,
+    pub(super) spreads: FxHashMap<u32, Spread>,
     /// The allocator's settings, as far as they are known.
     pub(super) rules: Rules,
     /// True if the size of some blocks depends on whether their pool splits its segments.
@@ -60,7 +57,7 @@ pub(super) fn find(
 ) -> Result<Sizes, Error> {
     let events = snapshot.events_of(device);
     let pools = PrivatePools::new(snapshot, device, census);
-    let backing = Backing::at_start(snapshot, device, census, lifetimes);
+    let backing = Backing::at(snapshot, device, Position::START);
     let mut survivors: Vec<(u32, u64)> =
         lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
     survivors.sort_unstable();
@@ -169,9 +166,9 @@ impl Finder<'_> {
             self.pools.begin_segment(event.addr);
         }
         match event.action {
-            Action::SegmentMap => self.rules.learn_from_map(now),
+            Action::SegmentMap => self.rules.learn_from_segment(true, now),
             Action::SegmentAlloc if self.rules.asks_for_segments() => match self.is_shared(event) {
-                Some(true) => self.rules.learn_from_ordinary_segment(now),
+                Some(true) => self.rules.learn_from_segment(false, now),
                 // Private pools may keep ordinary segments.
                 Some(false) => {}
                 None => self.rules.suspect_from_ordinary_segment(),
@@ -233,7 +230,7 @@ impl Finder<'_> {
         let Some((_, end, pool)) = segment else {
             self.unbacked += 1;
             let pool = pool_of_request(requested);
-            let bytes = least.saturating_add(self.most_unsplit(pool, least));
+            let bytes = least.saturating_add(self.rules.most_unsplit(pool, least, false));
             allocation.bytes = known.unwrap_or(least);
             allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
             self.rooms.set(index, Room { bytes, pool, is_known: known.is_some(), is_filled: false });
@@ -339,28 +336,17 @@ impl Finder<'_> {
         most.min(decision.room)
     }
 
-    /// The most that the stated rules leave unsplit behind a block of `size` bytes.
-    fn most_unsplit(&self, pool: Pool, size: u64) -> u64 {
-        if pool == Pool::Small || self.rules.settings.expandable_segments || size <= SMALL_SIZE {
-            // Anything from 512 bytes on is split off, and sizes are multiples of it.
-            0
-        } else if self.rules.settings.max_split_size.is_some_and(|limit| size >= limit) {
-            self.rules.most_rounding()
-        } else {
-            SMALL_SIZE
-        }
-    }
-
     /// The sizes that stay uncertain, once everything is learnt.
-    fn settle(&mut self, allocations: &mut [Allocation]) -> Spreads {
-        let mut spreads = Spreads::default();
+    fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Spread> {
+        let mut spreads = FxHashMap::default();
         // Blocks that are older than the history come where they are freed or survive, after those that were made
         // within it.
         let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);
+        let can_learn = Confirmed::can_learn(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {
             let spread = if self.rooms.get(index).is_known {
-                if confirmed.can_learn(&self.rules) && allocation.born != Position::START {
+                if can_learn && allocation.born != Position::START {
                     self.confirm(index, allocation, &mut confirmed);
                 }
                 self.unexplained.get(&index).map(|&size| Spread {
@@ -410,9 +396,8 @@ impl Finder<'_> {
             return None;
         }
         let size = allocation.bytes;
-        let doubts = confirmed.doubts(&self.rules, decision, allocation.born);
         let is_older = allocation.basis != Basis::Rule;
-        let mut extent = confirmed.extent(&self.rules, decision, size, doubts, is_older);
+        let mut extent = confirmed.extent(&self.rules, decision, size, allocation.born, is_older);
         if splitting != Splitting::Splits && decision.room > extent.most {
             extent.most = decision.room;
             self.pools_uncertain = true;

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::backing::Backing;
-use super::census::Census;
 use super::rounding::{Pool, SHARED_POOL, SMALL_SIZE};
 use super::segment_map::Home;
-use super::{Allocation, Position, lifetimes};
+use super::{Allocation, Position};
 use crate::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
 /// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them, each with
@@ -25,11 +24,7 @@ pub fn state_at(
     if at.count() >= events.len() {
         return without_others(&device.segments, &live);
     }
-    let census = Census::of(events);
-    let active = device.segments.iter().flat_map(|segment| segment.blocks.iter().copied());
-    let active: Vec<Block> = active.filter(|block| block.state != BlockState::Inactive).collect();
-    let lifetimes = lifetimes::trace(events, &active, &census);
-    let backing = Backing::wound_back(snapshot, device, &lifetimes, at, true);
+    let backing = Backing::at(snapshot, device, at);
     let listed: BTreeMap<u64, &Segment> = device.segments.iter().map(|segment| (segment.address, segment)).collect();
     let has_pools = device.segments.iter().any(|segment| segment.pool_id.is_some());
     let mut live = live.into_iter().peekable();

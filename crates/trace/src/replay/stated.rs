@@ -14,7 +14,7 @@ pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &
     let Lifetimes { older, allocations, .. } = lifetimes;
     let counted: i128 = older.iter().map(|&index| i128::from(allocations[index as usize].bytes)).sum();
     let mut uncertain: Vec<(u32, Spread)> =
-        older.iter().filter_map(|&index| Some((index, sizes.spreads.get(index)?))).collect();
+        older.iter().filter_map(|&index| Some((index, *sizes.spreads.get(&index)?))).collect();
     let room = sum(&uncertain);
     let mut rest = i128::from(active) - counted;
     // Otherwise they contradict each other, which the comparison of the figures tells.
@@ -32,8 +32,9 @@ pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &
     let room = sum(&uncertain);
     for (index, Spread { below, above }) in uncertain {
         let spread = Spread { below: below.min(room.above - above), above: above.min(room.below - below) };
-        sizes.spreads.set(index, spread);
+        sizes.spreads.insert(index, spread);
     }
+    sizes.spreads.retain(|_, spread| *spread != Spread::default());
 }
 
 fn sum(uncertain: &[(u32, Spread)]) -> Spread {

@@ -121,7 +121,7 @@ fn is_of_user(pool: (u64, u64)) -> bool {
 
 /// True if there may have been a pool that the user made: the file tells of one, or segments are gone and nothing tells
 /// of which pool they were. Events tell it from release 2.12 on.
-pub(in crate::replay) fn may_have_pools_of_user(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
+fn may_have_pools_of_user(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
     let may_be_gone = snapshot.settings.may_have_unsplit_pools()
         && census.count(Action::SegmentFree) > 0
         && snapshot.tables.all_tags().iter().all(|tags| tags.pool_id.is_none());
@@ -129,7 +129,7 @@ pub(in crate::replay) fn may_have_pools_of_user(snapshot: &Snapshot, device: &De
 }
 
 /// True if the file tells of any pool that the user made.
-pub(in crate::replay) fn has_pools_of_user(snapshot: &Snapshot, device: &Device) -> bool {
+fn has_pools_of_user(snapshot: &Snapshot, device: &Device) -> bool {
     device.segments.iter().any(|segment| segment.pool_id.is_some_and(is_of_user))
         || snapshot.tables.all_tags().iter().any(|tags| tags.pool_id.is_some_and(is_of_user))
 }
