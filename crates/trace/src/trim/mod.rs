@@ -7,13 +7,14 @@
 mod annotations;
 mod between;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 
-use crate::profile::{self, Moment, Recording};
-use crate::replay::{self, Allocation, Position, Replay, Wanted, state_at};
-use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
+use crate::interner::Interner;
+use crate::profile::{self, Moment, Recording, identity};
+use crate::replay::{self, Position, Replay, Wanted, state_at};
+use crate::snapshot::{self, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
-use crate::trace::Origin;
+use crate::trace::{Measure, Trace};
 use crate::units::Size;
 
 pub use between::{Between, ParseBetweenError};
@@ -162,7 +163,7 @@ struct History<'s> {
     events: &'s [Event],
     replay: Replay,
     window: Window,
-    /// For each allocation, true if it is kept; `None` keeps all.
+    /// For each class of the trace, true if it is kept; `None` keeps all. What is left out counts nothing in the trace.
     kept: Option<Vec<bool>>,
 }
 
@@ -191,8 +192,9 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
                     phases: &phases,
                     times: Some(snapshot),
                 };
-                let ends = recording.position(&between.from).zip(recording.position(&between.to));
-                ends.map(|(from, to)| Window { from, to })
+                // After the last event nothing is left to keep.
+                let from = recording.position(&between.from).map(|from| from.min(replay.trace.end()));
+                from.zip(recording.position(&between.to)).map(|(from, to)| Window { from, to })
             }
         };
         let Some(window) = window else { continue };
@@ -214,72 +216,41 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
     if options.top > 0 {
         let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, &options.rules);
         for history in &mut histories {
-            history.kept = Some(history.largest(snapshot, &grouper, options.top));
+            history.keep_largest(&grouper, options.top);
         }
     }
     Ok(histories)
 }
 
 impl History<'_> {
-    fn is_kept(&self, index: usize) -> bool {
-        self.kept.as_ref().is_none_or(|kept| kept[index])
+    fn is_kept(&self, class: u32) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept[class as usize])
     }
 
     /// The peak within a window of the allocations that are kept.
     fn peak_within(&self, window: Window) -> PeakWithin {
-        let mut changes = vec![0_i128; window.to.count().min(self.events.len()) - window.from.count() + 1];
-        for (index, allocation) in self.replay.allocations.iter().enumerate() {
-            if self.is_kept(index) && allocation.freed > window.from && allocation.born <= window.to {
-                let ends = [(allocation.born.max(window.from), 1), (allocation.freed, -1)];
-                for (at, sign) in ends {
-                    if let Some(change) = changes.get_mut(at.count() - window.from.count()) {
-                        *change += sign * i128::from(allocation.bytes);
-                    }
-                }
-            }
-        }
-        let mut now = 0;
-        let mut peak = PeakWithin { bytes: 0, at: window.from };
-        for (after, change) in changes.into_iter().enumerate() {
-            now += change;
-            if now > i128::from(peak.bytes) {
-                let at = Position::of_count(window.from.count() + after);
-                peak = PeakWithin { bytes: u64::try_from(now).unwrap_or(u64::MAX), at };
-            }
-        }
-        peak
+        let last = window.to.count().min(self.events.len());
+        let values = self.replay.trace.values(Measure::Allocated).enumerate().take(last + 1).skip(window.from.count());
+        let highest = values.max_by_key(|&(place, bytes)| (bytes, Reverse(place)));
+        let (place, bytes) = highest.unwrap_or((window.from.count(), 0));
+        PeakWithin { bytes: u64::try_from(bytes).unwrap_or(0), at: Position::of_count(place) }
     }
 
-    /// The allocations of the stacks that hold most at the peak within the window.
-    fn largest(&self, snapshot: &Snapshot, grouper: &Grouper<'_>, top: usize) -> Vec<bool> {
+    /// Keeps the stacks alone that hold most at the peak within the window.
+    fn keep_largest(&mut self, grouper: &Grouper<'_>, top: usize) {
         let peak = self.peak_within(self.window).at;
-        let allocations = &self.replay.allocations;
-        let mut groups = HashMap::new();
-        let mut keys = HashMap::new();
-        let mut held: Vec<u128> = Vec::new();
-        let mut group_of = Vec::with_capacity(allocations.len());
-        for allocation in allocations {
-            let origin = allocation.origin(snapshot);
-            let group = *groups.entry(origin).or_insert_with(|| {
-                let key = match origin {
-                    Origin::Stack(stack) => grouper.key(stack).0,
-                    Origin::Bucket(bucket) => bucket.label().to_owned(),
-                };
-                let next = held.len();
-                let group = *keys.entry(key).or_insert(next);
-                if group == next {
-                    held.push(0);
-                }
-                group
-            });
-            held[group] += if allocation.allocated_at(peak) { u128::from(allocation.bytes) } else { 0 };
-            group_of.push(group);
-        }
+        let trace = &mut self.replay.trace;
+        let mut keys = Interner::default();
+        let groups: Vec<u32> = trace.classes.iter().map(|class| keys.number(&identity(class, grouper).key)).collect();
+        let held = trace.held_at(&groups, keys.items().len(), &[peak]).remove(0);
         let mut order: Vec<usize> = (0..held.len()).collect();
-        order.sort_by_key(|&group| (std::cmp::Reverse(held[group]), group));
-        let mut is_large = vec![false; held.len()];
-        order.into_iter().take(top).for_each(|group| is_large[group] = true);
-        group_of.into_iter().map(|group| is_large[group]).collect()
+        order.sort_by_key(|&group| (Reverse(held[group]), group));
+        order.truncate(top);
+        let kept: Vec<bool> = groups.iter().map(|&group| order.contains(&(group as usize))).collect();
+        for (class, _) in trace.classes.iter_mut().zip(&kept).filter(|(_, is_kept)| !**is_kept) {
+            class.bytes = 0;
+        }
+        self.kept = Some(kept);
     }
 
     /// The part of the window around its peak that has this share of both sides.
@@ -294,19 +265,14 @@ impl History<'_> {
 
     /// The events of a window that are about allocations that are kept, or about none.
     fn kept_events(&self, window: Window) -> impl Iterator<Item = Event> {
-        let end = window.to.count().min(self.events.len());
-        let mut is_left_out = vec![false; end];
-        let left_out = self.replay.allocations.iter().enumerate().filter(|(index, _)| !self.is_kept(*index));
-        for (number, allocation) in left_out {
-            for at in [allocation.born, allocation.freed, allocation.completed] {
-                if let Some(index) = at.event().map(|index| index as usize).filter(|&index| index < end) {
-                    is_left_out[index] |= is_about(&self.events[index], self.replay.addresses[number]);
-                }
-            }
-        }
-        let start = window.from.count();
-        let kept = is_left_out.into_iter().skip(start).map(|is_left_out| !is_left_out);
-        self.events[start..end].iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(event, _)| *event)
+        let Trace { moves, symbols, .. } = &self.replay.trace;
+        let range = window.from.count()..window.to.count().min(self.events.len());
+        let kept = symbols[range.clone()].iter().map(|&symbol| {
+            let one = moves[symbol as usize];
+            let class = one.begins().map(|block| block.class).or(one.frees()).or(one.completes());
+            class.is_none_or(|class| self.is_kept(class))
+        });
+        self.events[range].iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(event, _)| *event)
     }
 
     /// The state at the end of a window.
@@ -314,22 +280,16 @@ impl History<'_> {
         if self.kept.is_none() && window.to == self.replay.dump {
             return self.device.segments.clone();
         }
-        let kept = self.replay.allocations.iter().enumerate().filter(|(index, _)| self.is_kept(*index));
-        let kept = kept.map(|(index, allocation)| (self.replay.addresses[index], allocation));
-        let kept: Vec<(u64, &Allocation)> = kept.collect();
-        state_at(snapshot, self.device, &kept, window.to)
+        let Replay { allocations, addresses, .. } = &self.replay;
+        let kept =
+            addresses.iter().copied().zip(allocations).filter(|(_, allocation)| self.is_kept(allocation.class()));
+        state_at(snapshot, self.device, &kept.collect::<Vec<_>>(), window.to)
     }
 }
 
 /// A share of a length.
 fn part_of(length: usize, share: u32) -> usize {
     usize::try_from(length as u64 * u64::from(share) / u64::from(WHOLE)).unwrap_or(length)
-}
-
-/// True if an event begins or ends a use of the block at an address.
-fn is_about(event: &Event, address: u64) -> bool {
-    let is_use = matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
-    is_use && event.addr == address
 }
 
 /// Cuts the devices to these windows.
