@@ -263,16 +263,12 @@ impl Report<'_> {
         match (sizes.rules.are_contradicted(), is_assumed) {
             (true, true) => self.tell(
                 Code::SettingsChanged,
-                format!(
-                    "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block \
-                     sizes. Sizes that depend on them carry a bound"
-                ),
+                "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block sizes. \
+                 Sizes that depend on them carry a bound",
             ),
             (true, false) => self.tell(
                 Code::SettingsChanged,
-                format!(
-                    "the allocator settings were others before the dump. Sizes that depend on them carry a bound"
-                ),
+                "the allocator settings were others before the dump. Sizes that depend on them carry a bound",
             ),
             (false, true) if *history == History::Recorded => self.tell(
                 Code::SettingsAssumed,
