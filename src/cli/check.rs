@@ -12,7 +12,7 @@ use super::args::{CheckArguments, Unpaired};
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::report::{report_options, write_reports};
-use super::{config, exit_code, headroom, ranks, surroundings};
+use super::{config, exit_code, ranks, surroundings, thresholds};
 
 pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
     let unpaired = arguments.unpaired.as_ref();
@@ -23,21 +23,15 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
-    let headroom = headroom(&limits)?;
-    let device_memory = limits.memory();
-    if limits.maximum.is_empty() && headroom.is_none() && unpaired.is_none() {
+    // Growth has no before to be limited against.
+    let limits = Limits { growth: Vec::new(), ..limits };
+    let no_before = unpaired.map(|unpaired| unpaired.before.clone());
+    let thresholds = Thresholds { no_before, ..thresholds(&limits)? };
+    if !thresholds.limits_anything() && unpaired.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
-    let thresholds = Thresholds {
-        maximum: limits.maximum,
-        strict: limits.strict.unwrap_or_default(),
-        allow_oom: limits.allow_oom.unwrap_or_default(),
-        headroom,
-        no_before: unpaired.map(|unpaired| unpaired.before.clone()),
-        ..Thresholds::default()
-    };
     let mut options = report_options(&arguments.view, output);
-    options.device_memory = device_memory;
+    options.device_memory = limits.memory();
     let of_profile = profile::Options {
         layout: found.is_none() && arguments.view.has_pictures(),
         ..arguments.stacks.profile_options(&config, &arguments.view)

@@ -61,42 +61,35 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
         );
     }
     require_phases(profile, moment)?;
-    if let Moment::Between(_) = moment {
-        bail!(
-            "{}: no device has the window '{moment}'; expected two moments that exist, the earlier first",
-            profile.source.path
-        );
-    }
     let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();
-    bail!(
-        "{}: no device has the moment '{moment}' (--at); the histories are {} events long",
-        profile.source.path,
-        lengths.join(", ")
-    );
+    let phases = profile.devices.iter().flat_map(|device| &device.phases.all);
+    let what = match moment {
+        Moment::Between(_) => "expected two moments that exist, the earlier first".to_owned(),
+        Moment::Phase(of) => {
+            let count = phases.filter(|phase| *phase.name == *of.name).count();
+            format!("there are {count} occurrences of '{}'", of.name)
+        }
+        _ => format!("the histories are {} events long", lengths.join(", ")),
+    };
+    bail!("{}: no device has the moment '{moment}' (--at); {what}", profile.source.path);
 }
 
-/// Refuses a moment of a phase that no device has.
+/// Refuses a moment of a phase whose name no device has.
 fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
     let path = &profile.source.path;
     let phases = profile.devices.iter().flat_map(|device| &device.phases.all);
-    let names: BTreeSet<&str> = phases.clone().map(|phase| &*phase.name).collect();
-    for name in moment.phase_names() {
-        if names.is_empty() {
-            bail!(
-                "{path}: the history has no phases, which --at {moment} needs; name parts of the program with \
-                   torch.profiler.record_function(NAME)"
-            );
-        }
-        if !names.contains(name) {
+    let names: BTreeSet<&str> = phases.map(|phase| &*phase.name).collect();
+    match moment.phase_names().into_iter().find(|name| !names.contains(name)) {
+        Some(_) if names.is_empty() => bail!(
+            "{path}: the history has no phases, which --at {moment} needs; name parts of the program with \
+             torch.profiler.record_function(NAME)"
+        ),
+        Some(name) => {
             let near = profile.nearest_phases(name);
             bail!("{path}: no phase is named '{name}'{near}. 'ptmem show --phases' lists them");
         }
+        None => Ok(()),
     }
-    if let Moment::Phase(phase) = moment {
-        let count = phases.filter(|known| *known.name == *phase.name).count();
-        bail!("{path}: no device has the moment '{moment}' (--at); there are {count} occurrences of '{}'", phase.name);
-    }
-    Ok(())
 }
 
 fn file(path: &Path) -> Result<File> {

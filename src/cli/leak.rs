@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use ptmem::leak::{self, Search, Series, Wanted};
 use ptmem::profile;
 use ptmem::report::Subject;
@@ -20,7 +20,7 @@ use super::{advice, config, hint, input};
 struct Run {
     name: Option<String>,
     rank: Option<u64>,
-    files: Vec<Member>,
+    files: Vec<Found>,
 }
 
 impl Run {
@@ -39,14 +39,6 @@ impl Run {
         advice::complete_search(&mut search);
         Ok(search)
     }
-}
-
-/// A file of a series.
-#[derive(Clone)]
-struct Member {
-    path: PathBuf,
-    /// Whether it was found in a directory or by a glob, not named: then it may turn out to be no snapshot.
-    is_found: bool,
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
@@ -97,35 +89,19 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 
-/// The files of directories and globs, and those that were named.
-fn files(paths: &[PathBuf]) -> Result<Vec<Found>> {
+/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
+fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("only one of the snapshots can come from standard input");
     }
-    let mut found: Vec<Found> = Vec::new();
-    for path in paths {
-        match ranks::find(path)? {
-            Some(files) => found.extend(files),
-            None => found.push(ranks::plain(path)),
-        }
-    }
-    Ok(found)
-}
-
-/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
-fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
-    let found = files(paths)?;
+    let found = ranks::files(paths)?;
     let rule = RankRule::of_series(&found);
-    let mut all: Vec<Member> = Vec::with_capacity(found.len());
-    let mut by_rank: BTreeMap<Option<Rank>, Vec<Member>> = BTreeMap::new();
-    for file in found {
-        let rank = rule.rank(&file);
-        let member = Member { is_found: !paths.contains(&file.path), path: file.path };
-        all.push(member.clone());
-        by_rank.entry(rank).or_default().push(member);
+    if found.iter().all(|file| rule.rank(file) == rule.rank(&found[0])) {
+        return Ok(vec![Run { name: None, rank: None, files: found }]);
     }
-    if by_rank.len() < 2 {
-        return Ok(vec![Run { name: None, rank: None, files: all }]);
+    let mut by_rank: BTreeMap<Option<Rank>, Vec<Found>> = BTreeMap::new();
+    for file in found {
+        by_rank.entry(rule.rank(&file)).or_default().push(file);
     }
     if let Some(files) = by_rank.get(&None) {
         bail!(
@@ -133,15 +109,13 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
             files[0].path.display()
         );
     }
-    let counts: Vec<_> = by_rank.values().map(Vec::len).collect();
-    if let (Some(fewest), Some(most)) = (counts.iter().min(), counts.iter().max())
-        && fewest != most
-    {
-        let few = by_rank.iter().find(|(_, files)| files.len() == *fewest).map(|(_, files)| files[0].path.display());
+    let most = by_rank.values().map(Vec::len).max().unwrap_or(0);
+    if let Some(few) = by_rank.values().find(|files| files.len() < most) {
         bail!(
-            "not all ranks have as many snapshots: {most}, but {fewest} of that of {}; expected a series of the same \
-             length for each, or one snapshot",
-            few.ok_or_else(|| anyhow!("no rank"))?
+            "not all ranks have as many snapshots: {most}, but {} of that of {}; expected a series of the same length \
+             for each, or one snapshot",
+            few.len(),
+            few[0].path.display()
         );
     }
     let runs = by_rank.into_iter().map(|(rank, files)| Run {
@@ -165,11 +139,11 @@ fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options
     Ok(found)
 }
 
-fn search_series(files: &[Member], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+fn search_series(files: &[Found], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
     let mut series = Series::new(options.clone());
     let mut first_error = None;
     let mut is_empty = true;
-    for (index, Member { path, is_found }) in files.iter().enumerate() {
+    for (index, Found { path, is_named, .. }) in files.iter().enumerate() {
         if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
@@ -179,7 +153,7 @@ fn search_series(files: &[Member], options: &leak::Options, reading: &profile::O
                 is_empty = false;
             }
             // One broken file must not stop a job that looks at all of them every night.
-            Err(error) if *is_found => {
+            Err(error) if !is_named => {
                 series.skip(path.display().to_string(), hint::explained_cause(&error));
                 first_error.get_or_insert(error);
             }

@@ -33,7 +33,7 @@ mod trim;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ptmem::verdict::{Headroom, Limits, Verdict};
+use ptmem::verdict::{Limits, Thresholds, Verdict};
 
 use args::{Arguments, Command};
 
@@ -63,9 +63,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
-/// The memory that must be left free, where it is limited.
-fn headroom(limits: &Limits) -> Result<Option<Headroom>> {
-    limits.headroom().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
+/// The thresholds of one comparison or snapshot.
+fn thresholds(limits: &Limits) -> Result<Thresholds> {
+    limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
 }
 
 fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {

@@ -143,19 +143,8 @@ impl<'a> Run<'a> {
     }
 
     fn thresholds(&self, pair: &Pair, one_of_ranks: bool) -> Thresholds {
-        Thresholds {
-            growth: pair.limits.growth.clone(),
-            maximum: pair.limits.maximum.clone(),
-            min_delta: pair.limits.min_delta.unwrap_or(verdict::DEFAULT_MIN_DELTA),
-            strict: pair.limits.strict.unwrap_or_default(),
-            allow_partial: pair.limits.allow_partial.unwrap_or_default(),
-            allow_oom: pair.limits.allow_oom.unwrap_or_default(),
-            headroom: pair.headroom,
-            no_before: None,
-            accepted: self.config.accepted.clone(),
-            today: self.today,
-            one_of_ranks,
-        }
+        let accepted = self.config.accepted.clone();
+        Thresholds { accepted, today: self.today, one_of_ranks, ..pair.thresholds.clone() }
     }
 
     /// Makes and judges one comparison, and finds the rules of the configuration that it uses.

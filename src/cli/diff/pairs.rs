@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use ptmem::config::{self, Config, Suite};
 use ptmem::sides::Sides;
-use ptmem::verdict::{Headroom, Limits};
+use ptmem::verdict::{Limits, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::ranks::{self, Found};
-use super::super::{headroom, output};
+use super::super::{output, thresholds};
 use super::update::shell_word;
 
 /// A before and an after to compare.
@@ -18,13 +18,13 @@ pub(super) struct Pair {
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
     pub(super) limits: Limits,
-    pub(super) headroom: Option<Headroom>,
+    pub(super) thresholds: Thresholds,
 }
 
 impl Pair {
     fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: Limits) -> Result<Self> {
-        let headroom = headroom(&limits)?;
-        Ok(Self { name, before, after, limits, headroom })
+        let thresholds = thresholds(&limits)?;
+        Ok(Self { name, before, after, limits, thresholds })
     }
 
     /// Adds the name of the comparison in a suite to an error.

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::diff::DeviceDiff;
 use ptmem::phase::Source;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::sides::Sides;
@@ -15,67 +14,67 @@ use ptmem::verdict::{Comparison, Target, Verdict};
 use super::super::args::{ConfigArguments, DiffArguments};
 use super::super::output;
 
-/// The figures of the after against those of the before.
-struct Changes {
-    /// In words, figures that are higher, or not known on both sides.
-    higher: Vec<String>,
-    /// Figures that are lower.
-    lower: Vec<String>,
-    /// The most bytes that a figure is lower by.
-    most: u128,
+/// A figure of the after that is not that of the before.
+struct Change {
+    words: String,
+    /// Bytes gained; `None` where it is known on one side only.
+    delta: Option<i128>,
 }
 
-fn changes(comparison: &Comparison) -> Changes {
-    let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
+impl Change {
+    fn is_lower(&self) -> bool {
+        self.delta.is_some_and(i128::is_negative)
+    }
+}
+
+/// The changes in words, apart by whether figures are lower.
+fn in_words(changes: Vec<Change>) -> (Vec<String>, Vec<String>) {
+    let (lower, higher): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(Change::is_lower);
+    (words(lower), words(higher))
+}
+
+fn words(changes: Vec<Change>) -> Vec<String> {
+    changes.into_iter().map(|change| change.words).collect()
+}
+
+fn changes(comparison: &Comparison) -> Vec<Change> {
+    let mut changes = Vec::new();
     let checks = comparison.judgement.checks.iter();
     let limited: Vec<&Target> = checks.filter_map(|check| check.of.target()).collect();
     for device in &comparison.diff.devices {
-        for (metric, change) in &device.metrics {
+        for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
             let name = format!("{} {}", device.name(), metric.name());
-            match change.delta() {
-                // Unknown on both sides does not count as a change.
-                None if change.before == change.after => {}
-                None => changes.higher.push(format!("{name} is known on one side only")),
-                Some(0) => {}
-                Some(delta) => {
-                    let percent = change.before.and_then(|before| format_percent(delta, before));
-                    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
-                    let text = format!("{name} {}{percent}", Delta(delta));
-                    if delta > 0 {
-                        changes.higher.push(text);
-                    } else {
-                        changes.most = changes.most.max(delta.unsigned_abs());
-                        changes.lower.push(text);
-                    }
-                }
-            }
+            let delta = change.delta();
+            let percent = change.before.zip(delta).and_then(|(before, delta)| format_percent(delta, before));
+            let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+            let words = match delta {
+                Some(delta) => format!("{name} {}{percent}", Delta(delta)),
+                None => format!("{name} is known on one side only"),
+            };
+            changes.push(Change { words, delta });
         }
-        // Phases with a limit, by their names.
-        let mut rose: BTreeMap<&str, i128> = BTreeMap::new();
-        let mut fell: BTreeMap<&str, i128> = BTreeMap::new();
+        // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
+        let mut most: BTreeMap<(&str, bool), i128> = BTreeMap::new();
         for row in device.phases.iter().filter(|row| limited.iter().any(|target| target.is_about_phase(&row.name))) {
-            let side = if row.delta() > Some(0) { &mut rose } else { &mut fell };
-            let most = side.entry(&row.name).or_default();
-            *most = row.delta().filter(|delta| delta.abs() > most.abs()).unwrap_or(*most);
+            let delta = row.delta().unwrap_or(0);
+            let found = most.entry((&row.name, delta > 0)).or_default();
+            *found = if delta.abs() > found.abs() { delta } else { *found };
         }
-        fell.retain(|_, delta| *delta != 0);
-        changes.higher.extend(phases_in_words(device, &rose));
-        changes.lower.extend(phases_in_words(device, &fell));
-        let most = fell.values().map(|delta| delta.unsigned_abs()).max();
-        changes.most = changes.most.max(most.unwrap_or(0));
+        let most = most.into_iter().filter(|(_, delta)| *delta != 0);
+        changes.extend(most.map(|((name, _), delta)| Change {
+            words: format!("{} phase {name} {}", device.name(), Delta(delta)),
+            delta: Some(delta),
+        }));
     }
     changes
-}
-
-/// Phases of a device whose peak changed, in words.
-fn phases_in_words(device: &DeviceDiff, phases: &BTreeMap<&str, i128>) -> Vec<String> {
-    phases.iter().map(|(name, delta)| format!("{} phase {name} {}", device.name(), Delta(*delta))).collect()
 }
 
 /// Note on how to record an improvement over a stored before.
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
-    let Changes { higher, lower, most } = changes(comparison);
+    let changes = changes(comparison);
+    let most = changes.iter().filter_map(|change| change.delta).map(i128::unsigned_abs).max().unwrap_or(0);
+    let (lower, higher) = in_words(changes);
     let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
@@ -136,7 +135,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             shell_word(&after.source.path)
         ));
     }
-    let Changes { higher, lower, .. } = changes(comparison);
+    let (lower, higher) = in_words(changes(comparison));
     let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
     let phases = comparison.diff.devices.iter().flat_map(|device| &device.phases);
     // The file does not keep passes: they follow from the stacks that it lists.

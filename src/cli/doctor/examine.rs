@@ -12,29 +12,21 @@ use ptmem::units::{Delta, Size, format_percent, format_share};
 use crate::cli::many;
 
 /// The quality of a recording in one respect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 pub(super) enum Health {
     /// As well as can be.
+    #[strum(serialize = "ok")]
     Good,
     /// A gate works, and says less than it could.
+    #[strum(serialize = "weak")]
     Weak,
     /// A gate is inconclusive.
+    #[strum(serialize = "unfit")]
     Unfit,
 }
 
-impl Health {
-    /// Its name in the report.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Weak => "weak",
-            Self::Unfit => "unfit",
-        }
-    }
-}
-
 /// A respect in which a recording is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum Aspect {
     /// The events that were recorded at all.
@@ -59,13 +51,6 @@ pub(super) enum Aspect {
     Again,
 }
 
-impl Aspect {
-    /// Its name in the report.
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// A finding about a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
@@ -81,6 +66,9 @@ pub(super) struct Finding {
 
 /// Memory without a stack is no finding below this part of the peak.
 const SMALL_SHARE: u64 = 20;
+
+/// Recording of all that the allocator does.
+const ALL_ACTIONS: &str = "record all actions: no skip_actions";
 
 /// Recording that is on from the start of the process.
 const FROM_THE_START: &str = "record from the start, before the model is made: \
@@ -157,25 +145,21 @@ pub(super) fn again(diff: &Diff) -> Finding {
 }
 
 fn history(device: &DeviceProfile, devices: usize) -> Finding {
-    let aspect = Aspect::History;
     let of = if devices > 1 { format!(", on {devices} devices") } else { String::new() };
-    match device.figures.history {
-        History::Recorded if device.figures.allocated.peak.is_none() => {
-            let words = "allocations or frees are missing, so that the peak cannot be known";
-            Finding::unfit(aspect, words, "record all actions: no skip_actions")
+    let events = format!("{} events{of}", device.events);
+    let figures = &device.figures;
+    let aspect = Aspect::History;
+    match figures.history {
+        History::Recorded if figures.allocated.peak.is_none() => {
+            Finding::unfit(aspect, "allocations or frees are missing, so that the peak cannot be known", ALL_ACTIONS)
         }
-        History::Recorded if device.figures.allocation_count == 0 => Finding::unfit(
-            aspect,
-            format!("{} events{of}, and nothing was allocated", device.events),
-            "record steps that the program makes, and the whole of them",
-        ),
+        History::Recorded if figures.allocation_count == 0 => {
+            let advice = "record steps that the program makes, and the whole of them";
+            Finding::unfit(aspect, format!("{events}, and nothing was allocated"), advice)
+        }
         History::Recorded => {
-            let figures = &device.figures;
-            let words = format!(
-                "{} events{of}: {} allocations, {} frees",
-                device.events, figures.allocation_count, figures.free_count
-            );
-            Finding::good(aspect, words)
+            let counts = format!("{} allocations, {} frees", figures.allocation_count, figures.free_count);
+            Finding::good(aspect, format!("{events}: {counts}"))
         }
         History::StateOnly => Finding::unfit(
             aspect,
@@ -183,11 +167,9 @@ fn history(device: &DeviceProfile, devices: usize) -> Finding {
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
-        History::NoAllocations => Finding::unfit(
-            aspect,
-            "frees without allocations: the peak cannot be known",
-            "record all actions: no skip_actions",
-        ),
+        History::NoAllocations => {
+            Finding::unfit(aspect, "frees without allocations: the peak cannot be known", ALL_ACTIONS)
+        }
         // Empty.
         _ => Finding::unfit(
             aspect,

@@ -67,7 +67,7 @@ fn report(findings: &[Finding], health: Health, width: usize) -> String {
     for Finding { aspect, health, words, advice } in findings {
         // Writing to a String cannot fail.
         let words = wrap(&printable(words), WORDS, WORDS, width);
-        let _ = writeln!(text, "{:<6} {:<10} {words}", health.name(), aspect.name());
+        let _ = writeln!(text, "{:<6} {:<10} {words}", health.to_string(), aspect.to_string());
         // One line of the recording may mend several things.
         if let Some(advice) = advice.as_deref().filter(|advice| !advised.contains(advice)) {
             advised.push(advice);

@@ -88,24 +88,12 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// A profile that was named, or found in a directory or by a glob.
-struct Member {
-    path: PathBuf,
-    is_named: bool,
-}
-
 /// Reads files, and those of directories and globs.
 fn read(paths: &[PathBuf], last: usize, reading: &profile::Options) -> Result<Series> {
-    let mut members: Vec<Member> = Vec::new();
-    for path in paths {
-        match ranks::find(path)? {
-            Some(found) => members.extend(found.into_iter().map(|file| Member { path: file.path, is_named: false })),
-            None => members.push(Member { path: path.clone(), is_named: true }),
-        }
-    }
-    members.drain(..members.len().saturating_sub(last));
+    let mut files = ranks::files(paths)?;
+    files.drain(..files.len().saturating_sub(last));
     let mut series = Series::default();
-    for Member { path, is_named } in members {
+    for ranks::Found { path, is_named, .. } in files {
         let point = Point { name: path.display().to_string(), commit: None };
         series.add(point, input::profile(&path, reading), is_named)?;
     }

@@ -22,6 +22,8 @@ pub(crate) struct Found {
     pub(crate) rank: Option<u64>,
     /// The node that the name states beside the rank: `node1_gpu0`.
     pub(crate) node: Option<u64>,
+    /// Whether it was named itself: others may turn out to be no snapshots.
+    pub(crate) is_named: bool,
     /// The bare number in the name that could be the rank: the only one, or the one that tells the names apart.
     pub(crate) number: Option<u64>,
 }
@@ -68,11 +70,20 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
     Ok(Some(files.sorted()))
 }
 
+/// The files that several paths stand for, and those that were named.
+pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Found>> {
+    let mut files = Vec::new();
+    for path in paths {
+        files.extend(find(path)?.unwrap_or_else(|| vec![plain(path)]));
+    }
+    Ok(files)
+}
+
 /// A single file, with what its path as it was typed says.
-pub(crate) fn plain(path: &Path) -> Found {
+fn plain(path: &Path) -> Found {
     let name = path.to_string_lossy().replace('\\', "/");
     let Stated { rank, node, .. } = name::stated(&name);
-    Found { path: path.to_owned(), name, rank, node, number: None }
+    Found { path: path.to_owned(), name, rank, node, is_named: true, number: None }
 }
 
 /// One part of a glob between slashes.
@@ -214,8 +225,15 @@ pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
     let stated: Vec<Stated> = files.iter().map(|(_, name)| name::stated(name)).collect();
     let numbers = name::bare_ranks(&stated);
     let all = files.into_iter().zip(stated).zip(numbers);
-    all.map(|(((path, name), stated), number)| Found { path, name, rank: stated.rank, node: stated.node, number })
-        .collect()
+    let found = all.map(|(((path, name), Stated { rank, node, .. }), number)| Found {
+        path,
+        name,
+        rank,
+        node,
+        is_named: false,
+        number,
+    });
+    found.collect()
 }
 
 fn join(folder: &str, name: &str) -> String {

@@ -15,7 +15,7 @@ use std::thread;
 use anyhow::{Result, bail};
 use ptmem::sides::Sides;
 
-pub(super) use find::{Found, find, plain};
+pub(super) use find::{Found, files, find};
 use pair::members;
 pub(super) use pair::{Pair, pair};
 pub(super) use read::{check_exports, readings};

@@ -253,7 +253,8 @@ fn before(variable: &str, first: PathBuf, separators: [&str; 2]) -> OsString {
     path
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -36,8 +36,12 @@ pub(super) fn run(run: &Run<'_>, job: &Job) -> Result<u8> {
     let said = tempfile::tempdir().context("no folder for the run can be made (TMPDIR)")?;
     // The exit code of the first rank that failed, after which no other starts.
     let failed = OnceLock::new();
-    let work = |index: usize| work(run, Alone { job, rank: job.ranks[index], said: said.path() }, &failed);
-    let ended = in_order(run.arguments.job.jobs as usize, &vec![0; job.ranks.len()], work, |_, ()| {});
+    let ended = in_order(
+        run.arguments.job.jobs as usize,
+        &vec![0; job.ranks.len()],
+        |index| work(run, Alone { job, rank: job.ranks[index], said: said.path() }, &failed),
+        |_, ()| {},
+    );
     match failed.into_inner() {
         Some(code) => Ok(code),
         None => ended.map(|()| 0),

@@ -188,13 +188,12 @@ struct Texts(Vec<String>);
 
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = |value: &toml::Value| value.as_str().map(str::to_owned);
         let texts = match toml::Value::deserialize(deserializer)? {
-            toml::Value::Array(list) => list.iter().map(text).collect(),
+            toml::Value::Array(list) => list.iter().map(|text| Some(text.as_str()?.to_owned())).collect(),
             toml::Value::Table(table) => {
                 table.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect()
             }
-            value => text(&value).map(|text| vec![text]),
+            value => value.as_str().map(|text| vec![text.to_owned()]),
         };
         texts
             .map(Self)

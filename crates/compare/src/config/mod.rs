@@ -239,7 +239,7 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!(config.limits.maximum, [Maximum { target: Target::Metric(Metric::Reserved), limit: 75 << 30 }]);
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));
-        let headroom = config.limits.headroom().unwrap().unwrap();
+        let headroom = config.limits.thresholds().unwrap().headroom.unwrap();
         assert_eq!(headroom.memory, DeviceMemory { bytes: 80 << 30, overhead: Some(2 << 30) });
         assert_eq!(headroom.least, 8 << 30);
         assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));

@@ -52,11 +52,17 @@ impl<'a> Gated<'a> {
 
     /// The check that stands for all others where the recordings do not tell what is limited, or no longer fail.
     fn obstacle(&self) -> Option<Check> {
-        let part_missing = || self.part_missing().or_else(|| self.ran_over());
-        let partial = |reason| Check { advice: Some(Advice::AllowPartial), ..self.inconclusive(reason) };
-        let check = self.no_history().map(|reason| self.inconclusive(reason)).or_else(|| self.mended());
-        let check = check.or_else(|| self.ran_out().map(|reason| self.inconclusive(reason.to_owned())));
-        check.or_else(|| part_missing().map(partial))
+        if let Some(reason) = self.no_history() {
+            return Some(self.inconclusive(reason));
+        }
+        if let Some(check) = self.mended() {
+            return Some(check);
+        }
+        if let Some(reason) = self.ran_out() {
+            return Some(self.inconclusive(reason.to_owned()));
+        }
+        let reason = self.part_missing().or_else(|| self.ran_over())?;
+        Some(Check { advice: Some(Advice::AllowPartial), ..self.inconclusive(reason) })
     }
 
     /// The reason why a side has no history, where the limit needs one.

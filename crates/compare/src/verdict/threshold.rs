@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{About, Check, Checked, Headroom};
+use super::{About, Check, Checked, Headroom, Thresholds};
 use crate::budget::DeviceMemory;
 use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::profile::Metric;
 use crate::text::did_you_mean;
-use crate::units::{Limit, ParseError, parse_size};
+use crate::units::{Limit, parse_size};
 
 /// Consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
@@ -142,28 +142,13 @@ pub struct Maximum {
 
 /// The reason why a threshold cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseThresholdError {
-    /// A metric that does not exist.
-    #[error("unknown metric '{found}'; accepted are {}, {accepted}{}", Metric::ALL.map(Metric::name).join(", "), nearest(found))]
-    Metric {
-        /// Text as written.
-        found: String,
-        /// Accepted names besides those of metrics.
-        accepted: &'static str,
-    },
-    /// A limit that cannot be read.
-    #[error("{0}; a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0")]
-    Limit(ParseError),
-    /// A size that cannot be read.
-    #[error("{0}")]
-    Size(ParseError),
-    /// An absolute limit without a size.
-    #[error("expected SIZE or METRIC=SIZE, such as 70GiB for the peak or reserved=75GiB")]
-    NoSize,
-    /// A pattern that cannot be read.
-    #[error(transparent)]
-    Pattern(#[from] ParsePatternError),
+#[error("{0}")]
+pub struct ParseThresholdError(String);
+
+impl From<ParsePatternError> for ParseThresholdError {
+    fn from(error: ParsePatternError) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// What growth limits accept besides metrics.
@@ -173,19 +158,16 @@ const OF_GROWTH: &str =
 /// What absolute limits accept besides metrics.
 const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
 
-/// `; did you mean 'peak'?` where a metric is close.
-fn nearest(found: &str) -> String {
+fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
+    let metrics = Metric::ALL.map(Metric::name);
     let others = ["stack", "stack-highest", "phase", "module:GLOB", "imbalance"];
-    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(others))
-}
-
-fn unknown_metric(name: &str, accepted: &'static str) -> ParseThresholdError {
-    ParseThresholdError::Metric { found: name.to_owned(), accepted }
+    let near = did_you_mean(name, metrics.into_iter().chain(others));
+    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}, {accepted}{near}", metrics.join(", ")))
 }
 
 impl Target {
     /// Reads a target; the error lists those that are accepted.
-    fn parse(text: &str, accepted: &'static str) -> Result<Self, ParseThresholdError> {
+    fn parse(text: &str, accepted: &str) -> Result<Self, ParseThresholdError> {
         let (name, pattern) = match text.split_once(':') {
             Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
             _ => (text, None),
@@ -226,7 +208,10 @@ impl Growth {
     }
 
     fn new(target: Target, limit: &str, level: Level) -> Result<Self, ParseThresholdError> {
-        let limit = Limit::parse(limit).map_err(ParseThresholdError::Limit)?;
+        let limit = Limit::parse(limit).map_err(|error| {
+            let expected = "a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0";
+            ParseThresholdError(format!("{error}; {expected}"))
+        })?;
         Ok(Self { target, limit, level })
     }
 }
@@ -238,14 +223,17 @@ impl FromStr for Maximum {
         // The size has no '=', a pattern may.
         let (name, size) = match text.rsplit_once('=') {
             Some(parts) => parts,
-            None if Metric::ALL.iter().any(|metric| metric.name() == text) => return Err(ParseThresholdError::NoSize),
+            None if Metric::ALL.iter().any(|metric| metric.name() == text) => {
+                let expected = "expected SIZE or METRIC=SIZE, such as 70GiB for the peak or reserved=75GiB";
+                return Err(ParseThresholdError(expected.to_owned()));
+            }
             None => (Metric::Peak.name(), text),
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
         if let Target::StackHighest(_) | Target::Phase(_) = target {
             return Err(unknown_metric(name.trim(), OF_MAXIMUM));
         }
-        Ok(Self { target, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
+        Ok(Self { target, limit: parse_size(size).map_err(|error| ParseThresholdError(error.to_string()))? })
     }
 }
 
@@ -315,14 +303,26 @@ impl Limits {
         Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
     }
 
-    /// The memory that must be left free; `None` where none is required.
+    /// The thresholds by which one comparison or snapshot is judged.
     ///
     /// # Errors
-    /// If the memory of the device is not known.
-    pub fn headroom(&self) -> Result<Option<Headroom>, UnknownDeviceMemory> {
-        let Some(least) = self.min_headroom else { return Ok(None) };
-        let memory = self.memory().ok_or(UnknownDeviceMemory)?;
-        Ok(Some(Headroom { memory, least }))
+    /// If memory must be left free, and the memory of the device is not known.
+    pub fn thresholds(&self) -> Result<Thresholds, UnknownDeviceMemory> {
+        let headroom = match self.min_headroom {
+            Some(least) => Some(Headroom { memory: self.memory().ok_or(UnknownDeviceMemory)?, least }),
+            None => None,
+        };
+        let defaults = Thresholds::default();
+        Ok(Thresholds {
+            growth: self.growth.clone(),
+            maximum: self.maximum.clone(),
+            min_delta: self.min_delta.unwrap_or(defaults.min_delta),
+            strict: self.strict.unwrap_or_default(),
+            allow_partial: self.allow_partial.unwrap_or_default(),
+            allow_oom: self.allow_oom.unwrap_or_default(),
+            headroom,
+            ..defaults
+        })
     }
 }
 
