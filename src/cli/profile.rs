@@ -18,7 +18,8 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let text = saved::text_of(&profile, &profile.raises)?;
+    let saved::Written { text, notes } = saved::write(&profile, &profile.raises)?;
+    notes.iter().for_each(|note| output::print_note(&note.message));
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -164,6 +164,10 @@ codes! {
         "There are more phases than are examined; the rest are left out."
         "Annotate fewer or coarser parts of the program.";
 
+    HistoryCoarse "history-coarse" Note
+        "The history repeats too little to be kept whole in a saved profile, which has the stacks at a few moments only."
+        "Keep the snapshot if other moments, steps or corresponding places matter.";
+
     PhasesIrregular "phases-irregular" Note
         "Annotated phases lack their beginning or end."
         "Record whole steps.";

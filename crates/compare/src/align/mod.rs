@@ -97,6 +97,9 @@ impl Alignment {
     /// nothing, or does not tell in which order.
     #[must_use]
     pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
+        if runs.before.device.coarse || runs.after.device.coarse {
+            return None;
+        }
         let Common { sequences, is_unlike } = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;

@@ -50,6 +50,8 @@ pub struct DeviceProfile {
     pub failed_stacks: Vec<Option<StackId>>,
     /// All that happened. Dropped where nothing asks any more.
     pub trace: Trace,
+    /// True where a saved profile has those blocks alone that are held at a few moments, since the history repeats too little.
+    pub coarse: bool,
     /// The totals of every class of the trace.
     pub(super) sums: Vec<Sums>,
 }
@@ -105,7 +107,7 @@ impl DeviceProfile {
 
     /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
-        if !are_known(&self.figures) {
+        if self.coarse || !are_known(&self.figures) {
             return;
         }
         self.phases.add_passes(&self.trace, code);
@@ -132,7 +134,8 @@ impl DeviceProfile {
         let highest = self.trace.highest(&groups, grouping.totals.len());
         let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
-            total.highest = Some(highest);
+            // Several stacks hold their most at several moments.
+            total.highest = Some(highest).filter(|_| !self.coarse || total.members.len() < 2);
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
@@ -163,7 +166,7 @@ impl DeviceProfile {
 
     /// True if what happened is known event by event.
     pub fn has_moves(&self) -> bool {
-        self.figures.history == History::Recorded && !self.trace.symbols.is_empty()
+        self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && !self.coarse
     }
 
     /// True if its peak is more than a bound, and its history leads to the final state.
@@ -197,7 +200,7 @@ impl DeviceProfile {
 
     /// True if every stack is there, and its most can be computed for any group.
     pub fn knows_stacks(&self) -> bool {
-        !self.sums.is_empty()
+        !self.coarse && !self.sums.is_empty()
     }
 
     /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::phases::are_known;
-use super::{DeviceProfile, Error};
+use super::{DeviceProfile, Error, saved};
 use crate::pattern::Pattern;
 use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
 use crate::replay::Position;
@@ -171,6 +171,9 @@ fn ranges(
     code: &Code<'_>,
 ) -> Result<Vec<Range>, Error> {
     let id = device.device;
+    if device.coarse {
+        return Err(saved::Error::Coarse { device: id, asked: format!("parts of {every}") }.into());
+    }
     if device.events == 0 {
         return Ok(Vec::new());
     }

@@ -164,7 +164,7 @@ impl Profile {
         self.options.at = at;
         let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
         let grouper = Grouper::of(code, self.options.group_by);
-        for device in &mut self.devices {
+        for device in self.devices.iter_mut().filter(|device| !device.coarse) {
             device.look_at(&self.options.at, &grouper);
             device.count_modules(self.run.as_ref());
         }

@@ -28,6 +28,7 @@ mod levels;
 mod moves;
 mod position;
 mod ranks;
+mod thin;
 
 pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
 use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
-use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity};
+use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
 use crate::snapshot::RunFacts;
 use crate::stack::{Grouper, Key};
 use crate::trace::{Levels, Life, Part};
@@ -38,7 +38,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
         let marks = device.phases.marks();
         let course = Course::new(&device.trace);
         let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
-        let mut found = match steps.filter(|_| device.figures.history == History::Recorded) {
+        let mut found = match steps.filter(|_| device.has_moves()) {
             Some(steps) => {
                 let judged = Judged::new(&steps, options);
                 let lives = device.trace.lives();
@@ -72,6 +72,9 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
 
 /// The reason why there are no steps.
 fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
+    if device.coarse {
+        return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
+    }
     let pattern = match wanted {
         Wanted::Named(pattern) if device.figures.history == History::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::{Raise, Source};
-use crate::replay::{Figures, Oom};
+use crate::replay::{Figures, Oom, Timeline};
 use crate::snapshot::RunFacts;
 use crate::trace::ClassTags;
 
@@ -75,6 +75,9 @@ pub(super) struct SavedDevice {
     #[serde(flatten)]
     pub(super) figures: Figures,
     pub(super) ooms: Vec<SavedOom>,
+    /// The curves of a history that is kept coarsely: the trace has few of its blocks then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) coarse: Option<Timeline>,
     pub(super) stacks: Vec<SavedStack>,
     pub(super) trace: SavedTrace,
     /// Places and their times, each as the difference to the one before.

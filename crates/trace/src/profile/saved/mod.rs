@@ -4,6 +4,7 @@
 //! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
+mod coarse;
 mod format;
 mod layout;
 mod names;
@@ -15,7 +16,7 @@ mod write;
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
-pub use write::text_of;
+pub use write::{Written, text_of, write};
 
 use super::Moment;
 use crate::input::Document;
@@ -60,6 +61,17 @@ pub enum Error {
         device: u32,
         /// Number of its events.
         events: u64,
+    },
+    /// Something that the history of a device would have to tell, where that is kept coarsely.
+    #[error(
+        "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \
+         give the snapshot itself"
+    )]
+    Coarse {
+        /// Device ordinal.
+        device: u32,
+        /// The fact that the profile lacks, in words.
+        asked: String,
     },
 }
 

@@ -32,6 +32,8 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     if options.at.needs_times() {
         return Err(Error::Times(options.at));
     }
+    let coarse = saved.devices.iter().find(|device| device.coarse.is_some());
+    coarse.map_or(Ok(()), |device| require_known(device.device, &options))?;
     let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
@@ -51,6 +53,18 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     profile.add_passes();
     profile.group();
     Ok(profile)
+}
+
+/// Refuses what a history that is kept coarsely does not tell.
+fn require_known(device: u32, options: &Options) -> Result<(), Error> {
+    let asked = match &options.at {
+        _ if options.group_by.is_tag() => format!("groups by {}", options.group_by),
+        Moment::Baseline | Moment::Peak | Moment::End | Moment::Oom | Moment::Aligned(_) => return Ok(()),
+        at @ (Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_)) => {
+            format!("the stacks at '{at}'")
+        }
+    };
+    Err(Error::Coarse { device, asked })
 }
 
 /// The file as it stands, once its schema and its digest are right.
@@ -161,7 +175,9 @@ impl Reader {
         let trace = self.classes(&saved.stacks)?.trace(&saved.trace, saved.events, &place)?;
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
-        let figures = Figures { ooms, timeline: Timeline::of(&trace), ..saved.figures };
+        let coarse = saved.coarse.is_some();
+        let timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&trace));
+        let figures = Figures { ooms, timeline, ..saved.figures };
         let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
         let mut device = DeviceProfile {
@@ -177,9 +193,13 @@ impl Reader {
             figures,
             failed_request: saved.failed_request,
             failed_stacks,
+            coarse,
             ..DeviceProfile::default()
         };
-        device.at = device.place_of(&self.asked, None);
+        device.at = match self.asked {
+            Moment::Aligned(_) if coarse => device.figures.allocated.peak_at,
+            _ => device.place_of(&self.asked, None),
+        };
         Ok(device)
     }
 }

@@ -9,40 +9,65 @@ use super::format::*;
 use super::layout::Layout;
 use super::names::FrameNames;
 use super::trace::{self, MOST_MOVES};
-use super::{DIGEST, Error, SCHEMA, digest, phases};
+use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
+use crate::trace::Trace;
 
-/// The profile as the text of a file, with the reasons for which figures were raised.
+/// The text of a file.
+#[derive(Debug)]
+pub struct Written {
+    /// The text.
+    pub text: String,
+    /// What the file cannot answer: a note for every device whose history is kept coarsely.
+    pub notes: Vec<Diagnostic>,
+}
+
+/// The profile as the text of a file.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
+    write(profile, raises).map(|written| written.text)
+}
+
+/// The profile as a file, with the reasons for which figures were raised.
 ///
 /// # Errors
 /// Where it has more events than a file can stand for.
-pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
+pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
         return Err(Error::TooLong { device: long.device, events: long.events });
     }
     let mut out = Vec::new();
     // Strings, numbers, and maps with string keys, written to memory: that cannot fail.
-    let _ = saved_profile(profile, raises)
-        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
+    let (saved, notes) = saved_profile(profile, raises);
+    let _ = saved.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
     let mut text = String::from_utf8(out).unwrap_or_default();
     // The digest is that of all lines before its own.
     if let Some(end) = text.rfind(DIGEST) {
         text.truncate(end);
     }
     let digest = digest(&text);
-    Ok(text + DIGEST + &digest + "\"\n}\n")
+    Ok(Written { text: text + DIGEST + &digest + "\"\n}\n", notes })
 }
 
-fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
+fn saved_profile(profile: &Profile, raises: &[Raise]) -> (SavedProfile, Vec<Diagnostic>) {
     let grouper = profile.grouper_by(GroupBy::Stack);
     let names = FrameNames::new(grouper.code(), &profile.devices);
     let source = profile.recorded.as_ref().unwrap_or(&profile.source);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
-    SavedProfile {
+    let devices: Vec<SavedDevice> = profile.devices.iter().map(|device| writer.device(device)).collect();
+    // Those of a profile which is saved again are added anew.
+    let known = profile.diagnostics.iter().filter(|found| found.code != Code::HistoryCoarse);
+    let notes: Vec<Diagnostic> =
+        devices.iter().filter(|device| device.coarse.is_some()).map(|device| coarse::note(device.device)).collect();
+    let diagnostics = known.chain(&notes).map(SavedDiagnostic::new).collect();
+    let saved = SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         source: Source { path, ..source.clone() },
@@ -51,11 +76,12 @@ fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
-        devices: profile.devices.iter().map(|device| writer.device(device)).collect(),
-        diagnostics: profile.diagnostics.iter().map(SavedDiagnostic::new).collect(),
+        devices,
+        diagnostics,
         frames: names.functions.iter().map(|(name, frames)| (name.clone(), writer.function(frames))).collect(),
         sha1: String::new(),
-    }
+    };
+    (saved, notes)
 }
 
 /// Everything that devices and stacks are written with.
@@ -68,7 +94,9 @@ struct Writer<'p> {
 
 impl Writer<'_> {
     fn device(&self, device: &DeviceProfile) -> SavedDevice {
-        let History { stacks, trace } = History::new(self, device);
+        let thin = coarse::thinned(device);
+        let is_coarse = device.coarse || thin.is_some();
+        let History { stacks, trace } = History::new(self, thin.as_ref().unwrap_or(&device.trace));
         SavedDevice {
             device: device.device,
             events: device.events,
@@ -78,6 +106,7 @@ impl Writer<'_> {
             languages: languages(device),
             figures: device.figures.clone(),
             ooms: self.ooms(device),
+            coarse: is_coarse.then(|| device.figures.timeline.clone()),
             phases: phases::saved(&device.phases),
             stacks,
             trace,
@@ -154,9 +183,9 @@ struct History {
 }
 
 impl History {
-    fn new(writer: &Writer<'_>, device: &DeviceProfile) -> Self {
+    fn new(writer: &Writer<'_>, trace: &Trace) -> Self {
         let tables = &writer.profile.tables;
-        let classes = &device.trace.classes;
+        let classes = &trace.classes;
         let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
         let mut stacks: Vec<SavedStack> = Vec::new();
         let mut of_class = Vec::with_capacity(classes.len());
@@ -169,10 +198,8 @@ impl History {
         }
         let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
         let names = trace::names(classes, &contents, tables);
-        let trace = trace::saved(&device.trace, &names);
-        for ((name, place), (class, start)) in
-            names.into_iter().zip(of_class).zip(classes.iter().zip(&device.trace.start))
-        {
+        let saved = trace::saved(trace, &names);
+        for ((name, place), (class, start)) in names.into_iter().zip(of_class).zip(classes.iter().zip(&trace.start)) {
             stacks[place].classes.insert(name, SavedClass::new(class, *start, tables));
         }
         // By name, so that a change of size leaves the order alone.
@@ -182,7 +209,7 @@ impl History {
                 stacks[at].label.clear();
             }
         }
-        Self { stacks, trace }
+        Self { stacks, trace: saved }
     }
 }
 

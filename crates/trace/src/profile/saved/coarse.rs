@@ -1,0 +1,51 @@
+//! What is saved of a history that repeats too little to be folded: the same events, with few of the blocks.
+
+use super::super::DeviceProfile;
+use super::super::phases::place;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::interner::Interner;
+use crate::trace::fold::Folded;
+use crate::trace::{Measure, Position, Trace};
+
+/// The trace of a device with those blocks alone that are held at the moments which every profile knows, where phases begin,
+/// end and hold the most, and where their stack does. `None` where all of it can be saved.
+pub(super) fn thinned(device: &DeviceProfile) -> Option<Trace> {
+    let DeviceProfile { trace, figures, phases, .. } = device;
+    if Folded::new(&trace.symbols).is_some() {
+        return None;
+    }
+    let mut places: Vec<Position> =
+        phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
+    places.sort_unstable();
+    places.extend(peaks_between(trace, &places));
+    places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
+    places.sort_unstable();
+    let mut stacks = Interner::default();
+    let of_class: Vec<u32> = trace.classes.iter().map(|class| stacks.number(&(class.origin, class.cpp))).collect();
+    let highest = trace.highest(&of_class, stacks.items().len());
+    let thin = trace.thinned(|life| {
+        let next = places.get(places.partition_point(|&place| place < life.born));
+        let highest = highest[of_class[life.class as usize] as usize].at;
+        next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
+    });
+    Some(thin)
+}
+
+/// For each stretch between two places, which are in order, the place at which it holds the most allocated bytes; the first
+/// of equal ones. A stretch begins after its first place.
+fn peaks_between(trace: &Trace, places: &[Position]) -> Vec<Position> {
+    let values: Vec<i128> = trace.values(Measure::Allocated).collect();
+    let last = values.len() - 1;
+    let ends = places.windows(2).map(|ends| (ends[0].count().min(last), ends[1].count().min(last)));
+    let peaks = ends.filter_map(|(from, to)| (from + 1..=to).rev().max_by_key(|&place| values[place]));
+    peaks.map(Position::of_count).collect()
+}
+
+/// The note on a device whose history is kept coarsely.
+pub(super) fn note(device: u32) -> Diagnostic {
+    let message = "the history repeats too little to be kept whole. The saved profile does not know the stacks at other \
+                   moments than baseline, peak, end and the first failed allocation, nor steps, parts of the history, the \
+                   corresponding place of a comparison, groups by tags, and how often stacks allocate; keep the snapshot \
+                   for these";
+    Diagnostic::new(Code::HistoryCoarse, Some(device), message.to_owned())
+}
