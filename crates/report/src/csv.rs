@@ -62,6 +62,12 @@ impl<'o> Table<'o> {
         self.out.write_record(cells.0).map_err(io_error)
     }
 
+    /// Writes rows, each behind what it belongs to.
+    fn all<R: Record>(&mut self, belongs_to: &str, mut rows: impl Iterator<Item = (String, R)>) -> io::Result<()> {
+        self.head(&[&[belongs_to], R::NAMES].concat())?;
+        rows.try_for_each(|(of, record)| self.row(Some(&of), &record))
+    }
+
     fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -238,22 +244,14 @@ fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &Options) -> io::Resul
 
 /// The phases of each device, behind its number.
 fn phases(table: &mut Table<'_>, profile: &Profile, options: &Options) -> io::Result<()> {
-    table.head(&[&["device"], PhaseRecord::NAMES].concat())?;
-    for device in &profile.devices {
-        let number = device.device.to_string();
-        options.phases_of(device).try_for_each(|phase| table.row(Some(&number), &PhaseRecord(phase)))?;
-    }
-    Ok(())
+    let all = profile.devices.iter().flat_map(|of| options.phases_of(of).map(move |phase| (of.device, phase)));
+    table.all("device", all.map(|(device, phase)| (device.to_string(), PhaseRecord(phase))))
 }
 
 /// The parts of the history of each device, behind its number.
 fn intervals(table: &mut Table<'_>, profile: &Profile) -> io::Result<()> {
-    table.head(&[&["device"], IntervalRecord::NAMES].concat())?;
-    for device in &profile.devices {
-        let number = device.device.to_string();
-        device.intervals.iter().try_for_each(|part| table.row(Some(&number), &IntervalRecord(part)))?;
-    }
-    Ok(())
+    let all = profile.devices.iter().flat_map(|of| of.intervals.iter().map(move |part| (of.device, part)));
+    table.all("device", all.map(|(device, part)| (device.to_string(), IntervalRecord(part))))
 }
 
 record! {

@@ -1,15 +1,12 @@
 //! Workflow commands of GitHub Actions: they annotate the line of the user's code, as it is in the after.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 
 use super::finding::{Finding, across_ranks, findings};
 use super::place::Place;
 use super::{Options, Subject, ranks};
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::diff::Diff;
 use crate::text::printable;
-use crate::verdict::Gate;
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
@@ -22,88 +19,58 @@ struct Command {
     message: String,
 }
 
-/// The commands, by how much they weigh.
-#[derive(Debug, Default)]
-struct Commands {
-    errors: Vec<Command>,
-    warnings: Vec<Command>,
-    notices: Vec<Command>,
-}
-
 /// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
-    let mut commands = Commands::default();
-    for finding in across_ranks(findings(subject, options)).iter().filter(|finding| finding.is_bad()) {
-        let level = if finding.is_error() { &mut commands.errors } else { &mut commands.warnings };
-        level.push(Command::of_finding(finding));
-    }
-    put_each_line_first(&mut commands.errors);
-    for diagnostic in &diagnostics(subject) {
-        let level = match diagnostic.severity() {
-            Severity::Warning => &mut commands.warnings,
-            Severity::Note => &mut commands.notices,
-        };
-        level.push(Command::of_diagnostic(diagnostic));
-    }
-    commands.warnings.extend(ungated(subject));
-    let mut out = String::new();
-    write_level(&mut out, "error", &commands.errors);
-    write_level(&mut out, "warning", &commands.warnings);
-    write_level(&mut out, "notice", &commands.notices);
-    out
+    let findings = across_ranks(findings(subject, options));
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
+    let mut errors: Vec<Command> = errors.into_iter().map(Command::of_finding).collect();
+    // Lines that another one has come last: several figures of one line say less than several lines.
+    let mut seen = HashSet::new();
+    errors.sort_by_cached_key(|command| !seen.insert(command.place.clone()));
+    let mut warnings: Vec<Command> = warnings.into_iter().map(Command::of_finding).collect();
+    let diagnostics = diagnostics(subject);
+    let (told, notices): (Vec<_>, Vec<_>) = diagnostics.iter().partition(|of| of.severity() == Severity::Warning);
+    warnings.extend(told.into_iter().map(Command::of_diagnostic));
+    warnings.extend(ungated(subject));
+    let notices = notices.into_iter().map(Command::of_diagnostic).collect();
+    level("error", errors) + &level("warning", warnings) + &level("notice", notices)
 }
 
 impl Command {
     fn of_finding(finding: &Finding<'_>) -> Self {
         let scope = finding.comparison.map(|name| format!(" ({name})")).unwrap_or_default();
-        let mut message = finding.sentence.clone();
-        for row in &finding.explanation.rows {
-            message += &format!("\n{row}");
-        }
+        let rows = finding.explanation.rows.iter().map(|row| format!("\n{row}"));
         Self {
             place: finding.explanation.place.clone(),
             title: format!("GPU memory: {}{scope}", finding.check.of.name()),
-            message,
+            message: finding.sentence.clone() + &rows.collect::<String>(),
         }
     }
 
     fn of_diagnostic(diagnostic: &Diagnostic) -> Self {
         let device = diagnostic.device.map(|device| format!("device {device}: ")).unwrap_or_default();
-        Self {
-            place: None,
-            title: format!("ptmem: {}", diagnostic.code),
-            message: format!("{device}{}", diagnostic.message),
-        }
+        let message = format!("{device}{}", diagnostic.message);
+        Self { place: None, title: format!("ptmem: {}", diagnostic.code), message }
     }
 
-    fn write(&self, out: &mut String, level: &str) {
-        let _ = write!(out, "::{level} ");
-        if let Some(place) = &self.place {
-            let _ = write!(out, "file={},line={},", escape_property(&printable(&place.path)), place.line);
-        }
+    fn text(&self, level: &str) -> String {
+        let place = self.place.as_ref();
+        let place = place.map(|of| format!("file={},line={},", escape_property(&printable(&of.path)), of.line));
         // A message may have several lines, each of which may hold anything.
         let message: Vec<_> = self.message.split('\n').map(printable).collect();
         let title = escape_property(&printable(&self.title));
-        let _ = writeln!(out, "title={title}::{}", escape_data(&message.join("\n")));
+        format!("::{level} {}title={title}::{}\n", place.unwrap_or_default(), escape_data(&message.join("\n")))
     }
-}
-
-/// Moves commands to the end whose line another one has: several figures of one line say less than several lines.
-fn put_each_line_first(commands: &mut [Command]) {
-    let mut seen = HashSet::new();
-    commands.sort_by_cached_key(|command| !seen.insert(command.place.clone()));
 }
 
 /// The commands of a level. The last one that GitHub would show says how many it does not.
-fn write_level(out: &mut String, level: &str, commands: &[Command]) {
-    if commands.len() <= MOST_PER_LEVEL {
-        commands.iter().for_each(|command| command.write(out, level));
-        return;
+fn level(level: &str, mut commands: Vec<Command>) -> String {
+    if commands.len() > MOST_PER_LEVEL {
+        let rest = commands.split_off(MOST_PER_LEVEL - 1).len();
+        commands.push(Command { place: None, title: "ptmem: more".to_owned(), message: format!("and {rest} more") });
     }
-    let shown = MOST_PER_LEVEL - 1;
-    commands[..shown].iter().for_each(|command| command.write(out, level));
-    let message = format!("and {} more", commands.len() - shown);
-    Command { place: None, title: "ptmem: more".to_owned(), message }.write(out, level);
+    commands.iter().map(|command| command.text(level)).collect()
 }
 
 /// A gate without limits is a mistake that looks like a pass.
@@ -116,50 +83,26 @@ fn ungated(subject: Subject<'_>) -> Option<Command> {
     })
 }
 
-/// Warnings, and growth that passes only because it was agreed to; each once, although it may hold for both sides.
+/// Warnings, and growth that passes only because it was agreed to; each once, although it may hold for both sides. Those of the
+/// ranks of a job are written once for all.
 fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
-    let mut found = match subject {
-        Subject::Gate(gate) => of_gate(gate),
-        Subject::Profile(profile, judgement) => {
-            let judged = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
-            profile.diagnostics.iter().chain(judged).cloned().collect()
+    let mut found: Vec<Diagnostic> = match subject {
+        Subject::Gate(gate) => {
+            let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
+            let alone = alone.flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
+            let jobs = gate.ranks.iter().flat_map(|job| ranks::diagnostics_of_gate(gate, job));
+            alone.chain(jobs.map(|(_, found)| found)).collect()
         }
+        Subject::Profile(profile, judgement) => ranks::diagnostics_of_profile(profile, judgement).cloned().collect(),
+        Subject::Ranks(readings) => ranks::diagnostics_of_readings(readings).into_iter().map(|(_, of)| of).collect(),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(ranks::diagnostics_of_search).cloned().collect(),
         Subject::History(_) | Subject::Scale(_) => Vec::new(),
-        Subject::Ranks(readings) => {
-            ranks::diagnostics_of_readings(readings).into_iter().map(|(_, diagnostic)| diagnostic).collect()
-        }
-        Subject::Leaks(gate) => {
-            let found = gate
-                .findings
-                .iter()
-                .flat_map(|finding| finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics));
-            found.cloned().collect()
-        }
     };
     let mut seen = HashSet::new();
-    found.retain(|diagnostic: &Diagnostic| {
-        is_told(diagnostic) && seen.insert((diagnostic.code, diagnostic.device, diagnostic.message.clone()))
+    found.retain(|of| {
+        let is_told = of.severity() == Severity::Warning || of.code == Code::AcceptedGrowth;
+        is_told && seen.insert((of.code, of.device, of.message.clone()))
     });
-    found
-}
-
-fn is_told(diagnostic: &Diagnostic) -> bool {
-    diagnostic.severity() == Severity::Warning || diagnostic.code == Code::AcceptedGrowth
-}
-
-/// The diagnostics of the ranks of a job are written once for all.
-fn of_gate(gate: &Gate) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    for comparison in gate.comparisons.iter().filter(|comparison| comparison.member.is_none()) {
-        let Diff { profiles, diagnostics, .. } = &comparison.diff;
-        found.extend(profiles.before.diagnostics.iter().cloned());
-        found.extend(profiles.after.diagnostics.iter().cloned());
-        found.extend(diagnostics.iter().cloned());
-        found.extend(comparison.judgement.diagnostics.iter().cloned());
-    }
-    for job in &gate.ranks {
-        found.extend(ranks::diagnostics_of_gate(gate, job).into_iter().map(|(_, diagnostic)| diagnostic));
-    }
     found
 }
 

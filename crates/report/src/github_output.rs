@@ -8,7 +8,7 @@ use crate::diagnostic::Code;
 use crate::diff::{Change, DeviceDiff, Kind, Metric};
 use crate::profile::DeviceProfile;
 use crate::units::percent;
-use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Verdict};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Verdict};
 
 /// The outputs of a step.
 #[derive(Debug, Default)]
@@ -26,47 +26,45 @@ struct Outputs {
 }
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+    let nothing = Outputs { approved: options.approval.is_some(), ..Outputs::default() };
     let outputs = match subject {
-        Subject::Gate(gate) => Outputs::of_gate(gate),
-        Subject::Profile(profile, judgement) => Outputs {
-            must_tell: judgement.is_some_and(must_tell),
-            ..Outputs::of_one_side(judgement.map(|judgement| judgement.verdict), profile.devices.iter())
-        },
-        Subject::Leaks(gate) => Outputs::of_leaks(gate),
-        Subject::History(_) | Subject::Scale(_) => Outputs::default(),
-        Subject::Ranks(readings) => {
-            let devices = readings.readings.iter().flat_map(|reading| &reading.profile.devices);
-            let must_tell = must_tell(&readings.ranks.judgement);
-            Outputs { must_tell, ..Outputs::of_one_side(readings.verdict(), devices) }
-        }
-    };
-    Outputs { approved: options.approval.is_some(), ..outputs }.lines()
-}
-
-impl Outputs {
-    fn of_gate(gate: &Gate) -> Self {
-        Self {
+        Subject::Gate(gate) => Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
             changed: gate.comparisons.iter().any(has_changed),
             must_tell: gate.comparisons.iter().any(|comparison| must_tell(&comparison.judgement)),
-            ..Self::default()
-        }
-    }
+            ..nothing
+        },
+        Subject::Profile(profile, judgement) => Outputs {
+            verdict: judgement.map(|judgement| judgement.verdict),
+            peak: highest_peak(profile.devices.iter()),
+            must_tell: judgement.is_some_and(must_tell),
+            ..nothing
+        },
+        Subject::Leaks(gate) => Outputs {
+            verdict: Some(gate.verdict()),
+            changed: gate.findings.iter().any(|finding| finding.search.leaks().next().is_some()),
+            ..nothing
+        },
+        Subject::Ranks(readings) => Outputs {
+            verdict: readings.verdict(),
+            peak: highest_peak(readings.readings.iter().flat_map(|reading| &reading.profile.devices)),
+            must_tell: must_tell(&readings.ranks.judgement),
+            ..nothing
+        },
+        Subject::History(_) | Subject::Scale(_) => nothing,
+    };
+    outputs.lines()
+}
 
-    fn of_one_side<'d>(verdict: Option<Verdict>, devices: impl Iterator<Item = &'d DeviceProfile>) -> Self {
-        // With one unknown peak, the highest is not known either.
-        let active = devices.filter(|device| device.is_active());
-        let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
-        let highest = peaks.and_then(|peaks| peaks.into_iter().max());
-        Self { verdict, peak: Change { before: None, after: highest }, ..Self::default() }
-    }
+/// The highest peak of one side. With one unknown peak, it is not known either.
+fn highest_peak<'d>(devices: impl Iterator<Item = &'d DeviceProfile>) -> Change {
+    let active = devices.filter(|device| device.is_active());
+    let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
+    Change { before: None, after: peaks.and_then(|peaks| peaks.into_iter().max()) }
+}
 
-    fn of_leaks(gate: &LeakGate) -> Self {
-        let changed = gate.findings.iter().any(|finding| finding.search.leaks().next().is_some());
-        Self { verdict: Some(gate.verdict()), changed, ..Self::default() }
-    }
-
+impl Outputs {
     fn lines(&self) -> String {
         let delta = self.peak.delta();
         let share = delta.zip(self.peak.before).and_then(|(delta, before)| percent(delta, before));

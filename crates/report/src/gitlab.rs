@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sha1::{Digest, Sha1};
-
-use super::finding::{Finding, across_ranks, findings, source_path};
+use super::finding::{Finding, across_ranks, findings, fingerprint, source_path};
 use super::{Options, Subject};
 use crate::json_writer::{self as json, list, object, one};
 use crate::text::printable;
@@ -31,7 +29,8 @@ object! {
     Issue<'a>(finding: &'a Finding<'a>, source: &'a str, repeats: u32) {
         description: description(finding),
         check_name: format!("ptmem/{}", finding.check.about().name()),
-        fingerprint: fingerprint(&finding.identity(), repeats),
+        // GitLab shows one issue alone of those that share it.
+        fingerprint: fingerprint(&format!("{}\0{repeats}", finding.identity())),
         severity: if finding.is_error() { "major" } else { "minor" },
         location: Location(finding, source),
     }
@@ -47,23 +46,5 @@ object! {
     Location<'a>(finding: &'a Finding<'a>, source: &'a str) {
         path: printable(finding.explanation.place.as_ref().map_or(source, |place| &place.path)),
         lines: one("begin", finding.explanation.place.as_ref().map_or(1, |place| place.line)),
-    }
-}
-
-/// The same for the same check in every run; GitLab shows one issue alone of those that share it.
-fn fingerprint(identity: &str, repeats: u32) -> String {
-    let digest = Sha1::digest(format!("{identity}\0{repeats}"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fingerprints_tell_repeated_checks_apart() {
-        assert_eq!(fingerprint("a", 0), fingerprint("a", 0));
-        assert_ne!(fingerprint("a", 0), fingerprint("a", 1));
-        assert_eq!(fingerprint("a", 0).len(), 40);
     }
 }

@@ -4,12 +4,9 @@
 
 #![warn(clippy::disallowed_methods)]
 
-mod bencher;
 mod csv;
 mod finding;
-mod folded;
 mod github;
-mod github_action_benchmark;
 mod github_output;
 mod gitlab;
 mod html;
@@ -158,18 +155,10 @@ impl Format {
     /// True if it names lines of the checkout.
     #[must_use]
     pub fn points_at_lines(self) -> bool {
-        match self {
-            Self::Markdown | Self::Html | Self::Github | Self::Gitlab | Self::Junit | Self::Sarif | Self::Csv => true,
-            Self::Table
-            | Self::Json
-            | Self::Svg
-            | Self::Folded
-            | Self::Speedscope
-            | Self::Bencher
-            | Self::GithubActionBenchmark
-            | Self::GithubOutput
-            | Self::Brief => false,
-        }
+        matches!(
+            self,
+            Self::Markdown | Self::Html | Self::Github | Self::Gitlab | Self::Junit | Self::Sarif | Self::Csv
+        )
     }
 
     /// Writes a result, as it is worked out: JSON may be many times as large as the input.
@@ -188,10 +177,10 @@ impl Format {
             Self::Junit => junit::render(subject, options),
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
-            Self::Folded => return folded::write(subject, out),
+            Self::Folded => return weighed::write_folded(subject, out),
             Self::Speedscope => return speedscope::write(subject, out),
-            Self::Bencher => return bencher::write(subject, out),
-            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
+            Self::Bencher => return series::write_bencher(subject, out),
+            Self::GithubActionBenchmark => return series::write_benchmark(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
         };

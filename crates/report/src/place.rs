@@ -3,18 +3,12 @@
 use std::rc::Rc;
 
 use super::Options;
+/// A line of the user's code: its path from the root of the checkout where it is known there, else as people see it.
+pub(super) use crate::diff::CodeLine as Place;
 use crate::diff::{Diff, Sides};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
 use crate::tree::{self, Frame};
-
-/// A line of the user's code.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    /// From the root of the checkout where it is known there, else as people see it.
-    pub(super) path: String,
-    pub(super) line: u32,
-}
 
 /// A frame of a stack, and its place where it has one.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ impl Run {
 }
 
 /// A path in an address: all but the plainest bytes are escaped, so that it ends no link.
-fn escaped_path(path: &str) -> String {
+pub(super) fn escaped_path(path: &str) -> String {
     path.bytes().map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
@@ -82,5 +82,6 @@ mod tests {
         assert_eq!(run.short_commit(), "abc1234");
         assert_eq!(run.line_address("a b/(c).py", 3), "https://h/o/r/blob/abc1234def/a%20b/%28c%29.py#L3");
         assert_eq!(run.commit_address(), "https://h/o/r/commit/abc1234def");
+        assert_eq!(escaped_path("C:/a%d|é.py"), "C%3A/a%25d%7C%C3%A9.py");
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! Fields stand in the order of their names.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
-use sha1::{Digest, Sha1};
-
-use super::finding::{Explanation, Finding, across_ranks, findings, source_path};
+use super::finding::{Explanation, Finding, across_ranks, findings, fingerprint, source_path};
 use super::place::PlacedFrame;
+use super::run::escaped_path;
 use super::{Options, Subject};
-use crate::diff::Metric;
 use crate::json_writer::{self as json, list, object, one};
 use crate::verdict::About;
 
@@ -21,20 +20,6 @@ const MOST_RESULTS: usize = 5_000;
 
 /// The base of relative paths.
 const ROOT: &str = "SRCROOT";
-
-/// Kinds of checks beside those of metrics.
-const OTHER_RULES: [About; 10] = [
-    About::Stacks,
-    About::StackHighest,
-    About::Imbalance,
-    About::Ranks,
-    About::Phases,
-    About::Modules,
-    About::Leaks,
-    About::OutOfMemory,
-    About::Headroom,
-    About::Growth,
-];
 
 pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let source = source_path(subject).unwrap_or_default();
@@ -57,18 +42,23 @@ object! {
         columnKind: "unicodeCodePoints",
         originalUriBaseIds: one(ROOT, one("description", one("text", "The root of the checkout."))),
         results: list(findings.iter().map(|finding| RunResult(finding, source, options))),
-        tool: one("driver", Driver()),
+        tool: one("driver", Driver(findings)),
     }
 }
 
 object! {
-    Driver() {
+    Driver<'a>(findings: &'a [Finding<'a>]) {
         informationUri: "https://pytorch.org/docs/stable/torch_cuda_memory.html",
         name: "ptmem",
-        // Every rule that a result may name.
-        rules: list(Metric::ALL.into_iter().map(About::Metric).chain(OTHER_RULES).map(Rule)),
+        rules: list(rules(findings).into_iter().map(Rule)),
         semanticVersion: env!("CARGO_PKG_VERSION"),
     }
+}
+
+/// The kinds of checks that results are about.
+fn rules(findings: &[Finding<'_>]) -> Vec<About> {
+    let mut seen = HashSet::new();
+    findings.iter().map(|finding| finding.check.about()).filter(|about| seen.insert(*about)).collect()
 }
 
 object! {
@@ -87,7 +77,7 @@ object! {
         level: if finding.is_error() { "error" } else { "warning" },
         locations: [one("physicalLocation", location(finding, source))],
         message: one("text", &finding.sentence),
-        partialFingerprints: one("ptmem/v1", fingerprint(finding)),
+        partialFingerprints: one("ptmem/v1", fingerprint(&finding.identity())),
         properties: Properties(finding),
         ruleId: finding.check.about().name(),
         stacks?: finding.explanation.stack.is_some().then_some([Stack(&finding.explanation, options)]),
@@ -137,7 +127,7 @@ object! {
 
 object! {
     Artifact<'a>(path: &'a str, is_relative: bool) {
-        uri: uri(path),
+        uri: escaped_path(path),
         uriBaseId?: is_relative.then_some(ROOT),
     }
 }
@@ -155,35 +145,5 @@ fn rule_description(about: About) -> &'static str {
         About::OutOfMemory => "memory that ran out",
         About::Headroom => "bytes of the device that the reserved peak leaves free",
         About::Growth => "growth that has no before to be compared with",
-    }
-}
-
-/// The same for the same check in every run, whatever the figures and lines.
-fn fingerprint(finding: &Finding<'_>) -> String {
-    let digest = Sha1::digest(finding.identity());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A path as a reference: characters that have a meaning in URIs are written in percent.
-fn uri(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_references() {
-        assert_eq!(uri("a b/c%d|é.py"), "a%20b/c%25d%7C%C3%A9.py");
-        assert_eq!(uri("C:/x.py"), "C%3A/x.py");
     }
 }

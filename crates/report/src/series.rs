@@ -1,22 +1,51 @@
-//! The figures by which a history is kept: those of the after, or of the only snapshot.
+//! The figures by which a history is kept: those of the after, or of the only snapshot; for Bencher and for
+//! github-action-benchmark.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use super::{Subject, known};
 use crate::diff::Metric;
-use crate::leak::DeviceLeaks;
+use crate::json_writer::{self as json, list, object, one};
 use crate::profile::{DeviceProfile, Profile};
 use crate::verdict::{About, Finding, Gate, Ranks, Readings};
 
+/// Bencher Metric Format.
+pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, _>> = BTreeMap::new();
+    for series in series(subject) {
+        let figures = series.figures.into_iter().map(|(metric, value)| (metric, one("value", value)));
+        benchmarks.insert(series.name, figures.collect());
+    }
+    json::write(&benchmarks, out)
+}
+
+/// The JSON of github-action-benchmark (`customSmallerIsBetter`).
+pub(super) fn write_benchmark(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let series = series(subject);
+    let entries = series.iter().flat_map(|of| of.figures.iter().map(|(metric, value)| Entry(&of.name, metric, *value)));
+    json::write(&list(entries), out)
+}
+
+object! {
+    Entry<'a>(series: &'a str, metric: &'a str, value: u64) {
+        name: format!("{series}: {metric}"),
+        unit: "bytes",
+        value,
+    }
+}
+
 /// The figures of one device of the after, or of the only snapshot.
 #[derive(Debug)]
-pub(super) struct Series {
+struct Series {
     /// Comparison and device.
-    pub(super) name: String,
+    name: String,
     /// Bytes by metric, where they are known.
-    pub(super) figures: Vec<(&'static str, u64)>,
+    figures: Vec<(&'static str, u64)>,
 }
 
 /// The figures of every device that did anything.
-pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
+fn series(subject: Subject<'_>) -> Vec<Series> {
     match subject {
         Subject::Gate(gate) => of_gate(gate),
         Subject::Profile(profile, _) => of_profile(None, profile),
@@ -27,21 +56,14 @@ pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
 }
 
 fn of_gate(gate: &Gate) -> Vec<Series> {
-    let mut series = Vec::new();
-    for comparison in &gate.comparisons {
-        series.extend(of_profile(comparison.name.as_deref(), &comparison.diff.profiles.after));
-    }
-    series.extend(gate.ranks.iter().filter_map(imbalance));
-    series
+    let comparisons = gate.comparisons.iter();
+    let all = comparisons.flat_map(|of| of_profile(of.name.as_deref(), &of.diff.profiles.after));
+    all.chain(gate.ranks.iter().filter_map(imbalance)).collect()
 }
 
 fn of_readings(readings: &Readings) -> Vec<Series> {
-    let mut series = Vec::new();
-    for reading in &readings.readings {
-        series.extend(of_profile(Some(&reading.member.label), &reading.profile));
-    }
-    series.extend(imbalance(&readings.ranks));
-    series
+    let all = readings.readings.iter().flat_map(|of| of_profile(Some(&of.member.label), &of.profile));
+    all.chain(imbalance(&readings.ranks)).collect()
 }
 
 fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Series> {
@@ -72,11 +94,9 @@ fn imbalance(ranks: &Ranks) -> Option<Series> {
 fn of_leaks(finding: &Finding) -> Vec<Series> {
     let search = &finding.search;
     let clear = search.devices.iter().filter(|device| device.unclear.is_none());
-    clear
-        .map(|device| Series { name: scoped(search.name.as_deref(), device.device), figures: vec![leaked(device)] })
-        .collect()
-}
-
-fn leaked(device: &DeviceLeaks) -> (&'static str, u64) {
-    ("leak", u64::try_from(device.bytes_per_step()).unwrap_or(0))
+    let series = clear.map(|device| Series {
+        name: scoped(search.name.as_deref(), device.device),
+        figures: vec![("leak", u64::try_from(device.bytes_per_step()).unwrap_or(0))],
+    });
+    series.collect()
 }

@@ -5,16 +5,17 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::Subject;
-use super::weighed::{Owner, Weight, visit};
+use super::weighed::{Weight, visit};
 use crate::json_writer::{self as json, list, object, one};
+use crate::sides::Sides;
 use crate::text::printable;
 use crate::tree;
 
 object! {
-    File<'a>(frames: &'a [Frame], profiles: &'a [Profile<'a>]) {
+    File<'a>(frames: &'a [Frame], profiles: &'a [ProfileReport<'a>]) {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         name: "ptmem",
         exporter: concat!("ptmem ", env!("CARGO_PKG_VERSION")),
@@ -34,106 +35,54 @@ struct Frame {
     line: Option<u32>,
 }
 
-/// The stacks of a device under an aspect, the largest first.
-struct Profile<'a> {
-    name: String,
-    /// Bytes and frames of each, the outermost frame first.
-    stacks: Vec<(u64, &'a [usize])>,
-}
-
-impl Serialize for Profile<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        ProfileReport(&self.name, &self.stacks).serialize(serializer)
-    }
-}
-
 object! {
-    ProfileReport<'a>(name: &'a str, stacks: &'a [(u64, &'a [usize])]) {
+    /// The stacks of a device under an aspect: the bytes and the number of each.
+    ProfileReport<'a>(name: &'a str, weighed: &'a [(u64, usize)], stacks: &'a [Vec<usize>]) {
         "type": "sampled",
         name,
         unit: "bytes",
         startValue: 0,
-        endValue: stacks.iter().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes)),
-        samples: list(stacks.iter().map(|(_, frames)| frames)),
-        weights: list(stacks.iter().map(|(bytes, _)| bytes)),
+        endValue: weighed.iter().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes)),
+        // The frames of each, the outermost first.
+        samples: list(weighed.iter().map(|(_, stack)| &stacks[*stack])),
+        weights: list(weighed.iter().map(|(bytes, _)| bytes)),
     }
 }
 
-/// One of the profiles of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aspect {
-    Held,
-    Before,
-    After,
-    Growth,
-}
-
-impl Aspect {
-    const ALL: [Self; 4] = [Self::Held, Self::Before, Self::After, Self::Growth];
-
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Held => "",
-            Self::Before => ", before",
-            Self::After => ", after",
-            Self::Growth => ", growth",
+/// The bytes of a stack under the aspects that there are of it, with their names.
+fn aspects(weight: Weight) -> Vec<(&'static str, u64)> {
+    match weight {
+        Weight::Held(bytes) => vec![("", bytes)],
+        Weight::Compared(Sides { before, after }) => {
+            vec![(", before", before), (", after", after), (", growth", after.saturating_sub(before))]
         }
-    }
-
-    /// The bytes of a stack under this aspect; `None` where it has none.
-    fn bytes(self, weight: Weight) -> Option<u64> {
-        match (self, weight) {
-            (Self::Held, Weight::Held(bytes)) => Some(bytes),
-            (Self::Before, Weight::Compared(sides)) => Some(sides.before),
-            (Self::After, Weight::Compared(sides)) => Some(sides.after),
-            (Self::Growth, Weight::Compared(sides)) => Some(sides.after.saturating_sub(sides.before)),
-            (Self::Growth, Weight::Grows(bytes)) => Some(u64::try_from(bytes).unwrap_or(0)),
-            (Self::Held | Self::Before | Self::After, _) | (Self::Growth, Weight::Held(_)) => None,
-        }
+        Weight::Grows(bytes) => vec![(", growth", u64::try_from(bytes).unwrap_or(0))],
     }
 }
 
 pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut shared = Shared::default();
-    let mut devices: Vec<Device> = Vec::new();
-    visit(subject, &mut |owner, frames, bytes| {
-        if devices.last().is_none_or(|device| device.owner != *owner) {
-            devices.push(Device { owner: owner.clone(), stacks: Vec::new() });
+    let mut stacks: Vec<Vec<usize>> = Vec::new();
+    let mut profiles: Vec<(String, Vec<(u64, usize)>)> = Vec::new();
+    visit(subject, &mut |owner, frames, weight| {
+        for (aspect, bytes) in aspects(weight) {
+            let name = printable(&owner.join(", ")) + aspect;
+            let known = profiles.iter().rposition(|(other, _)| *other == name);
+            let at = known.unwrap_or(profiles.len());
+            if known.is_none() {
+                profiles.push((name, Vec::new()));
+            }
+            profiles[at].1.extend((bytes > 0).then_some((bytes, stacks.len())));
         }
-        if let Some(device) = devices.last_mut() {
-            device.stacks.push((frames.iter().map(|frame| shared.place(frame)).collect(), bytes));
-        }
+        stacks.push(frames.iter().map(|frame| shared.place(frame)).collect());
     });
-    let profiles =
-        devices.iter().flat_map(|device| Aspect::ALL.into_iter().filter_map(|aspect| device.profile(aspect)));
-    let mut profiles: Vec<Profile<'_>> = profiles.collect();
     // speedscope opens no file without a profile.
     if profiles.is_empty() {
-        profiles.push(Profile { name: "nothing is held".to_owned(), stacks: Vec::new() });
+        profiles.push(("nothing is held".to_owned(), Vec::new()));
     }
-    json::write_line(&File(&shared.frames, &profiles), out)
-}
-
-/// The stacks of a device.
-struct Device {
-    owner: Owner,
-    /// The numbers of their frames, and their bytes.
-    stacks: Vec<(Vec<usize>, Weight)>,
-}
-
-impl Device {
-    /// Its stacks under an aspect; `None` where it does not apply.
-    fn profile(&self, aspect: Aspect) -> Option<Profile<'_>> {
-        let stacks = self.stacks.iter().filter_map(|(frames, bytes)| Some((aspect.bytes(*bytes)?, &**frames)));
-        let mut stacks: Vec<(u64, &[usize])> = stacks.collect();
-        if stacks.is_empty() {
-            return None;
-        }
-        stacks.retain(|(bytes, _)| *bytes > 0);
-        stacks.sort_by_key(|(bytes, _)| Reverse(*bytes));
-        let scope: String = self.owner.name.iter().map(|name| format!("{}, ", printable(name))).collect();
-        Some(Profile { name: format!("{scope}{}{}", printable(&self.owner.device), aspect.suffix()), stacks })
-    }
+    profiles.iter_mut().for_each(|(_, weighed)| weighed.sort_by_key(|(bytes, _)| Reverse(*bytes)));
+    let reports: Vec<_> = profiles.iter().map(|(name, weighed)| ProfileReport(name, weighed, &stacks)).collect();
+    json::write_line(&File(&shared.frames, &reports), out)
 }
 
 /// The frames of all profiles, each once.

@@ -1,27 +1,15 @@
-//! The stacks of a result with their bytes, as flame graphs draw them.
+//! The stacks of a result with their bytes, as flame graphs draw them, and as folded stacks.
+
+use std::io::{self, Write};
 
 use super::Subject;
 use super::place::Codes;
 use crate::diff::{Row, RowKind, Sides};
 use crate::profile::Profile;
 use crate::stack::Code;
+use crate::text::printable;
 use crate::tree::{self, Frame};
 use crate::verdict::{Gate, LeakGate};
-
-/// What a stack belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
-    /// The rank or comparison, where there are several.
-    pub(super) name: Option<String>,
-    /// The device, in words.
-    pub(super) device: String,
-}
-
-impl Owner {
-    fn new(name: Option<&str>, device: String) -> Self {
-        Self { name: name.map(str::to_owned), device }
-    }
-}
 
 /// The bytes of a stack.
 #[derive(Clone, Copy)]
@@ -34,9 +22,9 @@ pub(super) enum Weight {
     Grows(i128),
 }
 
-/// Takes the stacks of a result, those of one device after those of another, each with its frames, the outermost first, or a name in
-/// their place.
-pub(super) type Visit<'v> = &'v mut dyn FnMut(&Owner, Vec<Frame>, Weight);
+/// Takes the stacks of a result, those of one device after those of another: the rank or comparison of each, where there are several,
+/// and its device; its frames, the outermost first, or a name in their place.
+pub(super) type Visit<'v> = &'v mut dyn FnMut(&[String], Vec<Frame>, Weight);
 
 /// Shows each stack that has bytes. There may be many with many frames: those of one are made at a time.
 pub(super) fn visit(subject: Subject<'_>, visit: Visit<'_>) {
@@ -57,7 +45,8 @@ fn of_gate(gate: &Gate, visit: Visit<'_>) {
     for comparison in &gate.comparisons {
         let codes = known.of(&comparison.diff);
         for device in &comparison.diff.devices {
-            let owner = Owner::new(comparison.name.as_deref().filter(|_| several), device.name());
+            let name = comparison.name.iter().filter(|_| several).cloned();
+            let owner: Vec<String> = name.chain([device.name()]).collect();
             for row in device.rows.iter().filter(|row| row.kind != RowKind::PeakElsewhere) {
                 let held = row.held.map(|held| held.bytes);
                 if held != Sides::default() {
@@ -71,7 +60,8 @@ fn of_gate(gate: &Gate, visit: Visit<'_>) {
 fn of_profile(name: Option<&str>, profile: &Profile, visit: Visit<'_>) {
     let code = profile.code();
     for device in &profile.devices {
-        let owner = Owner::new(name, format!("device {}", device.device));
+        let name = name.map(str::to_owned).into_iter();
+        let owner: Vec<String> = name.chain([format!("device {}", device.device)]).collect();
         for total in device.listed(0, 1) {
             if total.members.is_empty() {
                 visit(&owner, vec![Frame::named(&*total.label)], Weight::Held(total.at.bytes));
@@ -88,7 +78,8 @@ fn of_leaks(gate: &LeakGate, visit: Visit<'_>) {
     for search in gate.findings.iter().map(|finding| &finding.search) {
         let code = search.code();
         for (device, leak) in search.leaks() {
-            let owner = Owner::new(search.name.as_deref().filter(|_| several), format!("device {}", device.device));
+            let name = search.name.iter().filter(|_| several).cloned();
+            let owner: Vec<String> = name.chain([format!("device {}", device.device)]).collect();
             let frames = leak.stack.map(|stack| tree::frames(&code, stack));
             let frames = frames.unwrap_or_else(|| vec![Frame::named(&*leak.label)]);
             visit(&owner, frames, Weight::Grows(leak.bytes_per_step));
@@ -103,4 +94,32 @@ fn frames_of_row(row: &Row, codes: &Sides<Code<'_>>) -> Vec<Frame> {
         (None, Some(stack)) => tree::frames(&codes.before, stack),
         (None, None) => vec![Frame::named(&*row.label)],
     }
+}
+
+/// Folded stacks, as flame graph tools read them: frames from the outermost inwards, and then bytes; of a comparison
+/// those of the before and those of the after; of leaks those per snapshot or step.
+pub(super) fn write_folded(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = Vec::new();
+    visit(subject, &mut |owner, frames, bytes| lines.push(line(owner, &frames, bytes)));
+    lines.sort_unstable();
+    lines.iter().try_for_each(|line| out.write_all(line.as_bytes()))
+}
+
+/// The outermost frames are the name of the rank or comparison, where there are several, and the device.
+fn line(owner: &[String], frames: &[Frame], bytes: Weight) -> String {
+    let parts = owner.iter().map(|name| folded(name)).chain(frames.iter().map(|frame| folded(&frame.text())));
+    format!("{} {}\n", parts.collect::<Vec<_>>().join(";"), amount(bytes))
+}
+
+fn amount(bytes: Weight) -> String {
+    match bytes {
+        Weight::Held(bytes) => bytes.to_string(),
+        Weight::Compared(Sides { before, after }) => format!("{before} {after}"),
+        Weight::Grows(bytes) => bytes.to_string(),
+    }
+}
+
+/// A frame without the character that ends one.
+fn folded(text: &str) -> String {
+    printable(text).replace(';', ":")
 }

@@ -14,7 +14,7 @@ use crate::stack::Code;
 const MOST_LINES: usize = 10;
 
 /// A line of the code, by its path from the root of the checkout.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct CodeLine {
     /// The path.
     pub path: String,

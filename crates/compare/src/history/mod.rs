@@ -69,7 +69,7 @@ pub struct DeviceHistory {
 }
 
 /// Figures of a device in one profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Figures {
     /// Highest allocated bytes.
     pub peak: Option<u64>,
@@ -116,9 +116,10 @@ impl Step {
 }
 
 /// The further course of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Outlook {
     /// Change from one profile to the next, since the latest change of course.
+    #[serde(rename = "per_profile")]
     pub per_point: i128,
     /// Whether that is steady growth.
     pub grows: bool,

@@ -38,7 +38,7 @@ pub struct Scale {
 }
 
 /// A run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Run {
     /// Its file.
     pub path: String,
@@ -112,7 +112,7 @@ pub struct Check {
 }
 
 /// The place at which a device is full.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Full {
     /// The first place that the samples allow; `None` where it is never full within reach.
     pub earliest: Option<f64>,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::scale::{Milli, SPAN, share, tick_label, ticks};
+use super::scale::{Place, SPAN, share, tick_label, ticks};
 use crate::budget::DeviceBudget;
 use crate::units::Size;
 
@@ -36,20 +36,18 @@ impl Axes {
     }
 
     /// The distance of a value from the top of the plot, in its own units.
-    pub(super) fn y(&self, bytes: u64) -> Milli {
+    pub(super) fn y(&self, bytes: u64) -> Place {
         share(self.top.saturating_sub(bytes), self.top, SPAN)
     }
 
     /// The distance of a value from the top of the picture, in pixels.
-    pub(super) fn down(&self, bytes: u64) -> Milli {
-        Milli(
-            share(self.top.saturating_sub(bytes), self.top, self.height).0 + 1_000 * i64::try_from(ABOVE).unwrap_or(0),
-        )
+    pub(super) fn down(&self, bytes: u64) -> Place {
+        Place(share(self.top.saturating_sub(bytes), self.top, self.height).0 + ABOVE as f64)
     }
 
     /// The chart: `lines` is stretched to the plot, `marks` lie over it and keep their size. Labels have their places in
     /// percent.
-    pub(super) fn plot(&self, description: &str, lines: &Markup, marks: &Markup, labels: &[(Milli, String)]) -> Markup {
+    pub(super) fn plot(&self, description: &str, lines: &Markup, marks: &Markup, labels: &[(Place, String)]) -> Markup {
         let below = ABOVE + self.height + 14;
         html! {
             svg.chart width="100%" height=(ABOVE + self.height + BELOW) role="group" aria-label=(description) {
@@ -59,7 +57,7 @@ impl Axes {
                 (marks)
                 g.scale aria-hidden="true" {
                     @for (at, text) in labels {
-                        @let Anchor { x, side } = anchor(*at);
+                        @let (x, side) = anchor(*at);
                         text x=(format!("{x}%")) y=(below) text-anchor=(side) { (short(text)) }
                     }
                 }
@@ -78,7 +76,7 @@ impl Axes {
                 @let y = self.down(memory);
                 g.failure {
                     line x1="0" x2="100%" y1=(y) y2=(y) {}
-                    text x="100%" dx="-4" y=(Milli(y.0 - 4_000)) text-anchor="end" { (text) }
+                    text x="100%" dx="-4" y=(Place(y.0 - 4.0)) text-anchor="end" { (text) }
                 }
             } @else {
                 g.failure { text x="100%" dx="-4" y="12" text-anchor="end" { (text) ", far above" } }
@@ -88,13 +86,13 @@ impl Axes {
 }
 
 /// Lines at round sizes up to the top of a chart, each so far from the top of the picture as `down` says.
-pub(super) fn grid(top: u64, down: impl Fn(u64) -> Milli) -> Markup {
+pub(super) fn grid(top: u64, down: impl Fn(u64) -> Place) -> Markup {
     html! {
         g.grid aria-hidden="true" {
             @for tick in ticks(top) {
                 @let y = down(tick);
                 line x1="0" x2="100%" y1=(y) y2=(y) {}
-                text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
+                text x="4" y=(Place(y.0 - 3.0)) { (tick_label(tick)) }
             }
         }
     }
@@ -109,19 +107,12 @@ fn short(text: &str) -> String {
     format!("…{}", text.chars().skip(length - LONGEST_LABEL + 1).collect::<String>())
 }
 
-/// Where a label is held.
-struct Anchor {
-    /// Its place in percent.
-    x: Milli,
-    side: &'static str,
-}
-
-/// Labels near an edge begin or end there.
-fn anchor(at: Milli) -> Anchor {
+/// Where labels are held: those near an edge begin or end there.
+fn anchor(at: Place) -> (Place, &'static str) {
     match at.0 {
-        ..5_000 => Anchor { x: Milli(0), side: "start" },
-        5_000..95_000 => Anchor { x: at, side: "middle" },
-        _ => Anchor { x: Milli(100_000), side: "end" },
+        ..5.0 => (Place(0.0), "start"),
+        5.0..95.0 => (at, "middle"),
+        _ => (Place(100.0), "end"),
     }
 }
 

@@ -1,9 +1,12 @@
-//! The lines and areas of a timeline as paths, on the scale that all of its curves share.
+//! The lines and areas of a timeline as paths, on the scale that all of its curves share, and the colours of areas: one for each
+//! category, the same on both sides, and for the categories that are built in on every page.
 
 use std::fmt::Write;
 
-use super::scale::{Domain, Milli, SPAN, share};
+use super::scale::{Domain, Place, SPAN, share};
 use crate::picture::{Area, Curve, Picture, Spot};
+use crate::profile::Bucket;
+use crate::stack::CATEGORIES;
 
 /// The scale along the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
@@ -60,7 +63,9 @@ impl Axis {
 pub(super) struct Chart<'p> {
     pub(super) picture: &'p Picture,
     pub(super) axis: Axis,
-    pub(super) domain: Domain,
+    /// The first and the last value along the recording.
+    pub(super) from: i64,
+    pub(super) to: i64,
     /// The top of the scale of bytes.
     pub(super) top: u64,
 }
@@ -70,26 +75,29 @@ impl<'p> Chart<'p> {
     pub(super) fn new(picture: &'p Picture) -> Option<Self> {
         let axis = *Axis::of(picture).first()?;
         let spots = picture.curves.iter().flat_map(|curve| &curve.points).map(|point| &point.spot);
-        let domain = Domain::of(spots.filter_map(|spot| axis.value(spot)))?;
+        let values = spots.filter_map(|spot| axis.value(spot));
+        let from = values.clone().min()?;
+        let to = values.max()?;
         let points = picture.curves.iter().flat_map(|curve| &curve.points);
         let highest = points.map(|point| point.allocated.max(point.reserved.unwrap_or(0))).max()?;
         // Room above the highest point.
         let top = highest.saturating_add(highest / 20).max(1);
-        Some(Self { picture, axis, domain, top })
+        Some(Self { picture, axis, from, to, top })
     }
 
     /// The place of a moment along the chart, of `span`.
-    pub(super) fn x(&self, spot: &Spot, span: u64) -> Milli {
-        self.domain.place(self.axis.value(spot).unwrap_or(self.domain.from), span)
+    pub(super) fn x(&self, spot: &Spot, span: u64) -> Place {
+        let domain = Domain { from: self.from as f64, to: self.to as f64 };
+        domain.place(self.axis.value(spot).unwrap_or(self.from) as f64, span)
     }
 
     /// The distance of a value from the top of the chart, of `span`.
-    pub(super) fn y(&self, bytes: u64, span: u64) -> Milli {
+    pub(super) fn y(&self, bytes: u64, span: u64) -> Place {
         share(self.top.saturating_sub(bytes), self.top, span)
     }
 
     /// The place of a value at a point of a curve.
-    fn place(&self, curve: &Curve, point: usize, bytes: u64) -> (Milli, Milli) {
+    fn place(&self, curve: &Curve, point: usize, bytes: u64) -> (Place, Place) {
         (self.x(&curve.points[point].spot, SPAN), self.y(bytes, SPAN))
     }
 
@@ -116,18 +124,13 @@ impl<'p> Chart<'p> {
 }
 
 /// A line through places.
-pub(super) fn path(places: impl Iterator<Item = (Milli, Milli)>) -> String {
+pub(super) fn path(places: impl Iterator<Item = (Place, Place)>) -> String {
     let mut path = String::new();
     for (x, y) in places {
         let sign = if path.is_empty() { 'M' } else { 'L' };
-        let _ = write!(path, "{sign}{} {}", tenths(x), tenths(y));
+        let _ = write!(path, "{sign}{:.1} {:.1}", x.0, y.0);
     }
     path
-}
-
-/// A place to a tenth of a unit: finer than any screen.
-fn tenths(place: Milli) -> Milli {
-    Milli((place.0 + 50).div_euclid(100) * 100)
 }
 
 /// The points of a line without those between two of the same value.
@@ -139,6 +142,47 @@ fn corners(points: &[(usize, u64)]) -> impl Iterator<Item = (usize, u64)> {
     corners.map(|(_, point)| *point)
 }
 
+/// Memory of unknown category, with colours behind those of the categories.
+const BUCKETS: [Bucket; 3] = [Bucket::BeforeRecording, Bucket::NotRecorded, Bucket::NoFrames];
+
+/// Categories of a configuration that have colours of their own; further ones share the last colour.
+const MOST_OWN: usize = 3;
+
+/// The colours of the categories of a picture, as numbers of classes in the style sheets.
+pub(super) struct Palette<'p> {
+    /// The categories that are not built in, by name.
+    own: Vec<&'p str>,
+}
+
+impl<'p> Palette<'p> {
+    /// The number of the colour that further categories share.
+    pub(super) const SHARED: usize = CATEGORIES.len() + BUCKETS.len() + MOST_OWN;
+
+    pub(super) fn new(picture: &'p Picture) -> Self {
+        Self::of(picture.categories.iter().map(String::as_str))
+    }
+
+    fn of(categories: impl Iterator<Item = &'p str>) -> Self {
+        let mut own: Vec<&str> = categories.filter(|name| built_in(name).is_none()).collect();
+        own.sort_unstable();
+        Self { own }
+    }
+
+    fn own_colour(&self, category: &str) -> Option<usize> {
+        let place = self.own.iter().take(MOST_OWN).position(|name| *name == category)?;
+        Some(CATEGORIES.len() + BUCKETS.len() + place)
+    }
+
+    /// The number of the colour of a category.
+    pub(super) fn colour(&self, category: &str) -> usize {
+        built_in(category).or_else(|| self.own_colour(category)).unwrap_or(Self::SHARED)
+    }
+}
+
+fn built_in(category: &str) -> Option<usize> {
+    CATEGORIES.into_iter().chain(BUCKETS.map(Bucket::label)).position(|name| name == category)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +192,22 @@ mod tests {
         let points = [(0, 5), (1, 5), (2, 5), (3, 9), (4, 5), (5, 5)];
         assert_eq!(corners(&points).collect::<Vec<_>>(), [(0, 5), (2, 5), (3, 9), (4, 5), (5, 5)]);
         assert_eq!(corners(&points[..1]).count(), 1);
+    }
+
+    #[test]
+    fn colours_go_by_name_and_every_one_is_in_the_style_sheets() {
+        let palette = Palette::of(["forward", "zeta", "<before recording>", "alpha", "cache", "omega"].into_iter());
+        let colours =
+            ["forward", "<before recording>", "alpha", "cache", "omega", "zeta"].map(|name| palette.colour(name));
+        assert_eq!(colours, [2, 8, 11, 12, 13, 14]);
+        assert_eq!(Palette::of(["forward"].into_iter()).colour("forward"), 2);
+        for colour in 0..=Palette::SHARED {
+            assert!(
+                include_str!("assets/page.css")
+                    .contains(&format!("path.c{colour}, .block.c{colour}, .key.c{colour} {{")),
+                "{colour}"
+            );
+            assert!(include_str!("assets/timeline.css").contains(&format!(".c{colour} {{")), "{colour}");
+        }
     }
 }

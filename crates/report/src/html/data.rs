@@ -5,9 +5,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::chart::Axis;
+use super::chart::{Axis, Palette};
 use super::packed::{self, Packed};
-use super::palette::Palette;
 use super::{flame, name, timeline};
 use crate::Options;
 use crate::json_writer::{self as json, list, object, one};

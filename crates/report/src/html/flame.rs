@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::name;
-use super::scale::{Milli, share};
+use super::scale::share;
 use crate::picture::{Flame, Moment, MomentKind, Picture};
 use crate::profile::Held;
 use crate::sides::Sides;
@@ -78,7 +78,7 @@ fn boxes(flame: &Flame, moment: &Moment, is_compared: bool, subject: &str) -> Ma
                     aria-level=(place.depth + 1) aria-label=(format!("{text}: {}", amount(is_compared, held))) {
                     title { (text) ": " (amount(is_compared, held)) }
                     rect width="100%" height="100%" {}
-                    @if width > Milli(2_000) { text x="4" y="13" { (text) } }
+                    @if width.0 > 2.0 { text x="4" y="13" { (text) } }
                 }
             }
         }

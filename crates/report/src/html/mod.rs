@@ -3,16 +3,13 @@
 
 mod axes;
 mod chart;
+mod charts;
 mod data;
 mod flame;
-mod growth;
 mod packed;
 mod page;
-mod palette;
 mod parts;
-mod ranks;
 mod scale;
-mod steps;
 mod svg;
 mod table;
 mod timeline;

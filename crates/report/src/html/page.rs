@@ -7,7 +7,7 @@ use data_encoding::BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::{data, flame, growth, name, parts, ranks, steps, table, timeline};
+use super::{charts, data, flame, name, parts, table, timeline};
 use crate::Options;
 use crate::verdict::Standing;
 use crate::view::{Block, CheckLine, Content, Group, Section, View, Visibility};
@@ -53,14 +53,14 @@ pub(super) fn page(view: &View, options: &Options) -> io::Result<Markup> {
                 header { (parts::headline(view, options)) }
                 main #main {
                     (job_checks(view))
-                    @for group in &view.groups { (ranks::figure(group, &sections)) }
+                    @for group in &view.groups { (charts::of_ranks(group, &sections)) }
                     @if let Some(overview) = &view.overview { section.overview { (table::table(&overview.table)) } }
                     @for group in &view.groups { @if !group.facts.is_empty() { (parts::facts(&group.facts)) } }
                     @for (at, (group, section)) in sections.iter().enumerate() {
                         (of_section(view, group, section, at))
                     }
                     @for group in &view.groups { (of_group(group)) }
-                    @if let Some(acceptance) = &view.acceptance { (parts::acceptance(acceptance)) }
+                    @if !view.acceptance.is_empty() { (parts::acceptance(&view.acceptance)) }
                 }
                 footer { "ptmem " (env!("CARGO_PKG_VERSION")) }
                 script #data type="application/json" { (PreEscaped(data)) }
@@ -128,8 +128,8 @@ fn of_block(section: &Section, block: &Block) -> Markup {
         // The rows have their frames.
         Content::CallStacks(_) if section.picture.is_some() => html! {},
         Content::CallStacks(stacks) => parts::call_stacks(stacks),
-        Content::Steps(steps) => steps::figure(steps),
-        Content::Growth(growth) => growth::figure(growth),
+        Content::Steps(steps) => charts::of_steps(steps),
+        Content::Growth(growth) => charts::of_growth(growth),
         Content::Sentence(text) => html! { p { (name(text)) } },
     }
 }

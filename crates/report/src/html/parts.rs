@@ -8,7 +8,7 @@ use crate::Options;
 use crate::diff::Kind;
 use crate::units::Delta;
 use crate::verdict::Verdict;
-use crate::view::{Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View};
+use crate::view::{CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View, Way};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &Options) -> Markup {
@@ -125,17 +125,14 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 /// The ways to accept the growth that fails a gate.
-pub(super) fn acceptance(acceptance: &Acceptance) -> Markup {
+pub(super) fn acceptance(ways: &[Way]) -> Markup {
     html! {
         section.acceptance aria-labelledby="accept" {
             h2 #accept { "How to accept the growth" }
-            @if !acceptance.commands.is_empty() {
-                p { "Record it in the stored before:" }
-                pre { @for command in &acceptance.commands { (name(command)) "\n" } }
+            @for way in ways {
+                p { (sentence(&way.sentence)) @if way.lines.is_empty() { "." } @else { ":" } }
+                @if !way.lines.is_empty() { pre { @for line in &way.lines { (name(line)) "\n" } } }
             }
-            p { "Or agree to it in ptmem.toml, until " (acceptance.expires.to_string()) ":" }
-            pre { @for line in &acceptance.entries { (name(line)) "\n" } }
-            @if let Some(label) = &acceptance.label { p { "Or set the label " code { (name(label)) } " on the pull request." } }
         }
     }
 }

@@ -1,50 +1,38 @@
-//! Scales of charts: thousandths of their width and height, and the lines of a grid at round sizes.
+//! Scales of charts: places along their width and height, and the lines of a grid at round sizes.
 
 use crate::units::Size;
 
 /// The width and the height of every chart in its own units.
 pub(super) const SPAN: u64 = 1_000;
 
-/// A number in thousandths of a unit, printed without trailing zeros.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Milli(pub(super) i64);
+/// A place or a length in a picture.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(super) struct Place(pub(super) f64);
 
-impl std::fmt::Display for Milli {
+/// To a hundredth, without trailing zeros.
+impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sign = if self.0 < 0 { "-" } else { "" };
-        let whole = self.0.unsigned_abs() / 1_000;
-        let rest = self.0.unsigned_abs() % 1_000;
-        if rest == 0 {
-            return write!(f, "{sign}{whole}");
-        }
-        let digits = format!("{rest:03}");
-        write!(f, "{sign}{whole}.{}", digits.trim_end_matches('0'))
+        write!(f, "{}", (self.0 * 100.0).round() / 100.0 + 0.0)
     }
 }
 
-/// `part` of `whole` in units of a scale of `span`, to a thousandth.
-pub(super) fn share(part: u64, whole: u64, span: u64) -> Milli {
-    let value = (u128::from(part) * u128::from(span) * 1_000 + u128::from(whole) / 2).checked_div(whole.into());
-    Milli(value.and_then(|value| i64::try_from(value).ok()).unwrap_or(0))
+/// `part` of `whole` in units of a scale of `span`.
+pub(super) fn share(part: u64, whole: u64, span: u64) -> Place {
+    if whole == 0 { Place(0.0) } else { Place(part as f64 / whole as f64 * span as f64) }
 }
 
-/// A range of one of the three scales along the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A range of a scale.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Domain {
-    pub(super) from: i64,
-    pub(super) to: i64,
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 impl Domain {
-    /// The range of values; none where there are none.
-    pub(super) fn of(values: impl Iterator<Item = i64> + Clone) -> Option<Self> {
-        Some(Self { from: values.clone().min()?, to: values.max()? })
-    }
-
     /// A value in units of a scale of `span`.
-    pub(super) fn place(&self, value: i64, span: u64) -> Milli {
-        let inside = value.clamp(self.from, self.to);
-        share(inside.abs_diff(self.from), self.to.abs_diff(self.from).max(1), span)
+    pub(super) fn place(&self, value: f64, span: u64) -> Place {
+        let part = (value - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE);
+        Place(part.clamp(0.0, 1.0) * span as f64)
     }
 }
 
@@ -82,10 +70,11 @@ mod tests {
 
     #[test]
     fn places_are_printed_shortly() {
-        assert_eq!(share(1, 3, SPAN).to_string(), "333.333");
+        assert_eq!(share(1, 3, SPAN).to_string(), "333.33");
         assert_eq!(share(1, 2, 100).to_string(), "50");
         assert_eq!(share(1, 0, 100).to_string(), "0");
-        assert_eq!(Domain { from: -5, to: 15 }.place(0, 100).to_string(), "25");
-        assert_eq!(Milli(-1_500).to_string(), "-1.5");
+        assert_eq!(Domain { from: -5.0, to: 15.0 }.place(0.0, 100).to_string(), "25");
+        assert_eq!(Place(-1.5).to_string(), "-1.5");
+        assert_eq!(Place(-0.001).to_string(), "0");
     }
 }

@@ -3,10 +3,9 @@
 use maud::{Markup, html};
 
 use super::axes::grid;
-use super::chart::{Axis, Chart};
+use super::chart::{Axis, Chart, Palette};
 use super::name;
-use super::palette::Palette;
-use super::scale::{Milli, SPAN};
+use super::scale::{Place, SPAN};
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::sides::Side;
 use crate::stack::OTHER;
@@ -165,11 +164,11 @@ fn lanes(chart: &Chart<'_>) -> u64 {
 }
 
 /// A distance from the top of the picture in pixels.
-fn down(chart: &Chart<'_>, bytes: u64) -> Milli {
-    Milli(chart.y(bytes, PLOT).0 + i64::try_from(ABOVE * 1_000).unwrap_or(0))
+fn down(chart: &Chart<'_>, bytes: u64) -> Place {
+    Place(chart.y(bytes, PLOT).0 + ABOVE as f64)
 }
 
-fn percent(place: Milli) -> String {
+fn percent(place: Place) -> String {
     format!("{place}%")
 }
 
@@ -210,10 +209,10 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
     let x = chart.x(&event.spot, 100);
     let y = down(chart, event.bytes);
     let side = class(curve.side);
-    let anchor = if x.0 > 50_000 { "end" } else { "start" };
+    let anchor = if x.0 > 50.0 { "end" } else { "start" };
     let shift = if anchor == "end" { "-8" } else { "8" };
     // Peaks of both sides are often at one place: one label goes above, the other below.
-    let lift = if curve.side == Some(Side::Before) { 16_000 } else { -6_000 };
+    let lift = if curve.side == Some(Side::Before) { 16.0 } else { -6.0 };
     let text = mark_text(curve, event);
     html! {
         @match event.kind {
@@ -223,7 +222,7 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
             EventKind::AllocatedPeak => {
                 g class=(format!("peak {side}")) {
                     circle cx=(percent(x)) cy=(y) r="4" { title { (text) } }
-                    text x=(percent(x)) dx=(shift) y=(Milli(y.0 + lift)) text-anchor=(anchor) { (text) }
+                    text x=(percent(x)) dx=(shift) y=(Place(y.0 + lift)) text-anchor=(anchor) { (text) }
                 }
             }
             EventKind::ReservedPeak => {
@@ -235,7 +234,7 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
 
 fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
     let from = chart.x(&band.from, 100);
-    let width = Milli((chart.x(&band.to, 100).0 - from.0).max(0));
+    let width = Place((chart.x(&band.to, 100).0 - from.0).max(0.0));
     let y = ABOVE + PLOT + 2 + u64::from(band.depth) * LANE;
     let name = name(&band.name);
     html! {
@@ -249,11 +248,11 @@ fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
 
 /// The labels along the recording.
 fn scale(chart: &Chart<'_>, y: u64) -> Markup {
-    let span = chart.domain.to - chart.domain.from;
+    let span = chart.to - chart.from;
     html! {
         g.scale aria-hidden="true" {
             @for quarter in 0..=4_i64 {
-                @let value = chart.domain.from + span * quarter / 4;
+                @let value = chart.from + span * quarter / 4;
                 @let anchor = match quarter { 0 => "start", 4 => "end", _ => "middle" };
                 text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value, span)) }
             }

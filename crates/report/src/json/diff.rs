@@ -4,10 +4,10 @@ use super::shared::{ChangeReport, CheckReport, Frames, Metrics, SidedDiagnostic,
 use super::tree::Lines;
 use crate::Options;
 use crate::diff::{
-    self, Apart, CategoryChange, CodeLine, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Side,
-    Sides, Touched,
+    self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Touched,
 };
 use crate::json_writer::{list, object};
+use crate::ranks::diagnostics_of_comparison;
 use crate::tree::{self, of_diff};
 use crate::verdict::Comparison;
 
@@ -25,17 +25,8 @@ object! {
         at: comparison.diff.profiles.after.options.at.to_string(),
         devices: list(comparison.diff.devices.iter().map(|of| DeviceReport(of, comparison, has_stacks, options))),
         checks: list(comparison.judgement.checks.iter().map(CheckReport)),
-        diagnostics: list(diagnostics(comparison)),
+        diagnostics: list(diagnostics_of_comparison(comparison).map(|(side, found)| SidedDiagnostic(side, found))),
     }
-}
-
-/// The diagnostics of both sides, then those of the comparison.
-fn diagnostics(comparison: &Comparison) -> impl Iterator<Item = SidedDiagnostic<'_>> + Clone {
-    let Sides { before, after } = &comparison.diff.profiles;
-    let before = before.diagnostics.iter().map(|found| SidedDiagnostic(Some(Side::Before), found));
-    let after = after.diagnostics.iter().map(|found| SidedDiagnostic(Some(Side::After), found));
-    let both = comparison.diff.diagnostics.iter().chain(&comparison.judgement.diagnostics);
-    before.chain(after).chain(both.map(|found| SidedDiagnostic(None, found)))
 }
 
 object! {
@@ -126,15 +117,8 @@ object! {
     /// The lines of a row that the change of the code touches.
     TouchedReport<'a>(touched: &'a Touched) {
         delta: touched.delta,
-        before: list(touched.lines.before.iter().map(LineReport)),
-        after: list(touched.lines.after.iter().map(LineReport)),
-    }
-}
-
-object! {
-    LineReport<'a>(line: &'a CodeLine) {
-        path: line.path,
-        line: line.line,
+        before: touched.lines.before,
+        after: touched.lines.after,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ptmem.history/1`: the memory of a code base over time.
 
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
-use crate::history::{DeviceHistory, Figures, History, Outlook, Point, Step};
+use crate::history::{DeviceHistory, History, Point, Step};
 use crate::json_writer::{list, object};
 use crate::profile::Bucket;
 use crate::text::printable;
@@ -40,19 +40,11 @@ object! {
     DeviceReport<'a>(device: &'a DeviceHistory) {
         device: device.device,
         // One for each profile; null where that lacks the device.
-        figures: list(device.figures.iter().map(|figures| figures.map(FiguresReport))),
+        figures: device.figures,
         steps: list(device.steps.iter().map(StepReport)),
         device_memory?: device.budget.map(BudgetReport),
-        outlook: device.outlook.map(OutlookReport),
+        outlook: device.outlook,
         stacks: list(device.stacks.iter().map(StackReport)),
-    }
-}
-
-object! {
-    FiguresReport(figures: Figures) {
-        peak: figures.peak,
-        reserved: figures.reserved,
-        end: figures.end,
     }
 }
 
@@ -70,16 +62,6 @@ object! {
     ChangeReport<'a>(label: &'a str, delta: i128) {
         label: printable(label),
         delta,
-    }
-}
-
-object! {
-    OutlookReport(outlook: Outlook) {
-        per_profile: outlook.per_point,
-        grows: outlook.grows,
-        headroom: outlook.headroom,
-        full_after: outlook.full_after,
-        full_after_seconds: outlook.full_after_seconds,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::json_writer::{list, object};
 use crate::leak::{DeviceLeaks, Growth, Leak, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::{Bucket, Source};
+use crate::ranks::diagnostics_of_search;
 use crate::text::printable;
 use crate::verdict::{Finding, LeakGate};
 
@@ -27,8 +28,7 @@ object! {
             RankCheck(of.search.rank, CheckReport(check))
         }))),
         diagnostics: list(findings.iter().flat_map(|of| {
-            let found = of.search.diagnostics.iter().chain(&of.judgement.diagnostics);
-            found.map(|found| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
+            diagnostics_of_search(of).map(|found| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
         })),
     }
 }

@@ -9,6 +9,7 @@ use crate::json_writer::{list, object};
 use crate::known::KnownCounter;
 use crate::phases::{IntervalRecord, PhaseRecord};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Profile, StackTotal};
+use crate::ranks::diagnostics_of_profile;
 use crate::replay::{Counter, Figures, Fragmentation, History, Oom};
 use crate::tree::{self, of_device};
 use crate::verdict::Judgement;
@@ -30,9 +31,7 @@ object! {
         verdict?: judgement.map(|judgement| judgement.verdict.name()),
         exit_code?: judgement.map(|judgement| judgement.verdict.exit_code()),
         checks?: judgement.map(|judgement| list(judgement.checks.iter().map(CheckReport))),
-        diagnostics: list(
-            profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|of| &of.diagnostics)).map(DiagnosticReport)
-        ),
+        diagnostics: list(diagnostics_of_profile(profile, judgement).map(DiagnosticReport)),
     }
 }
 

@@ -5,7 +5,7 @@ use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
 use super::with_stacks;
 use crate::Options;
 use crate::json_writer::{list, object};
-use crate::profile::StackTotal;
+use crate::profile::{Bucket, StackTotal};
 use crate::ranks::{self, Others, Shown};
 use crate::verdict::{Reading, Readings, Verdict};
 
@@ -23,7 +23,7 @@ object! {
         median: others.median,
         worst: lines.first().map(|line| &line.name),
         table: list(lines.iter().map(LineReport)),
-        stacks: list(stacks(lines, others, options).iter().map(|(total, median)| RowReport(total, *median, others))),
+        stacks: list(stacks(lines, options).iter().map(|total| RowReport(total, others))),
         checks: list(of.ranks.judgement.checks.iter().map(CheckReport)),
         diagnostics: list(ranks::diagnostics_of_readings(of).iter().map(|(side, found)| SidedDiagnostic(*side, found))),
         ranks: list(of.readings.iter().map(|reading| ReadingReport(reading, lines, options))),
@@ -41,21 +41,19 @@ object! {
     }
 }
 
-/// The stacks of the first rank, each with its bytes on the rank in the middle.
-fn stacks(lines: &[Shown<'_>], others: &Others<'_>, options: &Options) -> Vec<(StackTotal, Option<i128>)> {
+/// The stacks of the first rank.
+fn stacks(lines: &[Shown<'_>], options: &Options) -> Vec<StackTotal> {
     let device = lines.first().and_then(|line| line.device);
-    let stacks = device.map(|device| device.listed(options.top, 1)).unwrap_or_default();
-    let medians = ranks::medians_of_stacks(others, &stacks);
-    stacks.into_iter().zip(medians).collect()
+    device.map(|device| device.listed(options.top, 1)).unwrap_or_default()
 }
 
 object! {
     /// A stack of the first rank, and the bytes that it holds on the others.
-    RowReport<'a>(total: &'a StackTotal, median: Option<i128>, others: &'a Others<'a>) {
+    RowReport<'a>(total: &'a StackTotal, others: &'a Others<'a>) {
         label: total.label,
         key: total.key.0,
         bytes: total.at.bytes,
-        median,
+        median: others.of_median(&total.key.0).filter(|_| total.bucket != Some(Bucket::Others)),
         ranks: others.same(&total.key.0, i128::from(total.at.bytes)),
     }
 }

@@ -3,7 +3,7 @@
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
 use crate::json_writer::{list, object};
 use crate::profile::Bucket;
-use crate::scale::{Check, DeviceScale, Forecast, Full, MomentScale, Range, Run, Scale, StackScale};
+use crate::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Scale, StackScale};
 use crate::text::printable;
 use crate::view::bytes;
 
@@ -14,16 +14,9 @@ object! {
         tool: Tool(),
         group_by: scale.group_by.to_string(),
         aligned: scale.is_aligned(),
-        runs: list(scale.runs.iter().map(RunReport)),
+        runs: scale.runs,
         devices: list(scale.devices.iter().map(DeviceReport)),
         diagnostics: list(scale.diagnostics.iter().map(DiagnosticReport)),
-    }
-}
-
-object! {
-    RunReport<'a>(run: &'a Run) {
-        path: run.path,
-        x: run.x,
     }
 }
 
@@ -36,7 +29,7 @@ object! {
         forecasts: list(device.forecasts.iter().map(ForecastReport)),
         check: device.check.map(CheckReport),
         device_memory?: device.budget.map(BudgetReport),
-        full: device.full.map(FullReport),
+        full: device.full,
         // Moments that may be the peak.
         moments: list(device.moments.iter().map(MomentReport)),
     }
@@ -70,14 +63,6 @@ object! {
         x: check.x,
         predicted: bytes(check.predicted),
         peak: check.peak,
-    }
-}
-
-object! {
-    FullReport(full: Full) {
-        earliest: full.earliest,
-        best: full.best,
-        latest: full.latest,
     }
 }
 

@@ -4,7 +4,7 @@ use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
 use crate::Options;
-use crate::diff::{Change, Metric, Row};
+use crate::diff::{Change, Metric, Row, RowKind};
 use crate::json_writer::{list, object};
 use crate::known;
 use crate::ranks::{self, Compared, Others};
@@ -46,26 +46,24 @@ object! {
         median: job.others.median,
         worst: job.lines.first().map(|line| &line.name),
         table: list(job.lines.iter().map(LineReport)),
-        stacks: list(rows(job, options).iter().map(|(row, median)| RowReport(row, *median, &job.others))),
+        stacks: list(rows(job, options).iter().map(|row| RowReport(row, &job.others))),
         checks: list(job.of.judgement.checks.iter().map(CheckReport)),
         diagnostics: list(ranks::diagnostics_of_gate(gate, job.of).iter().map(|(side, of)| SidedDiagnostic(*side, of))),
     }
 }
 
-/// The rows of the worst rank, each with its change on the rank in the middle.
-fn rows(job: &Job<'_>, options: &Options) -> Vec<(Row, Option<i128>)> {
-    let rows = job.lines.first().map(|line| line.rows(options)).unwrap_or_default();
-    let medians = ranks::medians_of_rows(&job.others, &rows);
-    rows.into_iter().zip(medians).collect()
+/// The rows of the worst rank.
+fn rows(job: &Job<'_>, options: &Options) -> Vec<Row> {
+    job.lines.first().map(|line| line.rows(options)).unwrap_or_default()
 }
 
 object! {
     /// A stack of the worst rank, and its change on the others.
-    RowReport<'a>(row: &'a Row, median: Option<i128>, others: &'a Others<'a>) {
+    RowReport<'a>(row: &'a Row, others: &'a Others<'a>) {
         label: row.label,
         key: row.key,
         delta: row.delta(),
-        median,
+        median: others.of_median(&row.key).filter(|_| !matches!(row.kind, RowKind::Others(_))),
         ranks: others.same(&row.key, row.delta()),
     }
 }

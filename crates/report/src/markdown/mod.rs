@@ -3,7 +3,6 @@
 //! and counted.
 
 mod chart;
-mod conversation;
 mod escape;
 mod page;
 mod table;
@@ -13,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::sparkline::sparkline;
 use super::view::{
     Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, MOST_SUMMED, Remark, Section, Source,
-    SummedLine, Timeline, View, Visibility,
+    SummedLine, Timeline, View, Visibility, Way,
 };
 use super::{DEFAULT_KEY, Options};
 use crate::diff::Kind;
@@ -53,7 +52,7 @@ fn begin(view: &View, options: &Options) -> Page {
     let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
     page.links = Links::new(options.run.as_ref());
     heading(&mut page, view, options);
-    conversation::surroundings(&mut page, view, options);
+    surroundings(&mut page, view, options);
     page
 }
 
@@ -98,10 +97,30 @@ pub(super) fn render(view: &View, options: &Options) -> String {
             page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
         }
     }
-    view.acceptance.iter().for_each(|acceptance| conversation::acceptance(&mut page, acceptance));
+    acceptance(&mut page, &view.acceptance);
     chart_of_worst(&mut page, view, options);
     footer(&mut page, view);
     page.text
+}
+
+/// Writes which commit the report is of, in which run, and who approved what it found.
+fn surroundings(page: &mut Page, view: &View, options: &Options) {
+    if let Some(run) = &options.run {
+        let commit = format!("[`{}`]({})", run.short_commit(), run.commit_address());
+        page.add(&format!("\nGPU memory at commit {commit}, [log of the run]({})\n", run.log));
+    }
+    if let Some(approval) = &view.approval {
+        page.add(&format!("\n☑️ {}\n", prose(&approval.to_string())));
+    }
+}
+
+/// Writes how to accept the growth, folded away.
+fn acceptance(page: &mut Page, ways: &[Way]) {
+    let pieces = ways.iter().map(|Way { sentence: text, lines, language }| {
+        let lines = if lines.is_empty() { ".\n".to_owned() } else { format!(":\n\n{}", block(language, lines)) };
+        format!("\n{}{lines}", sentence(text))
+    });
+    page.details("How to accept this growth", |page| _ = page.add(&pieces.collect::<String>()));
 }
 
 /// The curves of the worst device: as a picture where there is a place for one, else as a chart. They come last:

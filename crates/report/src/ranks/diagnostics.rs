@@ -1,16 +1,33 @@
-//! Diagnostics of all ranks of a job, each listed once with its ranks.
+//! The diagnostics of results, and those of all ranks of a job, each listed once with its ranks.
 
 use std::collections::HashMap;
 
-use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::Side;
-use crate::verdict::{Comparison, Gate, Member, Ranks, Readings, numbers};
+use crate::diagnostic::Diagnostic;
+use crate::profile::Profile;
+use crate::sides::Side;
+use crate::verdict::{Comparison, Finding, Gate, Judgement, Member, Ranks, Readings, numbers};
 
-/// A diagnostic of one rank.
-struct Found<'a> {
-    side: Option<Side>,
-    member: &'a Member,
-    diagnostic: &'a Diagnostic,
+/// A diagnostic, and the side that it concerns where that is one.
+pub(crate) type Sided<'a> = (Option<Side>, &'a Diagnostic);
+
+/// The diagnostics of both sides, then those of the comparison.
+pub(crate) fn diagnostics_of_comparison(of: &Comparison) -> impl Iterator<Item = Sided<'_>> + Clone {
+    let sides = of.diff.profiles.each().into_iter();
+    let of_sides = sides.flat_map(|(side, profile)| profile.diagnostics.iter().map(move |found| (Some(side), found)));
+    of_sides.chain(of.diff.diagnostics.iter().chain(&of.judgement.diagnostics).map(|found| (None, found)))
+}
+
+/// The diagnostics of a snapshot, then those of its judgement.
+pub(crate) fn diagnostics_of_profile<'a>(
+    profile: &'a Profile,
+    judgement: Option<&'a Judgement>,
+) -> impl Iterator<Item = &'a Diagnostic> + Clone {
+    profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics))
+}
+
+/// The diagnostics of a search for leaks, then those of its judgement.
+pub(crate) fn diagnostics_of_search(finding: &Finding) -> impl Iterator<Item = &Diagnostic> + Clone {
+    finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics)
 }
 
 /// The diagnostics of one kind and side.
@@ -22,14 +39,7 @@ struct Merged<'a> {
     members: Vec<&'a Member>,
 }
 
-impl<'a> Merged<'a> {
-    fn add(&mut self, found: &Found<'a>) {
-        self.is_same &= self.first.message == found.diagnostic.message;
-        if self.members.last() != Some(&found.member) {
-            self.members.push(found.member);
-        }
-    }
-
+impl Merged<'_> {
     /// One diagnostic for all, which names the ranks; a job has `ranks` of them.
     fn told(self, ranks: usize) -> (Option<Side>, Diagnostic) {
         let message = &self.first.message;
@@ -44,54 +54,43 @@ impl<'a> Merged<'a> {
     }
 }
 
-fn merge<'a>(all: impl Iterator<Item = Found<'a>>, ranks: usize) -> Vec<(Option<Side>, Diagnostic)> {
+/// The diagnostics of the ranks of a job, those of one kind and side as one, and then those of all ranks together.
+fn merge<'a>(
+    all: impl Iterator<Item = (&'a Member, Sided<'a>)>,
+    ranks: usize,
+    job: &Ranks,
+) -> Vec<(Option<Side>, Diagnostic)> {
     let mut merged: Vec<Merged<'_>> = Vec::new();
-    let mut places: HashMap<(Option<Side>, Code), usize> = HashMap::new();
-    for found in all {
-        let place = *places.entry((found.side, found.diagnostic.code)).or_insert(merged.len());
+    let mut places = HashMap::new();
+    for (member, (side, first)) in all {
+        let place = *places.entry((side, first.code)).or_insert(merged.len());
         match merged.get_mut(place) {
-            Some(of_kind) => of_kind.add(&found),
-            None => merged.push(Merged {
-                side: found.side,
-                first: found.diagnostic,
-                is_same: true,
-                members: vec![found.member],
-            }),
+            Some(of_kind) => {
+                of_kind.is_same &= of_kind.first.message == first.message;
+                if of_kind.members.last() != Some(&member) {
+                    of_kind.members.push(member);
+                }
+            }
+            None => merged.push(Merged { side, first, is_same: true, members: vec![member] }),
         }
     }
-    merged.into_iter().map(|of_kind| of_kind.told(ranks)).collect()
+    let of_job = job.judgement.diagnostics.iter().map(|diagnostic| (None, diagnostic.clone()));
+    merged.into_iter().map(|of_kind| of_kind.told(ranks)).chain(of_job).collect()
 }
 
 /// The diagnostics of the comparisons of a job.
-pub(crate) fn diagnostics_of_gate(gate: &Gate, ranks: &Ranks) -> Vec<(Option<Side>, Diagnostic)> {
-    let members = &gate.comparisons[ranks.members.clone()];
-    let sides = [Some(Side::Before), Some(Side::After), None];
-    let found = sides.into_iter().flat_map(|side| members.iter().flat_map(move |of| of_comparison(of, side)));
-    with_job(merge(found, members.len()), ranks)
-}
-
-/// The diagnostics of one side of a comparison, or of the comparison itself.
-fn of_comparison(comparison: &Comparison, side: Option<Side>) -> impl Iterator<Item = Found<'_>> {
-    let Comparison { diff, judgement, member, .. } = comparison;
-    let found: Vec<&Diagnostic> = match side {
-        Some(side) => diff.profiles.of(side).diagnostics.iter().collect(),
-        None => diff.diagnostics.iter().chain(&judgement.diagnostics).collect(),
-    };
-    found.into_iter().filter_map(move |diagnostic| Some(Found { side, member: member.as_ref()?, diagnostic }))
+pub(crate) fn diagnostics_of_gate(gate: &Gate, job: &Ranks) -> Vec<(Option<Side>, Diagnostic)> {
+    let members = &gate.comparisons[job.members.clone()];
+    let named = members.iter().filter_map(|of| Some((of.member.as_ref()?, of)));
+    let found = named.flat_map(|(member, of)| diagnostics_of_comparison(of).map(move |found| (member, found)));
+    merge(found, members.len(), job)
 }
 
 /// The diagnostics of the snapshots of a job.
 pub(crate) fn diagnostics_of_readings(readings: &Readings) -> Vec<(Option<Side>, Diagnostic)> {
-    let found = readings.readings.iter().flat_map(|reading| {
-        let judged = reading.judgement.iter().flat_map(|judgement| &judgement.diagnostics);
-        let all = reading.profile.diagnostics.iter().chain(judged);
-        all.map(|diagnostic| Found { side: None, member: &reading.member, diagnostic })
+    let found = readings.readings.iter().flat_map(|of| {
+        let all = diagnostics_of_profile(&of.profile, of.judgement.as_ref());
+        all.map(|found| (&of.member, (None, found)))
     });
-    with_job(merge(found, readings.readings.len()), &readings.ranks)
-}
-
-/// The same with those of all ranks together.
-fn with_job(mut found: Vec<(Option<Side>, Diagnostic)>, ranks: &Ranks) -> Vec<(Option<Side>, Diagnostic)> {
-    found.extend(ranks.judgement.diagnostics.iter().map(|diagnostic| (None, diagnostic.clone())));
-    found
+    merge(found, readings.readings.len(), &readings.ranks)
 }

@@ -3,8 +3,11 @@
 mod diagnostics;
 mod others;
 
-pub(super) use diagnostics::{diagnostics_of_gate, diagnostics_of_readings};
-pub(super) use others::{Others, medians_of_rows, medians_of_stacks};
+pub(super) use diagnostics::{
+    diagnostics_of_comparison, diagnostics_of_gate, diagnostics_of_profile, diagnostics_of_readings,
+    diagnostics_of_search,
+};
+pub(super) use others::Others;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Compared, Line, Shown};
-use crate::diff::{Row, RowKind};
-use crate::profile::{Bucket, StackTotal};
+use crate::diff::RowKind;
+use crate::profile::Bucket;
 
 /// The figures of stacks on all ranks of a job.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl<'a> Others<'a> {
     /// The changes of comparisons.
     pub(crate) fn changes(lines: &'a [Compared<'a>]) -> Self {
         Self::new(lines, Compared::growth, |line| {
-            let rows = line.all_rows().iter().filter(|row| !is_sum(row));
+            let rows = line.all_rows().iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
             rows.map(|row| (row.key.as_str(), row.delta())).collect()
         })
     }
@@ -83,54 +83,19 @@ impl<'a> Others<'a> {
     pub(crate) fn held(lines: &'a [Shown<'a>]) -> Self {
         Self::new(lines, Shown::peak, |line| {
             let stacks = line.device.map(|device| &*device.stacks).unwrap_or_default();
-            let stacks = stacks.iter().filter(|total| !is_sum_of_totals(total));
+            let stacks = stacks.iter().filter(|total| total.bucket != Some(Bucket::Others));
             stacks.map(|total| (total.key.0.as_str(), i128::from(total.at.bytes))).collect()
         })
     }
 
     /// The figure of a stack on the rank in the middle; 0 where it is not there.
-    fn of_median(&self, key: &str) -> Option<i128> {
+    pub(crate) fn of_median(&self, key: &str) -> Option<i128> {
         self.median?;
         Some(self.of_median.get(key).copied().unwrap_or(0))
-    }
-
-    /// The figure on the rank in the middle of all stacks but these.
-    fn rest_of_median<'k>(&self, listed: impl Iterator<Item = &'k str>) -> Option<i128> {
-        self.median?;
-        let all: i128 = self.of_median.values().sum();
-        Some(all - listed.filter_map(|key| self.of_median.get(key)).sum::<i128>())
     }
 
     /// The number of ranks on which a stack has this figure.
     pub(crate) fn same(&self, key: &str, figure: i128) -> usize {
         self.same.get(&(key, figure)).map_or(0, |seen| seen.count)
     }
-}
-
-/// Whether a row is the sum of rows that are not listed.
-fn is_sum(row: &Row) -> bool {
-    matches!(row.kind, RowKind::Others(_))
-}
-
-fn is_sum_of_totals(total: &StackTotal) -> bool {
-    total.bucket == Some(Bucket::Others)
-}
-
-/// The figure that each row has on the rank in the middle.
-pub(crate) fn medians_of_rows(others: &Others<'_>, rows: &[Row]) -> Vec<Option<i128>> {
-    medians(others, rows.iter().map(|row| (!is_sum(row)).then_some(&*row.key)))
-}
-
-/// The figure that each stack of a snapshot has on the rank in the middle.
-pub(crate) fn medians_of_stacks(others: &Others<'_>, totals: &[StackTotal]) -> Vec<Option<i128>> {
-    medians(others, totals.iter().map(|total| (!is_sum_of_totals(total)).then_some(&*total.key.0)))
-}
-
-/// The figures of stacks by their keys, and that of all others where there is no key.
-fn medians<'k>(others: &Others<'_>, keys: impl Iterator<Item = Option<&'k str>> + Clone) -> Vec<Option<i128>> {
-    let all = keys.clone().map(|key| match key {
-        Some(key) => others.of_median(key),
-        None => others.rest_of_median(keys.clone().flatten()),
-    });
-    all.collect()
 }

@@ -16,8 +16,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 use super::view::{
-    Acceptance, Aside, CallStack, CallStacks, CheckLine, Content, Fact, Group, MOST_SUMMED, Remark, Row, Source,
-    StackLine, SummedLine, Table, View, Visibility,
+    Aside, CallStack, CallStacks, CheckLine, Content, Fact, Group, MOST_SUMMED, Remark, Row, Source, StackLine,
+    SummedLine, Table, View, Visibility, Way,
 };
 use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
@@ -102,7 +102,7 @@ impl Page {
                 self.remarks(group, group.headline.is_some())?;
             }
         }
-        view.acceptance.iter().try_for_each(|acceptance| self.acceptance(acceptance))?;
+        self.acceptance(&view.acceptance)?;
         if let Some(approval) = &view.approval {
             self.gap();
             writeln!(self.text, "{}", self.whole(&approval.to_string(), 0))?;
@@ -115,23 +115,17 @@ impl Page {
     }
 
     /// The ways to accept the growth.
-    fn acceptance(&mut self, acceptance: &Acceptance) -> fmt::Result {
-        self.gap();
-        for command in &acceptance.commands {
-            writeln!(self.text, "{DIM}to accept this growth, record it as the new before:{DIM:#}")?;
-            writeln!(self.text, "  {}", printable(command))?;
-        }
-        let beginning = if acceptance.commands.is_empty() { "to accept this growth" } else { "or" };
-        writeln!(self.text, "{DIM}{beginning} until {}, add to ptmem.toml:{DIM:#}", acceptance.expires)?;
-        for line in &acceptance.entries {
-            writeln!(self.text, "  {}", printable(line))?;
-        }
-        match &acceptance.label {
-            Some(label) => {
-                writeln!(self.text, "{DIM}or set the label {} on the pull request{DIM:#}", printable(label))
+    fn acceptance(&mut self, ways: &[Way]) -> fmt::Result {
+        for (at, Way { sentence, lines, .. }) in ways.iter().enumerate() {
+            let beginning = if at == 0 { "to accept this growth " } else { "or " };
+            let end = if lines.is_empty() { "" } else { ":" };
+            if at == 0 {
+                self.gap();
             }
-            None => Ok(()),
+            writeln!(self.text, "{DIM}{beginning}{}{end}{DIM:#}", printable(sentence))?;
+            lines.iter().try_for_each(|line| writeln!(self.text, "  {}", printable(line)))?;
         }
+        Ok(())
     }
 
     /// An empty line between paragraphs.

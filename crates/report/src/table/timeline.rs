@@ -46,23 +46,13 @@ fn columns(width: usize, taken: usize) -> usize {
     width.saturating_sub(taken).clamp(NARROWEST, WIDEST)
 }
 
-/// The baseline and the peak. The mark of the peak is beside its column where there is room, else on a line of
-/// its own.
+/// The baseline and the peak, whose mark is at its column where there is room to the left of it.
 fn write_marks(out: &mut String, curve: &Curve, marks: &Marks, columns: usize) -> fmt::Result {
     let column = column_of(marks.peak_event, marks.events, curve.points.len(), columns);
     let start = format!("└ baseline {}", Size(marks.baseline));
     let peak = format!("peak {}", Size(curve.peak));
-    let left = column.checked_sub(peak.width() + 1).filter(|&at| at > start.width());
-    if let Some(at) = left {
-        let gap = at - start.width();
-        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}{peak} ┘{BOLD:#}", "")
-    } else if column > start.width() {
-        let gap = column - start.width();
-        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}└ {peak}{BOLD:#}", "")
-    } else if column + peak.width() + 2 <= columns {
-        writeln!(out, "  {:column$}{BOLD}└ {peak}{BOLD:#}", "")?;
-        writeln!(out, "  {DIM}{start}{DIM:#}")
-    } else {
-        writeln!(out, "  {DIM}{start}{DIM:#}, {BOLD}{peak}{BOLD:#}")
+    match column.checked_sub(start.width() + peak.width() + 1).filter(|&gap| gap > 0) {
+        Some(gap) => writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}{peak} ┘{BOLD:#}", ""),
+        None => writeln!(out, "  {DIM}{start}{DIM:#}, {BOLD}{peak}{BOLD:#}"),
     }
 }

@@ -11,55 +11,56 @@ use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdic
 /// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
 const MOST_ENTRIES: usize = 10;
 
-/// The subject of an entry that covers any stack.
-const ALL_STACKS: &str = "pattern = \"*\"";
-
-/// The subject of an entry that covers the peak inside any phase.
-const ALL_PHASES: &str = "metric = \"phase:*\"";
-
-/// The same of all modules.
-const ALL_MODULES: &str = "metric = \"module:*\"";
-
-/// The ways to accept the growth that fails a gate.
+/// A way to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Acceptance {
-    /// Commands that record the growth in stored befores.
-    pub(crate) commands: Vec<String>,
-    /// The lines of the entries in `ptmem.toml`.
-    pub(crate) entries: Vec<String>,
-    /// Their last day.
-    pub(crate) expires: Day,
-    /// The label of a pull request that approves it.
-    pub(crate) label: Option<String>,
+pub(crate) struct Way {
+    /// What to do, without the lines.
+    pub(crate) sentence: String,
+    /// The lines to copy.
+    pub(crate) lines: Vec<String>,
+    /// The language of these.
+    pub(crate) language: &'static str,
 }
 
-impl Acceptance {
-    /// The ways for a gate that fails by growth; none for any other.
-    pub(super) fn new(gate: &Gate, options: &Options) -> Option<Self> {
-        let ways = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression)?;
-        let mut excesses = excesses(gate, subject);
-        if excesses.len() > MOST_ENTRIES {
-            excesses = self::excesses(gate, wide_subject);
-        }
-        if excesses.is_empty() {
-            return None;
-        }
-        let mut excesses: Vec<(String, u128)> = excesses.into_iter().collect();
-        excesses.sort_by_key(|(_, excess)| Reverse(*excess));
-        let entries = excesses.iter().flat_map(|(text, excess)| entry(text, *excess, ways.expires)).collect();
-        Some(Self { commands: ways.commands.clone(), entries, expires: ways.expires, label: ways.label.clone() })
+/// The ways to accept the growth for a gate that fails by it; none for any other.
+pub(super) fn ways(gate: &Gate, options: &Options) -> Vec<Way> {
+    let Some(given) = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression) else {
+        return Vec::new();
+    };
+    let mut excesses = excesses(gate, false);
+    if excesses.len() > MOST_ENTRIES {
+        excesses = self::excesses(gate, true);
     }
+    if excesses.is_empty() {
+        return Vec::new();
+    }
+    let mut excesses: Vec<(String, u128)> = excesses.into_iter().collect();
+    excesses.sort_by_key(|(_, excess)| Reverse(*excess));
+    let entries = excesses.iter().flat_map(|(text, excess)| entry(text, *excess, given.expires)).collect();
+    let command = Way {
+        sentence: "for good, record it as the new before".to_owned(),
+        lines: given.commands.clone(),
+        language: "sh",
+    };
+    let entry =
+        Way { sentence: format!("until {}, add to ptmem.toml", given.expires), lines: entries, language: "toml" };
+    let label = given.label.iter().map(|label| Way {
+        sentence: format!("on this pull request, set the label {label}"),
+        lines: Vec::new(),
+        language: "text",
+    });
+    [command].into_iter().filter(|way| !way.lines.is_empty()).chain([entry]).chain(label).collect()
 }
 
 /// The bytes that each entry has to cover, by the line that names its subject. An entry covers all devices and ranks, so the
 /// device that needs most of it counts.
-fn excesses(gate: &Gate, subject: impl Fn(&Comparison, &Check) -> Option<String>) -> BTreeMap<String, u128> {
+fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     let mut largest: BTreeMap<String, u128> = BTreeMap::new();
     for comparison in &gate.comparisons {
         let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
             let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
-            let Some((subject, excess)) = subject(comparison, check).zip(left) else { continue };
+            let Some((subject, excess)) = subject(comparison, check, is_wide).zip(left) else { continue };
             let sum = of_devices.entry((check.device, check.about(), subject)).or_default();
             // Stacks share what an entry allows; each phase may have all of it.
             let is_shared = matches!(check.about(), About::Stacks | About::StackHighest);
@@ -84,42 +85,28 @@ fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128)
     excess_of_check.checked_sub(of_stacks.filter_map(excess).sum()).filter(|left| *left > 0)
 }
 
-/// The line of an entry that names the kind of subject of a check.
-fn wide_subject(comparison: &Comparison, check: &Check) -> Option<String> {
-    let wide = match check.about() {
-        About::Stacks | About::StackHighest => ALL_STACKS,
-        About::Phases => ALL_PHASES,
-        About::Modules => ALL_MODULES,
-        About::Metric(_)
-        | About::Imbalance
-        | About::Ranks
-        | About::Leaks
-        | About::OutOfMemory
-        | About::Headroom
-        | About::Growth => return subject(comparison, check),
-    };
-    Some(wide.to_owned())
-}
-
-/// The line of an entry that names the subject of a check.
-fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
-    match check.about() {
-        About::Metric(metric) => Some(format!("metric = {}", quoted(metric.name()))),
-        About::Stacks | About::StackHighest => {
-            check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&Pattern::literal(label))))
-        }
+/// The line of an entry that names the subject of a check, or all subjects of its kind.
+fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<String> {
+    let name = match check.about() {
+        About::Metric(metric) => return Some(format!("metric = {}", quoted(metric.name()))),
+        About::Stacks | About::StackHighest | About::Modules => check.scope.as_ref()?,
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
             let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
-            Some(format!("metric = {}", quoted(&format!("phase:{}", Pattern::literal(&row.name)))))
+            &*row.name
         }
-        About::Modules => check
-            .scope
-            .as_ref()
-            .map(|path| format!("metric = {}", quoted(&format!("module:{}", Pattern::literal(path))))),
-        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => None,
-    }
+        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {
+            return None;
+        }
+    };
+    let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
+    Some(match check.about() {
+        About::Phases | About::Modules => {
+            format!("metric = {}", quoted(&format!("{}:{pattern}", check.about().name())))
+        }
+        _ => format!("pattern = {}", quoted(&pattern)),
+    })
 }
 
 /// A string as JSON and TOML both write it.

@@ -199,7 +199,6 @@ impl Changed<'_> {
         }
         let by = self.diff().profiles.after.options.group_by;
         columns.extend([words(""), words(by.noun())]);
-        let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
         let failed = self.failed();
         let lines = rows.iter().enumerate().map(|(at, row)| {
             let frames = if at < MOST_WITH_FRAMES { self.frames(row, codes) } else { Vec::new() };
@@ -209,7 +208,7 @@ impl Changed<'_> {
                 shows_source: self.options.source,
                 summed: if frames.is_empty() { Vec::new() } else { summed(row) },
                 frames,
-                ..self.row(row, medians.get(at).copied().flatten())
+                ..self.row(row)
             }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
@@ -237,12 +236,17 @@ impl Changed<'_> {
         failed.filter_map(|check| check.key.as_deref()).collect()
     }
 
-    fn row(&self, row: &diff::Row, median: Option<i128>) -> Row {
+    fn row(&self, row: &diff::Row) -> Row {
         let delta = row.delta();
+        let others = match row.kind {
+            RowKind::Others(count) => Some(count),
+            RowKind::Stack | RowKind::Bucket(_) | RowKind::PeakElsewhere => None,
+        };
         let mut cells = vec![Value::Change(delta)];
-        if let Some(others) = self.others {
+        if let Some(all) = self.others {
+            let median = all.of_median(&row.key).filter(|_| others.is_none());
             cells.push(median.map_or(Value::Nothing, Value::Change));
-            cells.push(Value::ranks(others.same(&row.key, delta), others.ranks));
+            cells.push(Value::ranks(all.same(&row.key, delta), all.ranks));
         }
         cells.extend([Value::Size(row.held.before.bytes), Value::Size(row.held.after.bytes)]);
         cells.push(Value::counts(row.held.map(|held| held.blocks)));
@@ -251,10 +255,6 @@ impl Changed<'_> {
             cells.extend(cells_of_details(mean, row.highest));
         }
         cells.push(direction(row));
-        let others = match row.kind {
-            RowKind::Others(count) => Some(count),
-            RowKind::Stack | RowKind::Bucket(_) | RowKind::PeakElsewhere => None,
-        };
         cells.push(match others {
             Some(_) => Value::words(&*row.label),
             None => Value::stack(&*row.label, row.lines.more),

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::changes::{self, Changed};
-use super::recording;
 use super::remarks::remarks;
+use super::table::rows;
 use super::{
-    Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value,
-    View, figure, words,
+    Checks, Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View,
+    acceptance, figure, recording, words,
 };
 use crate::Options;
 use crate::diff::{Change, DeviceDiff, Metric};
@@ -15,7 +15,6 @@ use crate::finding::grew_most;
 use crate::known;
 use crate::picture::Picture;
 use crate::place::user_place;
-use crate::profile::others;
 use crate::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
 use crate::text::count;
@@ -37,7 +36,7 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
         headline: Some(gate.headline()),
         is_gated: gate.is_gated(),
         explanation: explanation(gate, options),
-        acceptance: Acceptance::new(gate, options),
+        acceptance: acceptance::ways(gate, options),
         overview: overview(gate, options),
         groups,
         ..View::default()
@@ -55,13 +54,11 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
     let mut sections: Vec<Section> = sections.collect();
     // The section that explains the verdict comes first.
     sections.sort_by_key(|section| Reverse(section.standing));
-    let of_sides = sides.iter().flat_map(|&(side, profile)| profile.diagnostics.iter().map(move |d| (Some(side), d)));
-    let of_both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
     Group {
         name: comparison.name.clone(),
         sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
         sections,
-        remarks: remarks(of_sides.chain(of_both), diff.devices.len() > 1),
+        remarks: remarks(ranks::diagnostics_of_comparison(comparison), diff.devices.len() > 1),
         checks: Checks::new(judgement, true),
         recording: options.pictures.then(|| recording::table(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
@@ -176,24 +173,24 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
 
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
 fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
-    let (listed, rest) = lines.split_at(options.limit(lines.len()));
-    let listed =
-        listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
-    let mut rows: Vec<Row> = listed.collect();
-    if !rest.is_empty() {
-        let mut cells = [const { Value::Nothing }; 6];
-        cells[0] = Value::words(named(name, &others(rest.len())));
-        cells[3] = Value::change_range(rest.iter().map(Compared::growth));
-        cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
-        rows.push(Row::others(rest.len(), cells));
-    }
-    let (missing, more) = job.missing.split_at(options.limit(job.missing.len()));
-    rows.extend(missing.iter().map(|missing| missing_row(named(name, &missing.member.label), missing.side)));
-    if !more.is_empty() {
-        let row = missing_row(named(name, &others(more.len())), Side::After);
-        rows.push(Row { others: Some(more.len()), ..row });
-    }
-    rows
+    let listed = rows(
+        lines,
+        options,
+        |line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()),
+        |rest, others| {
+            let changes = Value::change_range(rest.iter().map(Compared::growth));
+            let mark = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
+            let name = Value::words(named(name, &others.to_string()));
+            vec![name, Value::Nothing, Value::Nothing, changes, Value::Nothing, mark]
+        },
+    );
+    let missing = rows(
+        &job.missing,
+        options,
+        |missing| missing_row(named(name, &missing.member.label), missing.side),
+        |_, others| missing_row(named(name, &others.to_string()), Side::After).cells,
+    );
+    listed.into_iter().chain(missing).collect()
 }
 
 /// The name of a rank or a device, behind that of its job or comparison where there are several.

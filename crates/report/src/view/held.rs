@@ -7,7 +7,7 @@ use super::{
     Block, CallStack, CallStacks, Content, Row, StackLine, SummedLine, Table, Tone, Value, explain, figure, words,
 };
 use crate::profile::{Bucket, Held, HeldLines, Member, Moment, StackTotal};
-use crate::ranks::{self, Others};
+use crate::ranks::Others;
 use crate::sides::Sides;
 use crate::snapshot::StackId;
 use crate::source::Site;
@@ -76,7 +76,6 @@ impl Listing<'_> {
         }
         let by = profile.options.group_by;
         columns.push(words(by.noun()));
-        let medians = others.map(|others| ranks::medians_of_stacks(others, &self.stacks)).unwrap_or_default();
         let rows = self.stacks.iter().enumerate().map(|(at, stack)| {
             let frames = if at < MOST_WITH_FRAMES { self.frames(stack, code) } else { Vec::new() };
             Row {
@@ -84,7 +83,7 @@ impl Listing<'_> {
                 frames,
                 site: stack.stack().and_then(|stack| Site::new(code, stack, options)),
                 shows_source: options.source,
-                ..self.row(stack, code, total, medians.get(at).copied().flatten())
+                ..self.row(stack, code, total)
             }
         });
         Table {
@@ -106,11 +105,12 @@ impl Listing<'_> {
         lines.chain(shapes).map(|(label, held)| SummedLine { amount: Value::Size(held.bytes), label }).collect()
     }
 
-    fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64, median: Option<i128>) -> Row {
+    fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64) -> Row {
         let Shown { picture, others, .. } = self.shown;
         let held = (self.held)(stack);
         let mut cells = vec![Value::Size(held.bytes)];
         if let Some(others) = others {
+            let median = others.of_median(&stack.key.0).filter(|_| stack.bucket != Some(Bucket::Others));
             cells.push(median.and_then(|bytes| u64::try_from(bytes).ok()).map_or(Value::Nothing, Value::Size));
             cells.push(Value::ranks(others.same(&stack.key.0, i128::from(held.bytes)), others.ranks));
         }

@@ -2,13 +2,13 @@
 
 use super::device::{known_size, overhead};
 use super::remarks::remarks;
+use super::table::rows;
 use super::{
     Block, Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
 };
 use crate::Options;
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
 use crate::leak::Point;
-use crate::profile::others;
 use crate::text::{count, thousands};
 use crate::tracks::StackTrack;
 use crate::units::{Delta, Size};
@@ -182,16 +182,12 @@ fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
 /// The largest stacks of the latest profile, over time.
 fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table {
     let points = history.points.len();
-    let (listed, rest) = device.stacks.split_at(options.limit(device.stacks.len()));
-    let mut rows: Vec<Row> = Vec::with_capacity(listed.len() + 1);
-    for stack in listed {
-        let bytes: Vec<u64> = (0..points).map(|at| stack.bytes(at)).collect();
-        rows.push(stack_row(Value::code(&*stack.label), &bytes));
-    }
-    if !rest.is_empty() {
-        let others = stack_row(Value::words(others(rest.len())), &StackTrack::sums(rest, points));
-        rows.push(Row::others(rest.len(), others.cells));
-    }
+    let rows = rows(
+        &device.stacks,
+        options,
+        |stack| stack_row(Value::code(&*stack.label), &StackTrack::sums([stack], points)),
+        |rest, name| stack_row(name, &StackTrack::sums(rest, points)).cells,
+    );
     let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];
     let heads = [first, highest, latest, figure("change").main(), words(history.group_by.noun())];
     Table::new(heads, rows).titled("largest stacks at the peak")

@@ -2,6 +2,7 @@
 
 use super::device::overhead;
 use super::remarks::remarks;
+use super::table::rows;
 use super::{
     Block, CallStack, CallStacks, Checks, Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps,
     Table, Tone, Value, View, Visibility, explain, figure, words,
@@ -10,6 +11,7 @@ use crate::Options;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
+use crate::ranks::diagnostics_of_search;
 use crate::source::Site;
 use crate::stack::Code;
 use crate::text::{count, thousands};
@@ -57,13 +59,13 @@ fn overview(findings: &[&Finding], options: &Options) -> Table {
     let heads = [words(""), words(""), figure("device"), per_step, words("what leaks most")];
     let devices =
         findings.iter().flat_map(|finding| finding.search.devices.iter().map(move |device| (finding, device)));
-    let mut rows: Vec<Row> = devices.map(|(finding, device)| overview_row(finding, device)).collect();
-    let rest = rows.split_off(options.limit(rows.len())).len();
-    if rest > 0 {
-        let mut cells = [const { Value::Nothing }; 5];
-        cells[1] = Value::words(others(rest));
-        rows.push(Row::others(rest, cells));
-    }
+    let devices: Vec<(&&Finding, &DeviceLeaks)> = devices.collect();
+    let rows = rows(
+        &devices,
+        options,
+        |(finding, device)| overview_row(finding, device),
+        |_, name| vec![Value::Nothing, name, Value::Nothing, Value::Nothing, Value::Nothing],
+    );
     Table::new(heads, rows)
 }
 
@@ -89,7 +91,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         blocks: blocks(search, device, options),
         picture: None,
     });
-    let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
+    let diagnostics = diagnostics_of_search(finding);
     Group {
         name: search.name.clone().filter(|_| has_several),
         sources: sources(search),
@@ -223,18 +225,20 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let noun = device.nouns(search.mode);
     let per_step = format!("per {}", noun.one);
-    let (listed, rest) = device.leaks.split_at(options.limit(device.leaks.len()));
     let code = search.code();
+    let listed = &device.leaks[..options.limit(device.leaks.len())];
     let has_since = listed.iter().any(|leak| leak.since.is_some());
-    let mut rows: Vec<Row> = listed.iter().map(|of| leak(of, &code, has_since, options)).collect();
-    if !rest.is_empty() {
-        let per_step = Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum());
-        let so_far = Value::Change(rest.iter().map(|leak| leak.bytes).sum());
-        let mut cells = vec![per_step, Value::Nothing, Value::Nothing, so_far];
-        cells.extend(has_since.then_some(Value::Nothing));
-        cells.push(Value::words(others(rest.len())));
-        rows.push(Row::others(rest.len(), cells));
-    }
+    let rows = rows(
+        &device.leaks,
+        options,
+        |of| leak(of, &code, has_since, options),
+        |rest, name| {
+            let per_step = Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum());
+            let so_far = Value::Change(rest.iter().map(|leak| leak.bytes).sum());
+            let since = has_since.then_some(Value::Nothing);
+            [per_step, Value::Nothing, Value::Nothing, so_far].into_iter().chain(since).chain([name]).collect()
+        },
+    );
     let mut columns = vec![figure(&*per_step), figure("blocks"), figure(noun.many), figure("so far")];
     columns.extend(has_since.then(|| words("since")));
     columns.push(words(search.group_by.noun()));

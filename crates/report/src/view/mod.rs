@@ -33,7 +33,7 @@ mod table;
 mod tree;
 mod value;
 
-pub(crate) use acceptance::Acceptance;
+pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, Marks, Timeline};
 pub(crate) use explain::StackLine;
 pub(crate) use remarks::{CheckLine, Checks, Mark, Remark};
@@ -68,7 +68,7 @@ pub(crate) struct View {
     /// The stack that explains the verdict.
     pub(crate) explanation: Option<Explanation>,
     /// The ways to accept the growth that fails it.
-    pub(crate) acceptance: Option<Acceptance>,
+    pub(crate) acceptance: Vec<Way>,
     /// The approval of a regression.
     pub(crate) approval: Option<Approval>,
     /// A row for every device, comparison or rank; none where there is only one.
@@ -335,7 +335,7 @@ mod tests {
             is_gated: true,
             failure: None,
             explanation: None,
-            acceptance: None,
+            acceptance: Vec::new(),
             approval: None,
             overview: None,
             groups: vec![first, second],

@@ -2,9 +2,9 @@
 
 use super::device::overhead;
 use super::remarks::remarks;
+use super::table::rows;
 use super::{Block, Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
 use crate::Options;
-use crate::profile::others;
 use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
 use crate::tracks::StackTrack;
 use crate::units::{Delta, Size};
@@ -142,16 +142,17 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
     let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
     // The largest at the farthest place comes first.
     order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
-    let (listed, rest) = order.split_at(options.limit(order.len()));
     let first = scale.runs.first().map_or(0.0, |run| run.x);
     let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("x = {x}"))).into();
     columns.extend(ahead.forecast.map(|x| figure(format!("x = {x}")).main()));
     columns.extend([words("grows"), words(scale.group_by.noun())]);
     let last = scale.runs.len().saturating_sub(1);
-    let mut rows: Vec<Row> = listed.iter().map(|stack| stack_row(stack, last, &ahead)).collect();
-    if !rest.is_empty() {
-        rows.push(rest_row(rest, last, &ahead));
-    }
+    let rows = rows(
+        &order,
+        options,
+        |stack| stack_row(stack, last, &ahead),
+        |rest, name| rest_cells(rest, last, &ahead, name),
+    );
     Table::new(columns, rows).titled("stacks at the peak")
 }
 
@@ -189,16 +190,16 @@ fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead) -> Row {
     Row::new(Tone::Plain, cells)
 }
 
-/// A row for the sum of several stacks.
-fn rest_row(rest: &[&StackScale], last: usize, ahead: &Ahead) -> Row {
+/// The cells of a row for the sum of several stacks.
+fn rest_cells(rest: &[&StackScale], last: usize, ahead: &Ahead, name: Value) -> Vec<Value> {
     let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
     let mut cells = vec![Value::Size(sums[0]), Value::Size(sums[last])];
     if ahead.forecast.is_some() {
         let later: f64 = rest.iter().filter_map(|stack| ahead.bytes(&stack.fit)).sum();
         cells.push(Value::Size(bytes(later)));
     }
-    cells.extend([Value::Nothing, Value::words(others(rest.len()))]);
-    Row::others(rest.len(), cells)
+    cells.extend([Value::Nothing, name]);
+    cells
 }
 
 /// The shape of a fit, with its leading coefficient.

@@ -2,6 +2,7 @@
 
 use super::comparison::imbalance;
 use super::remarks::remarks;
+use super::table::rows;
 use super::{
     Block, Checks, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held,
     phases, recording, tree, words,
@@ -10,7 +11,7 @@ use crate::Options;
 use crate::diff::Metric;
 use crate::known;
 use crate::picture::Picture;
-use crate::profile::{DeviceProfile, Profile, others};
+use crate::profile::{DeviceProfile, Profile};
 use crate::ranks::{self, Others};
 use crate::text::count;
 use crate::tree as call_tree;
@@ -20,7 +21,7 @@ use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
 /// The model of one snapshot, with its checks where there are any.
 pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    let diagnostics = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|of| &of.diagnostics));
+    let diagnostics = ranks::diagnostics_of_profile(profile, judgement);
     let sections = active.iter().map(|device| Section {
         name: format!("device {}", device.device),
         standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
@@ -142,15 +143,11 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
 
 /// A row for each rank, the worst first, and one for the rest.
 fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
-    let (listed, rest) = lines.split_at(options.limit(lines.len()));
-    let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
-    if !rest.is_empty() {
-        let mut cells = [const { Value::Nothing }; 6];
-        cells[0] = Value::words(others(rest.len()));
-        cells[2] = Value::size_range(rest.iter().map(ranks::Shown::peak));
-        cells[5] = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
-        rows.push(Row::others(rest.len(), cells));
-    }
+    let rows = rows(lines, options, rank_row, |rest, name| {
+        let peaks = Value::size_range(rest.iter().map(ranks::Shown::peak));
+        let mark = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
+        vec![name, Value::Nothing, peaks, Value::Nothing, Value::Nothing, mark]
+    });
     let heads = [words(""), figure("baseline"), figure("peak").main(), figure("end"), figure("reserved"), words("")];
     Table::new(heads, rows)
 }

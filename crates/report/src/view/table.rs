@@ -1,6 +1,7 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
 use super::{Mark, StackLine, SummedLine, Value};
+use crate::Options;
 use crate::source::Site;
 
 /// A table.
@@ -143,6 +144,22 @@ impl Table {
     pub(crate) fn titled(self, title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..self }
     }
+}
+
+/// Rows for the first things, and one for the others, whose cells have their number as a name.
+pub(super) fn rows<T>(
+    all: &[T],
+    options: &Options,
+    row: impl Fn(&T) -> Row,
+    others: impl FnOnce(&[T], Value) -> Vec<Value>,
+) -> Vec<Row> {
+    let (listed, rest) = all.split_at(options.limit(all.len()));
+    let mut rows: Vec<Row> = listed.iter().map(row).collect();
+    if !rest.is_empty() {
+        let name = Value::words(crate::profile::others(rest.len()));
+        rows.push(Row::others(rest.len(), others(rest, name)));
+    }
+    rows
 }
 
 impl Row {

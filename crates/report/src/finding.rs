@@ -1,0 +1,310 @@
+//! Every check with what explains it: the line of the user, and the stack. Annotations and test reports are made of
+//! these.
+
+use std::collections::HashMap;
+
+use data_encoding::HEXLOWER;
+use sha1::{Digest, Sha1};
+
+use super::place::{Codes, Place, PlacedFrame, placed_frames, user_place};
+use super::{Options, Subject};
+use crate::diff::{self, DeviceDiff, RowKind, Sides};
+use crate::profile::{DeviceProfile, Profile, StackTotal};
+use crate::snapshot::StackId;
+use crate::stack::Code;
+use crate::text::printable;
+use crate::units::{Delta, Size};
+use crate::verdict::{
+    self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,
+};
+
+/// A check with what explains it.
+pub(super) struct Finding<'a> {
+    /// The name of the comparison, where there are several.
+    pub(super) comparison: Option<&'a str>,
+    /// The rank of a job that it concerns, and the name of the comparison of that job.
+    member: Option<(&'a Member, Option<&'a str>)>,
+    /// The devices that it concerns, as reports call them.
+    pub(super) device: String,
+    pub(super) check: &'a Check,
+    /// The check in words.
+    pub(super) sentence: String,
+    pub(super) explanation: Explanation<'a>,
+}
+
+/// The code that explains a check; none where the check passes or is inconclusive.
+#[derive(Default)]
+pub(super) struct Explanation<'a> {
+    /// The line of the user.
+    pub(super) place: Option<Place>,
+    /// The call stack there.
+    pub(super) stack: Option<(Code<'a>, StackId)>,
+    /// The stacks that changed most, or hold most, each in a line.
+    pub(super) rows: Vec<String>,
+}
+
+/// More rows than these explain nothing.
+const MOST_ROWS: usize = 10;
+
+impl<'a> Finding<'a> {
+    /// A check of a judgement about devices that reports call `device`; all of them without one.
+    fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: Explanation<'a>) -> Self {
+        let sentence = printable(&judgement.sentence(check));
+        let device = device.unwrap_or_else(|| "all devices".to_owned());
+        Self { comparison: None, member: None, device, check, sentence, explanation }
+    }
+
+    /// Whether the gate fails by it, or is inconclusive.
+    pub(super) fn is_bad(&self) -> bool {
+        self.check.outcome != Outcome::Pass
+    }
+
+    /// Whether it is an error rather than a warning.
+    pub(super) fn is_error(&self) -> bool {
+        self.is_bad() && self.check.level == Level::Fail
+    }
+
+    /// The check apart from its figures and lines, so that it is the same in every run.
+    pub(super) fn identity(&self) -> String {
+        let check = self.check;
+        let device = check.device.map(|device| device.to_string()).unwrap_or_default();
+        let key = check.key.as_deref().unwrap_or_default();
+        [self.comparison.unwrap_or_default(), &device, &check.of.name(), key].join("\0")
+    }
+}
+
+/// The digest by which machines know something again.
+pub(super) fn fingerprint(text: &str) -> String {
+    HEXLOWER.encode(&Sha1::digest(text))
+}
+
+impl<'a> Explanation<'a> {
+    /// A stack and its line.
+    fn of_stack(code: &Code<'a>, stack: Option<StackId>, options: &Options) -> Self {
+        let Some(stack) = stack else { return Self::default() };
+        Self { place: user_place(code, stack, options), stack: Some((code.clone(), stack)), rows: Vec::new() }
+    }
+
+    /// The frames of the stack, the outermost first. There may be thousands of stacks: they are made when they are written.
+    pub(super) fn frames(&self, options: &Options) -> Vec<PlacedFrame> {
+        self.stack.as_ref().map(|(code, stack)| placed_frames(code, *stack, options)).unwrap_or_default()
+    }
+}
+
+/// The file that was looked at: that of the after, or the last one of a series.
+pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
+    match subject {
+        Subject::Gate(gate) => Some(&gate.comparisons.first()?.diff.profiles.after.source.path),
+        Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
+        Subject::Profile(profile, _) => Some(&profile.source.path),
+        Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
+        Subject::History(_) | Subject::Scale(_) => None,
+    }
+}
+
+/// All checks, in the order of the judgements.
+pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Finding<'a>> {
+    match subject {
+        Subject::Gate(gate) => of_gate(gate, options),
+        Subject::Profile(_, None) | Subject::History(_) | Subject::Scale(_) => Vec::new(),
+        Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
+        Subject::Ranks(readings) => of_readings(readings, options),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| of_search(finding, options)).collect(),
+    }
+}
+
+fn of_gate<'a>(gate: &'a Gate, options: &Options) -> Vec<Finding<'a>> {
+    let mut known = Codes::default();
+    let mut found = Vec::new();
+    for (index, of) in gate.comparisons.iter().enumerate() {
+        let job = gate.ranks.iter().find(|ranks| ranks.members.contains(&index));
+        let member = of.member.as_ref().zip(job.map(|job| job.name.as_deref()));
+        let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
+        found.extend(all.map(|finding| Finding { comparison: of.name.as_deref(), member, ..finding }));
+    }
+    found.extend(gate.ranks.iter().flat_map(of_ranks));
+    found
+}
+
+fn of_readings<'a>(readings: &'a Readings, options: &Options) -> Vec<Finding<'a>> {
+    let mut found = Vec::new();
+    for reading in &readings.readings {
+        let Some(judgement) = &reading.judgement else { continue };
+        let comparison = Some(reading.member.label.as_str());
+        let member = Some((&reading.member, None));
+        let of_reading = of_profile(&reading.profile, judgement, options);
+        found.extend(of_reading.into_iter().map(|finding| Finding { comparison, member, ..finding }));
+    }
+    found.extend(of_ranks(&readings.ranks));
+    found
+}
+
+/// The checks of one snapshot.
+fn of_profile<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
+    let code = profile.code();
+    let findings = judgement.checks.iter().map(|check| {
+        let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
+        let name = device.map(|device| format!("device {}", device.device));
+        let explanation = device.map(|device| of_largest(check, device, &code, options)).unwrap_or_default();
+        Finding::new(check, judgement, name, explanation)
+    });
+    findings.collect()
+}
+
+/// The stack that holds most, before all one with a line of the user.
+fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, options: &Options) -> Explanation<'a> {
+    if check.outcome != Outcome::Exceeded {
+        return Explanation::default();
+    }
+    if check.about() == About::OutOfMemory {
+        return Explanation::of_stack(code, device.failed_stack(), options);
+    }
+    let totals = device.listed(MOST_ROWS, 1);
+    let mut stacks = totals.iter().filter_map(StackTotal::stack);
+    let of_user = stacks.find(|&stack| code.user_site(stack).is_some());
+    let stack = of_user.or_else(|| totals.first().and_then(StackTotal::stack));
+    let rows = totals.iter().map(|total| format!("{:>11}  {}", Size(total.at.bytes), printable(&total.label)));
+    Explanation { rows: rows.collect(), ..Explanation::of_stack(code, stack, options) }
+}
+
+/// The checks of leaks: each leak is a line of its own.
+fn of_search<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
+    let verdict::Finding { search, judgement } = found;
+    let code = search.code();
+    let stacks: HashMap<(u32, &str), Option<StackId>> =
+        search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
+    let findings = judgement.checks.iter().map(|check| {
+        let device = search.devices.iter().find(|device| Some(device.device) == check.device);
+        let leak = check.device.zip(check.key.as_deref());
+        let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
+        let name = device.map(|device| format!("device {}", device.device));
+        let explanation = Explanation::of_stack(&code, stack, options);
+        Finding { comparison: search.name.as_deref(), ..Finding::new(check, judgement, name, explanation) }
+    });
+    findings.collect()
+}
+
+/// The rows of a comparison by device and key.
+type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
+
+/// The checks of a comparison.
+fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &Options) -> Vec<Finding<'a>> {
+    let Comparison { diff, judgement, .. } = of;
+    let mut rows = RowsByKey::new();
+    for device in &diff.devices {
+        rows.extend(device.rows.iter().map(|row| ((device.ordinal(), row.key.as_str()), row)));
+    }
+    let findings = judgement.checks.iter().map(|check| {
+        let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
+        let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
+        let explanation = exceeded.map(|device| match check.about() {
+            About::OutOfMemory => {
+                let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
+                Explanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options)
+            }
+            _ => of_growth(check, device, &rows, &codes.after, options),
+        });
+        Finding::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default())
+    });
+    findings.collect()
+}
+
+/// The stack that a check is about, or that explains a figure best.
+fn of_growth<'a>(
+    check: &Check,
+    device: &DeviceDiff,
+    rows: &RowsByKey<'_>,
+    after: &Code<'a>,
+    options: &Options,
+) -> Explanation<'a> {
+    let culprit = match &check.key {
+        Some(key) => rows.get(&(check.device, key.as_str())).copied(),
+        None => grew_most(device, after),
+    };
+    let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
+    // GitHub shows an annotation among the lines of the change where it has one of them.
+    if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
+        explanation.place = Some(line.clone());
+    }
+    // The sentence of a check of one stack has its figures.
+    if check.key.is_none() {
+        let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
+        explanation.rows = grew.map(grown_row).collect();
+    }
+    explanation
+}
+
+fn grown_row(row: &diff::Row) -> String {
+    let Sides { before, after } = row.held.map(|held| Size(held.bytes));
+    let delta = Delta(row.delta()).to_string();
+    let touched = if row.touched.is_some() { ", changed here" } else { "" };
+    format!("{delta:>12}  {before:>11} -> {after:>11}  {}{touched}", printable(&row.label))
+}
+
+/// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
+pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<&'d diff::Row> {
+    let mut grew = device.rows.iter().filter(|row| row.kind == RowKind::Stack && row.delta() > 0);
+    let first = grew.clone().next();
+    grew.find(|row| row.stack.after.is_some_and(|stack| after.user_site(stack).is_some())).or(first)
+}
+
+/// The checks of all ranks together.
+fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
+    let judgement = &ranks.judgement;
+    judgement.checks.iter().map(move |check| {
+        let finding = Finding::new(check, judgement, Some("all ranks".to_owned()), Explanation::default());
+        Finding { comparison: ranks.name.as_deref(), ..finding }
+    })
+}
+
+/// The findings with those that ranks of a job have in common told once, by the worst of them: that hundreds of ranks
+/// grew on the same line is one thing to look at.
+pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
+    let mut groups: Vec<(Finding<'_>, Vec<&Member>)> = Vec::new();
+    let mut places = HashMap::new();
+    for finding in findings {
+        let Some((member, job)) = finding.member else {
+            groups.push((finding, Vec::new()));
+            continue;
+        };
+        let check = finding.check;
+        let figure = (check.of.name(), check.scope.as_deref(), &check.limit, check.absolute);
+        let alike = (job, figure, check.outcome, check.level == Level::Fail, finding.explanation.place.clone());
+        let place = *places.entry(alike).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some((worst, members)) => {
+                if members.last() != Some(&member) {
+                    members.push(member);
+                }
+                if (check.delta, check.after) > (worst.check.delta, worst.check.after) {
+                    *worst = finding;
+                }
+            }
+            None => groups.push((finding, vec![member])),
+        }
+    }
+    groups.into_iter().map(|(worst, members)| with_members(worst, &members)).collect()
+}
+
+/// The worst of several findings that are alike, whose sentence names the rank and the others.
+fn with_members<'a>(worst: Finding<'a>, members: &[&Member]) -> Finding<'a> {
+    let Some((member, job)) = worst.member else { return worst };
+    let rest: Vec<&Member> = members.iter().copied().filter(|other| *other != member).collect();
+    let mut sentence = format!("{}: {}", printable(&member.label), worst.sentence);
+    if !rest.is_empty() {
+        sentence += &printable(&format!("; the like on {}", numbers(&rest)));
+    }
+    Finding { sentence, comparison: job, ..worst }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_tell_repeated_checks_apart() {
+        assert_eq!(fingerprint("a 0"), fingerprint("a 0"));
+        assert_ne!(fingerprint("a 0"), fingerprint("a 1"));
+        assert_eq!(fingerprint("a").len(), 40);
+    }
+}

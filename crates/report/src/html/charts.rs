@@ -1,0 +1,263 @@
+//! Charts of several recordings, or of the steps of one: the ranks of a job as bars, each of which opens its rank; the steps or
+//! snapshots of a search for leaks and the profiles of a history as bars, with stacks as lines; the peak over a number that was
+//! varied, with its fit.
+
+use maud::{Markup, html};
+
+use super::axes::{Axes, labelled};
+use super::chart::path;
+use super::scale::{Domain, Place, SPAN, share};
+use super::{name, parts};
+use crate::budget::DeviceBudget;
+use crate::leak::Point;
+use crate::units::Size;
+use crate::view::{Group, Growth, Row, Section, StepLine, Steps, Tone, Value, bytes, rounded};
+
+/// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
+const RANKS: u64 = 100;
+const BARS: u64 = 130;
+const LINES: u64 = 150;
+const GROWTH: u64 = 220;
+
+/// Bars of one chart.
+const MOST_BARS: usize = 512;
+
+/// Bars that have their values above them.
+const MOST_VALUES: usize = 12;
+
+/// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
+const MOST_LINES: usize = 8;
+
+/// Parts of the scale of growth between the labels below.
+const PARTS: u32 = 4;
+
+/// A bar.
+struct Bar {
+    bytes: u64,
+    /// Its class in the style sheet, beside that of all bars.
+    class: &'static str,
+    /// The text above it.
+    value: String,
+    /// The name below it.
+    label: String,
+    title: String,
+    /// The number of the section that it opens.
+    section: Option<usize>,
+}
+
+/// The bars with their values and names.
+fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
+    let count = bars.len().max(1) as u64;
+    let drawn = html! {
+        @for (at, bar) in (0_u64..).zip(bars) {
+            @match bar.section {
+                Some(section) => { a href=(format!("#s{section}")) aria-label=(bar.title) { (drawn(axes, bar, at, count)) } }
+                None => { (drawn(axes, bar, at, count)) }
+            }
+        }
+    };
+    let values = html! {
+        @if bars.len() <= MOST_VALUES {
+            g.values {
+                @for (at, bar) in (0_u64..).zip(bars) {
+                    @let y = axes.down(bar.bytes);
+                    text.value x=(format!("{}%", middle(at, count))) y=(Place(y.0 - 3.0)) text-anchor="middle" { (bar.value) }
+                }
+            }
+        }
+    };
+    let labelled = labelled(bars.len()).into_iter();
+    let labels = labelled.filter_map(|at| Some((middle(at as u64, count), name(&bars.get(at)?.label))));
+    axes.plot(description, &drawn, &values, &labels.collect::<Vec<_>>())
+}
+
+/// The middle of a bar, in percent.
+fn middle(at: u64, count: u64) -> Place {
+    share(at * 20 + 9, count * 20, 100)
+}
+
+fn drawn(axes: &Axes, bar: &Bar, at: u64, count: u64) -> Markup {
+    let whole = SPAN as f64;
+    // A bar of nothing can be seen as well.
+    let height = (whole - axes.y(bar.bytes).0).max(20.0);
+    html! {
+        rect class=(format!("bar {}", bar.class).trim_end()) x=(share(at, count, SPAN)) y=(Place(whole - height))
+            width=(share(9, count * 10, SPAN)) height=(Place(height)) { title { (bar.title) } }
+    }
+}
+
+/// The ranks of a job; nothing where there is no job.
+pub(super) fn of_ranks(group: &Group, sections: &[(&Group, &Section)]) -> Markup {
+    let Some(ranks) = &group.ranks else { return html! {} };
+    let main = ranks.columns.iter().position(|column| column.is_main).unwrap_or(0);
+    let bars = ranks.rows.iter().filter_map(|row| of_rank(group, row, main, sections)).take(MOST_BARS);
+    let bars: Vec<Bar> = bars.collect();
+    let top = bars.iter().map(|bar| bar.bytes).max().unwrap_or(0).max(1);
+    html! {
+        figure.bars {
+            figcaption { "Peak of each rank (" (ranks.columns[main].head) "); a bar opens its rank" }
+            (plot(&Axes::new(RANKS, top, None), &format!("{} ranks", bars.len()), &bars))
+        }
+    }
+}
+
+/// The figure that the table is about as a bar.
+fn of_rank(group: &Group, row: &Row, main: usize, sections: &[(&Group, &Section)]) -> Option<Bar> {
+    let label = row.cells.first()?.to_string();
+    let texts = row.cells.iter().map(ToString::to_string).filter(|text| !text.is_empty());
+    Some(Bar {
+        bytes: match row.cells.get(main)? {
+            Value::Size(bytes) => *bytes,
+            Value::Change(delta) => u64::try_from(*delta).unwrap_or(0),
+            _ => return None,
+        },
+        class: match row.tone {
+            Tone::Mark(mark) => mark.standing.name(),
+            Tone::Faint => "faint",
+            Tone::Plain | Tone::Main | Tone::Worse | Tone::Better | Tone::Heat(_) => "",
+        },
+        value: row.cells[main].to_string(),
+        title: name(&texts.collect::<Vec<_>>().join(", ")),
+        section: sections.iter().position(|(of, section)| std::ptr::eq(*of, group) && section.name == label),
+        label,
+    })
+}
+
+/// The bars and the lines.
+pub(super) fn of_steps(steps: &Steps) -> Markup {
+    html! {
+        (bars_of_steps(steps))
+        @if steps.lines.iter().any(|line| line.bytes.len() > 1) { (lines_of_steps(steps)) }
+    }
+}
+
+fn bars_of_steps(steps: &Steps) -> Markup {
+    let top = steps.bytes().into_iter().max().unwrap_or(0).max(1);
+    let bars = steps.points.iter().enumerate().map(|(at, point)| bar(point, at < steps.skip));
+    let bars: Vec<Bar> = bars.collect();
+    let [first, last] = [bars.first(), bars.last()].map(|bar| bar.map_or("unknown", |bar| &bar.value));
+    let description = format!("{} bars, one for each {}, from {first} to {last}", bars.len(), steps.noun);
+    html! {
+        figure.bars {
+            figcaption { (parts::sentence(&steps.caption())) @if steps.skip > 0 { "; grey is warm-up" } }
+            (plot(&Axes::new(BARS, top, steps.budget), &description, &bars))
+        }
+    }
+}
+
+fn bar(point: &Point, is_warm_up: bool) -> Bar {
+    let value = value(point.allocated);
+    let remark = if is_warm_up { ", warm-up" } else { "" };
+    Bar {
+        bytes: point.allocated.unwrap_or(0),
+        class: if is_warm_up { "faint" } else { "" },
+        title: format!("{}: {value}{remark}", name(&point.name)),
+        value,
+        label: point.name.clone(),
+        section: None,
+    }
+}
+
+/// A size in words.
+fn value(bytes: Option<u64>) -> String {
+    Value::size(bytes).to_string()
+}
+
+fn lines_of_steps(steps: &Steps) -> Markup {
+    let shown = &steps.lines[..steps.lines.len().min(MOST_LINES)];
+    let top = shown.iter().flat_map(|line| &line.bytes).copied().max().unwrap_or(0).max(1);
+    let last = steps.points.len().saturating_sub(1).max(1) as u64;
+    let axes = Axes::new(LINES, top, None);
+    let lines = html! {
+        @for (at, line) in shown.iter().enumerate() {
+            @let points = (steps.skip as u64..).zip(&line.bytes);
+            @let places = points.map(|(step, &bytes)| (share(step.min(last), last, SPAN), axes.y(bytes)));
+            path class=(format!("line grows c{at}")) d=(path(places)) { title { (name(&line.label)) } }
+        }
+    };
+    let labelled = labelled(steps.points.len()).into_iter();
+    let labels = labelled.filter_map(|at| Some((share(at as u64, last, 100), name(&steps.points.get(at)?.name))));
+    let labels: Vec<(Place, String)> = labels.collect();
+    let description = format!("{} lines: {}, up to {}", shown.len(), steps.lines_title, Size(top));
+    html! {
+        figure.lines {
+            figcaption { (steps.lines_title) ", up to " (Size(top)) }
+            ul.legend {
+                @for (at, line) in shown.iter().enumerate() {
+                    @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| value(bytes.copied()));
+                    li { span class=(format!("key grows c{at}")) {} code { (name(&line.label)) } " " (course.join(" → ")) (same(shown, at)) }
+                }
+            }
+            (axes.plot(&description, &lines, &html! {}, &labels))
+        }
+    }
+}
+
+/// Says of a line that lies over an earlier one which that is: dashes let both be seen.
+fn same(lines: &[StepLine], at: usize) -> String {
+    let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
+    earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.label)))
+}
+
+/// The peak over a number that was varied.
+pub(super) fn of_growth(growth: &Growth) -> Markup {
+    let Some((first, last)) = growth.fitted.first().zip(growth.fitted.last()) else { return html! {} };
+    let domain = Domain { from: first.x, to: last.x };
+    let of_fit = growth.fitted.iter().map(|at| bytes(at.peak.high.max(at.reserved.map_or(0.0, |range| range.best))));
+    let highest = growth.measured.iter().filter_map(|(_, peak)| *peak).chain(of_fit).max().unwrap_or(0);
+    let axes = Axes::new(GROWTH, highest, growth.budget);
+    html! {
+        figure.lines {
+            figcaption { "Peak over x" @if let Some(x) = growth.full { ": the device is full at x = " (rounded(x)) } }
+            ul.legend {
+                li { span class="dot" {} "measured" }
+                li { span class="key allocated after" {} "allocated peak as fitted, with its range" }
+                @if first.reserved.is_some() { li { span class="key reserved after" {} "reserved peak as fitted" } }
+            }
+            (axes.plot("Peak over x: runs as dots, and the fit", &lines(growth, &domain, &axes), &marks(growth, &domain, &axes), &labels(&domain)))
+        }
+    }
+}
+
+/// The labels below, evenly spread.
+fn labels(domain: &Domain) -> Vec<(Place, String)> {
+    let numbers = (0..=PARTS).map(|at| domain.from + (domain.to - domain.from) * f64::from(at) / f64::from(PARTS));
+    numbers.map(|x| (domain.place(x, 100), format!("x = {}", rounded(x)))).collect()
+}
+
+/// A line through one value of the fit at every place.
+fn through(places: impl Iterator<Item = (f64, f64)>, domain: &Domain, axes: &Axes) -> String {
+    path(places.map(|(x, value)| (domain.place(x, SPAN), axes.y(bytes(value)))))
+}
+
+fn lines(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
+    let fitted = growth.fitted.iter();
+    let upper = fitted.clone().map(|at| (at.x, at.peak.high));
+    let lower = fitted.clone().rev().map(|at| (at.x, at.peak.low));
+    let best = fitted.clone().map(|at| (at.x, at.peak.best));
+    let reserved = fitted.filter_map(|at| Some((at.x, at.reserved?.best)));
+    html! {
+        path.band d=(through(upper.chain(lower), domain, axes) + "Z") {}
+        path class="line reserved after" d=(through(reserved, domain, axes)) {}
+        path class="line allocated after" d=(through(best, domain, axes)) {}
+    }
+}
+
+fn marks(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
+    html! {
+        @for (x, peak) in growth.measured.iter().filter_map(|(x, peak)| Some((*x, (*peak)?))) {
+            g class="peak after" {
+                circle cx=(format!("{}%", domain.place(x, 100))) cy=(axes.down(peak)) r="4" {
+                    title { "x = " (rounded(x)) ": " (Size(peak)) }
+                }
+            }
+        }
+        @if let Some(x) = growth.full {
+            @let at = format!("{}%", domain.place(x, 100));
+            g.failure {
+                line x1=(at) x2=(at) y1=(axes.down(growth.budget.map_or(0, DeviceBudget::usable))) y2=(axes.down(0)) {}
+                text x=(at) dx="-6" y=(Place(axes.down(0).0 - 6.0)) text-anchor="end" { "full at " (rounded(x)) }
+            }
+        }
+    }
+}
