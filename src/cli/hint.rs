@@ -90,7 +90,8 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
 fn command(arguments: &[OsString]) -> Option<String> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let first = words.first()?;
-    if let Some((_, meant)) = OTHER_COMMANDS.into_iter().find(|(name, _)| is_like(first, name)) {
+    let mut commands = OTHER_COMMANDS.into_iter();
+    if let Some((meant, _)) = commands.find(|(_, names)| names.iter().any(|name| is_like(first, name))) {
         return Some(meant.to_owned());
     }
     let files = words.iter().take_while(|word| is_file(word)).count();
@@ -102,18 +103,11 @@ fn command(arguments: &[OsString]) -> Option<String> {
     }
 }
 
-const TO_COMPARE: &str = "to compare two snapshots: ptmem diff BEFORE AFTER";
-const TO_LOOK: &str = "to look at a snapshot: ptmem show SNAPSHOT";
-
 /// Names of commands elsewhere, and the command that does the same.
-const OTHER_COMMANDS: [(&str, &str); 7] = [
-    ("compare", TO_COMPARE),
-    ("cmp", TO_COMPARE),
-    ("gate", TO_COMPARE),
-    ("leaks", "to find what grows: ptmem leak SNAPSHOT..."),
-    ("view", TO_LOOK),
-    ("report", TO_LOOK),
-    ("info", TO_LOOK),
+const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
+    ("to compare two snapshots: ptmem diff BEFORE AFTER", &["compare", "cmp", "gate"]),
+    ("to find what grows: ptmem leak SNAPSHOT...", &["leaks"]),
+    ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
 
 /// True for a name, and for one with a letter too many, missing or wrong, or two swapped.

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use ptmem::report::{self, Format, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
-use super::args::{ColorWhen, Export};
+use super::args::Export;
 
 /// How readers see what a table leaves out.
 const MORE: &str = "-v";
@@ -25,11 +25,11 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(when: ColorWhen) -> Self {
+    pub(crate) fn new(when: clap::ColorChoice) -> Self {
         let color = match when {
-            ColorWhen::Auto => ColorChoice::Auto,
-            ColorWhen::Always => ColorChoice::AlwaysAnsi,
-            ColorWhen::Never => ColorChoice::Never,
+            clap::ColorChoice::Auto => ColorChoice::Auto,
+            clap::ColorChoice::Always => ColorChoice::AlwaysAnsi,
+            clap::ColorChoice::Never => ColorChoice::Never,
         };
         Self { color }
     }

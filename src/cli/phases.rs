@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptmem::config::Config;
 use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::pattern::Pattern;
@@ -47,9 +47,10 @@ pub(crate) struct DiffPhases {
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long)]
     pub(crate) phases: bool,
-    /// Which occurrences of a phase to compare [default: each]
-    #[arg(long, value_enum, value_name = "WHICH")]
-    phase_occurrence: Option<OccurrencesArgument>,
+    /// Which occurrences of a phase to compare: each with the one of the same number, or max, those with the highest
+    /// peak on each side [default: each]
+    #[arg(long, value_name = "WHICH")]
+    phase_occurrence: Option<Occurrences>,
     /// Skip the first N occurrences of each phase, such as warm-up
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip_first: u32,
@@ -59,22 +60,10 @@ impl DiffPhases {
     /// Options to compare phases, given the limits of the comparison.
     pub(crate) fn options(&self, limits: &Limits, config: &Config) -> PhaseOptions {
         let gated = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
-        let occurrences = self.phase_occurrence.map(|which| match which {
-            OccurrencesArgument::Each => Occurrences::Each,
-            OccurrencesArgument::Max => Occurrences::Worst,
-        });
         PhaseOptions {
-            occurrences: occurrences.or(config.phase_occurrence).unwrap_or_default(),
+            occurrences: self.phase_occurrence.or(config.phase_occurrence).unwrap_or_default(),
             skip_first: self.skip_first,
             wanted: self.phases || gated,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OccurrencesArgument {
-    /// Each occurrence with the one of the same number
-    Each,
-    /// The occurrence with the highest peak on each side
-    Max,
 }

@@ -32,7 +32,7 @@ pub(crate) use profile::ProfileArguments;
 pub(crate) use show::ShowArguments;
 pub(crate) use stacks::{Grouping, rules};
 pub(crate) use text::heading;
-pub(crate) use value::{ColorWhen, Export};
+pub(crate) use value::Export;
 pub(crate) use view::View;
 
 /// The name that no other tool has, by which `--version` proves that this one was found: another tool for the same files is
@@ -47,9 +47,9 @@ const PRODUCT: &str = "ptmem-gate";
 #[derive(Debug, Parser)]
 #[command(name = "ptmem", display_name = PRODUCT, version, after_help = text::EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// When to colour the output
+    /// When to colour the output; auto is on a terminal, unless NO_COLOR is set, and everywhere with CLICOLOR_FORCE
     #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN", help_heading = heading::OUTPUT)]
-    pub(crate) color: ColorWhen,
+    pub(crate) color: clap::ColorChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -33,17 +33,6 @@ fn names<F: ValueEnum>() -> String {
     values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorWhen {
-    /// On a terminal, unless NO_COLOR is set; everywhere with CLICOLOR_FORCE
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
 /// A size on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeArgument(pub(crate) u64);

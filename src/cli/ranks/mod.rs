@@ -30,23 +30,16 @@ pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
     match (find(before)?, find(after)?) {
         (None, None) => Ok(None),
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
-        (Some(found), None) => bail!(one_sided("before", before, &found, "after", after)),
-        (None, Some(found)) => bail!(one_sided("after", after, &found, "before", before)),
+        (Some(_), None) => bail!(one_sided(before, after)),
+        (None, Some(_)) => bail!(one_sided(after, before)),
     }
 }
 
-fn one_sided(side: &str, folder: &Path, found: &[Found], other: &str, file: &Path) -> String {
-    let folder = folder.display();
-    let count = found.len();
-    let files = if count == 1 { "file" } else { "files" };
-    let example = found.first().map(|found| found.path.display().to_string()).unwrap_or_default();
-    let file = match file.to_str() {
-        Some("-") => "standard input".to_owned(),
-        _ => file.display().to_string(),
-    };
+fn one_sided(folder: &Path, file: &Path) -> String {
     format!(
-        "the {side}, {folder}, stands for {count} {files}, but the {other} is one file, {file}; expected a directory or a \
-         glob on both sides, or one file on each, such as {example}"
+        "{} stands for several files, but {} is one file; expected a directory or a glob on both sides, or one file on each",
+        folder.display(),
+        file.display()
     )
 }
 

@@ -133,11 +133,7 @@ fn ambiguous(path: &Path, identity: &Identity, files: &[&Found], others: usize) 
         Identity::Name(name) => format!("are called {name}"),
     };
     let all: Vec<Found> = files.iter().map(|&found| found.clone()).collect();
-    let likewise = match others {
-        0 => String::new(),
-        1 => " (and those of 1 more likewise)".to_owned(),
-        others => format!(" (and those of {others} more likewise)"),
-    };
+    let likewise = if others > 0 { format!(" (and those of {others} more likewise)") } else { String::new() };
     let glob = files.last().map(|found| {
         let ending = found.name.strip_prefix(found.stem()).unwrap_or_default();
         found.path.with_file_name(format!("*{ending}")).display().to_string()

@@ -137,11 +137,7 @@ from_text!(MetricName(Subject), |text| match text.parse() {
         Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
     Err(error) => Err(error.to_string()),
 });
-from_text!(Which(Occurrences), |text| match text {
-    "each" => Ok(Occurrences::Each),
-    "max" => Ok(Occurrences::Worst),
-    _ => Err(format!("unknown value '{text}'; accepted are each, max")),
-});
+from_text!(Which(Occurrences), |text| text.parse());
 from_text!(By(GroupBy), |text| {
     let known: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
     GroupBy::ALL.iter().copied().find(|by| by.name() == text).ok_or_else(|| {

@@ -1,6 +1,7 @@
 //! Compares the phases of both sides.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::{Change, Sides};
@@ -17,6 +18,18 @@ pub enum Occurrences {
     Each,
     /// The one with the highest peak on each side.
     Worst,
+}
+
+impl FromStr for Occurrences {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "each" => Ok(Self::Each),
+            "max" => Ok(Self::Worst),
+            _ => Err(format!("unknown value '{text}'; accepted are each, max")),
+        }
+    }
 }
 
 /// Options for comparing phases.

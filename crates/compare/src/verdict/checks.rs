@@ -264,16 +264,7 @@ impl Check {
 
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
-        let is_growth = match self.about() {
-            About::Metric(_)
-            | About::Stacks
-            | About::StackHighest
-            | About::Phases
-            | About::Modules
-            | About::Imbalance => !self.absolute,
-            About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => false,
-        };
-        is_growth && self.standing() == Standing::Exceeded
+        !self.absolute && self.of.target().is_some() && self.standing() == Standing::Exceeded
     }
 
     /// Its severity.

@@ -83,23 +83,6 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The noun for what has a verdict together.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    Rank,
-    Comparison,
-}
-
-impl Unit {
-    /// One of them, and several.
-    fn nouns(self) -> [&'static str; 2] {
-        match self {
-            Self::Rank => ["rank", "ranks"],
-            Self::Comparison => ["comparison", "comparisons"],
-        }
-    }
-}
-
 impl Gate {
     /// Judges some of the comparisons together as those of the ranks of one job: the directory or glob of each side, the
     /// ranks that one side lacks, and the limits on each rank.
@@ -163,7 +146,7 @@ impl Gate {
         parts.sort_by_key(|part| Reverse(part.badness()));
         let verdict = parts.iter().map(|part| part.judgement.verdict).max().unwrap_or(Verdict::Inconclusive);
         let together = Part { name: None, judgement: &ranks.judgement };
-        headline(&parts, &[together], verdict.max(ranks.judgement.verdict), Unit::Rank)
+        headline(&parts, &[together], verdict.max(ranks.judgement.verdict), "rank")
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
@@ -171,7 +154,7 @@ impl Gate {
     pub fn headline(&self) -> Headline {
         let parts: Vec<_> = self.worst_first().into_iter().map(Part::of_comparison).collect();
         let together: Vec<_> = self.ranks.iter().map(Part::of_ranks).collect();
-        headline(&parts, &together, self.verdict(), if self.is_one_job() { Unit::Rank } else { Unit::Comparison })
+        headline(&parts, &together, self.verdict(), if self.is_one_job() { "rank" } else { "comparison" })
     }
 }
 
@@ -207,7 +190,7 @@ impl Readings {
         let mut parts: Vec<_> = judged.map(|(member, judgement)| Part::of_member(Some(member), judgement)).collect();
         parts.sort_by_key(|part| Reverse(part.badness()));
         let verdict = self.verdict().unwrap_or(Verdict::Inconclusive);
-        headline(&parts, &[Part { name: None, judgement: &self.ranks.judgement }], verdict, Unit::Rank)
+        headline(&parts, &[Part { name: None, judgement: &self.ranks.judgement }], verdict, "rank")
     }
 }
 
@@ -222,7 +205,7 @@ fn measured(check: &Check) -> Option<i128> {
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.
-pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: Unit) -> Headline {
+pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, noun: &str) -> Headline {
     let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
     let of_all =
         failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);
@@ -237,10 +220,10 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdi
         return line;
     }
     let sentence = match verdict {
-        Verdict::Pass => pass_of_all(parts, part, unit),
+        Verdict::Pass => pass_of_all(parts, part, noun),
         Verdict::Regression | Verdict::Inconclusive => {
             let mut sentence = format!("{}{}", prefix(part), line.sentence);
-            sentence.push_str(&others(parts, verdict, of_part.is_some(), unit));
+            sentence.push_str(&others(parts, verdict, of_part.is_some(), noun));
             // A failure of all ranks together is added in short to that of a single rank.
             if let (Some(_), Some(all)) = (of_part, of_all) {
                 sentence.push_str(&short(all.judgement));
@@ -257,19 +240,20 @@ fn prefix(part: Part<'_>) -> String {
 }
 
 /// The sentence where all parts pass, of which `part` comes nearest to its limit.
-fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, unit: Unit) -> String {
+fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
     let count = parts.len();
-    let [_, many] = unit.nouns();
     if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
-        return format!("nothing was gated in {count} {many} (no threshold was given); most on {}{peak}", prefix(part));
+        return format!(
+            "nothing was gated in {count} {noun}s (no threshold was given); most on {}{peak}",
+            prefix(part)
+        );
     }
     let sentence = part.judgement.headline().sentence;
-    match unit {
-        Unit::Rank if part.judgement.checks.is_empty() => sentence,
-        Unit::Rank if count > 1 && part.badness().1 == 0 => format!("all {count} {many}: {sentence}"),
-        Unit::Rank if count > 1 => format!("all {count} {many}; most on {}{sentence}", prefix(part)),
-        Unit::Rank => format!("{}{sentence}", prefix(part)),
-        Unit::Comparison => format!("all {count} {many}"),
+    match part.badness() {
+        _ if part.judgement.checks.is_empty() => sentence,
+        _ if count == 1 => format!("{}{sentence}", prefix(part)),
+        (_, 0) => format!("all {count} {noun}s: {sentence}"),
+        _ => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
     }
 }
 
@@ -284,13 +268,12 @@ fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
 }
 
 /// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.
-fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, unit: Unit) -> String {
-    let [one, many] = unit.nouns();
+fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, noun: &str) -> String {
     let same = parts.iter().filter(|part| part.judgement.verdict == verdict).count();
     let mut text = match same - usize::from(one_is_told) {
         0 => String::new(),
-        1 => format!("; and 1 more {one}"),
-        others => format!("; and {others} more {many}"),
+        1 => format!("; and 1 more {noun}"),
+        others => format!("; and {others} more {noun}s"),
     };
     let unclear = parts.iter().filter(|part| part.judgement.verdict == Verdict::Inconclusive).count();
     if unclear > 0 && verdict == Verdict::Regression {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::gate::{Part, Unit, headline};
+use super::gate::{Part, headline};
 use super::{Check, Checked, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
 use crate::text::count;
@@ -50,7 +50,7 @@ impl LeakGate {
     #[must_use]
     pub fn headline(&self) -> Headline {
         let parts: Vec<Part<'_>> = self.worst_first().into_iter().map(Part::of_finding).collect();
-        headline(&parts, &[], self.verdict(), Unit::Rank)
+        headline(&parts, &[], self.verdict(), "rank")
     }
 }
 

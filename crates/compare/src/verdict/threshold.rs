@@ -63,10 +63,7 @@ impl Target {
     /// Whether it is about the peak inside a phase of this name.
     #[must_use]
     pub fn is_about_phase(&self, name: &str) -> bool {
-        match self {
-            Self::Phase(pattern) => pattern.as_ref().is_none_or(|pattern| pattern.matches(name)),
-            Self::Metric(_) | Self::Stack(_) | Self::StackHighest(_) | Self::Module(_) | Self::Imbalance => false,
-        }
+        matches!(self, Self::Phase(pattern) if pattern.as_ref().is_none_or(|pattern| pattern.matches(name)))
     }
 
     /// The pattern of what it is about, where it is not about all of it.
