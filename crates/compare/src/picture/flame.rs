@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::profile::Held;
+use crate::profile::{self, Held};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
 use crate::tree::{DEEPEST, Frame};
@@ -40,41 +40,24 @@ pub struct Node {
 /// The memory at a moment.
 #[derive(Debug)]
 pub struct Moment {
-    /// The kind of moment.
-    pub kind: MomentKind,
+    /// Which one it is.
+    pub which: profile::Moment,
     /// Its position on each side; `None` where it does not exist.
     pub at: Sides<Option<Position>>,
     /// The nodes that hold memory themselves, beside what they call.
     pub own: Vec<(usize, Sides<Held>)>,
 }
 
-/// Moments of a picture.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MomentKind {
-    /// The one that the report is about, where that is another than the others.
-    Asked(crate::profile::Moment),
-    /// The allocated peak of each side.
-    Peak,
-    /// The peak of the after, and the same place of the program in the before.
-    Aligned,
-    /// The start of the recording.
-    Baseline,
-    /// The dump.
-    End,
-    /// The first failed allocation.
-    Oom,
-}
-
 /// The memory at the moments, by unit.
 #[derive(Debug)]
 pub(super) struct Holdings {
-    pub moments: Vec<(MomentKind, Sides<Option<Position>>)>,
+    pub moments: Vec<(profile::Moment, Sides<Option<Position>>)>,
     /// For each moment the memory of each unit.
     held: Vec<BTreeMap<u32, Sides<Held>>>,
 }
 
 impl Holdings {
-    pub(super) fn new(moments: Vec<(MomentKind, Sides<Option<Position>>)>) -> Self {
+    pub(super) fn new(moments: Vec<(profile::Moment, Sides<Option<Position>>)>) -> Self {
         Self { held: vec![BTreeMap::new(); moments.len()], moments }
     }
 
@@ -101,13 +84,13 @@ impl Holdings {
         for (unit, _) in units {
             leaves[unit as usize] = nodes.leaf(&frames(unit), lines);
         }
-        let moments = self.moments.into_iter().zip(self.held).map(|((kind, at), held)| {
+        let moments = self.moments.into_iter().zip(self.held).map(|((which, at), held)| {
             let mut own: BTreeMap<usize, Sides<Held>> = BTreeMap::new();
             for (unit, held) in held {
                 let sum = own.entry(leaves[unit as usize]).or_default();
                 *sum = sum.plus(held);
             }
-            Moment { kind, at, own: own.into_iter().collect() }
+            Moment { which, at, own: own.into_iter().collect() }
         });
         let moments = moments.collect();
         let mut most = vec![0_u64; nodes.all.len()];
@@ -231,7 +214,7 @@ mod tests {
 
     fn flame(units: &[(&str, u64, u64)]) -> Flame {
         let paths: Vec<_> = units.iter().map(|(names, _, _)| path(names)).collect();
-        let mut holdings = Holdings::new(vec![(MomentKind::Peak, Sides::default())]);
+        let mut holdings = Holdings::new(vec![(profile::Moment::Peak, Sides::default())]);
         for (unit, (_, before, after)) in (0..).zip(units) {
             holdings.add(0, unit, Side::Before, held(*before));
             holdings.add(0, unit, Side::After, held(*after));

@@ -1,7 +1,9 @@
 //! Who holds the memory at the moments of a picture.
 
+use std::sync::Arc;
+
 use super::Pictured;
-use super::flame::{Holdings, MomentKind};
+use super::flame::Holdings;
 use super::past::Past;
 use super::units::Units;
 use crate::diff::RowKind;
@@ -34,42 +36,35 @@ pub(super) fn holdings(pictured: &Pictured<'_>, pasts: &Sides<Option<Past<'_>>>,
 }
 
 /// Where the memory of a moment is counted. Where the report is about a peak without a history, that is the dump.
-fn place(device: &DeviceProfile, kind: &MomentKind, at: Option<Position>, is_asked: bool) -> Option<Position> {
-    match kind {
+fn place(device: &DeviceProfile, moment: &Moment, at: Option<Position>, is_asked: bool) -> Option<Position> {
+    match moment {
         _ if is_asked => device.at,
-        MomentKind::End => Some(device.trace.dump()),
-        MomentKind::Asked(_) | MomentKind::Peak | MomentKind::Aligned | MomentKind::Baseline | MomentKind::Oom => at,
+        Moment::End => Some(device.trace.dump()),
+        _ => at,
     }
 }
 
 /// The moments of a picture, the one that the report is about first.
-fn moments(pictured: &Pictured<'_>, is_cut: bool) -> Vec<(MomentKind, Sides<Option<Position>>)> {
-    let asked =
-        pictured.profiles.after.or(pictured.profiles.before).map_or(Moment::Peak, |profile| profile.options.at.clone());
-    let mut kinds = vec![match asked {
-        Moment::Peak => MomentKind::Peak,
-        Moment::Baseline => MomentKind::Baseline,
-        Moment::End => MomentKind::End,
-        Moment::Oom => MomentKind::Oom,
-        Moment::Aligned(_) if !is_each_peak(pictured) => MomentKind::Aligned,
-        Moment::Aligned(_) => MomentKind::Peak,
-        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => MomentKind::Asked(asked),
-    }];
-    if !is_cut {
-        for kind in [MomentKind::Peak, MomentKind::Baseline, MomentKind::End, MomentKind::Oom] {
-            if kind != kinds[0] {
-                kinds.push(kind);
-            }
+fn moments(pictured: &Pictured<'_>, is_cut: bool) -> Vec<(Moment, Sides<Option<Position>>)> {
+    let profile = pictured.profiles.after.or(pictured.profiles.before);
+    let mut asked = profile.map(|profile| profile.options.at.clone()).unwrap_or_default();
+    if matches!(asked, Moment::Aligned(_)) && is_each_peak(pictured) {
+        asked = Moment::Peak;
+    }
+    let mut all = vec![asked];
+    for moment in [Moment::Peak, Moment::Baseline, Moment::End, Moment::Oom] {
+        if !is_cut && moment != all[0] {
+            all.push(moment);
         }
     }
-    let placed = kinds.into_iter().map(|kind| {
-        let at = pictured.devices.map(|device| device.and_then(|device| position_on(device, &kind)));
-        (kind, at)
+    let placed = all.into_iter().map(|moment| {
+        let at = pictured.devices.map(|device| device.and_then(|device| position_on(device, &moment)));
+        (moment, at)
     });
-    let placed = placed.filter(|(kind, at)| *kind != MomentKind::Oom || at.before.or(at.after).is_some());
+    let placed = placed.filter(|(moment, at)| *moment != Moment::Oom || at.before.or(at.after).is_some());
     let mut moments: Vec<_> = placed.collect();
-    if moments.iter().all(|(kind, _)| *kind != MomentKind::Aligned) {
-        moments.extend(aligned_peak(pictured).map(|at| (MomentKind::Aligned, at)));
+    if moments.iter().all(|(moment, _)| !matches!(moment, Moment::Aligned(_))) {
+        moments.extend(aligned_peak(pictured).map(|at| (Moment::Aligned(Arc::default()), at)));
     }
     moments
 }
@@ -86,14 +81,14 @@ fn is_each_peak(pictured: &Pictured<'_>) -> bool {
     devices.into_iter().flatten().all(|device| device.at == device.figures.allocated.peak_at)
 }
 
-fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {
-    match kind {
-        MomentKind::Asked(_) | MomentKind::Aligned => device.at,
-        MomentKind::Peak => device.figures.allocated.peak_at,
-        MomentKind::Baseline => Some(Position::START),
-        MomentKind::End if device.has_moves() => Some(device.trace.dump()),
-        MomentKind::End => Some(Position::of_count(usize::try_from(device.events).unwrap_or(usize::MAX))),
-        MomentKind::Oom => device.figures.first_oom(),
+fn position_on(device: &DeviceProfile, moment: &Moment) -> Option<Position> {
+    match moment {
+        Moment::Peak => device.figures.allocated.peak_at,
+        Moment::Baseline => Some(Position::START),
+        Moment::End if device.has_moves() => Some(device.trace.dump()),
+        Moment::End => Some(Position::of_count(usize::try_from(device.events).unwrap_or(usize::MAX))),
+        Moment::Oom => device.figures.first_oom(),
+        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) | Moment::Aligned(_) => device.at,
     }
 }
 

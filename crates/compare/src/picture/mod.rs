@@ -17,7 +17,7 @@ use record::Shared;
 
 pub use area::Area;
 pub use curve::{Band, Curve, Event, EventKind, Spot};
-pub use flame::{Flame, Moment, MomentKind};
+pub use flame::{Flame, Moment};
 pub use record::Record;
 
 use std::collections::{BTreeMap, HashMap};

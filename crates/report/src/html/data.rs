@@ -169,7 +169,7 @@ struct FrameData {
 
 object! {
     MomentData<'a>(moment: &'a Moment, has_histories: bool) {
-        title: flame::title(&moment.kind),
+        title: flame::title(&moment.which),
         // The places on both sides: events before them.
         before: moment.at.before.map(Position::count),
         after: moment.at.after.map(Position::count),

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::name;
 use super::scale::share;
-use crate::picture::{Flame, Moment, MomentKind, Picture};
-use crate::profile::Held;
+use crate::picture::{Flame, Moment, Picture};
+use crate::profile::{self, Held};
 use crate::sides::Sides;
 use crate::text::thousands;
 use crate::units::{Delta, Size};
@@ -33,9 +33,9 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
         figure.flame aria-labelledby=(format!("{id}-flame")) {
             figcaption id=(format!("{id}-flame")) {
                 @if is_compared {
-                    "Who holds the memory at the " (title(&moment.kind)) ": width is bytes, colour is the change from blue (less) to orange (more)"
+                    "Who holds the memory at the " (title(&moment.which)) ": width is bytes, colour is the change from blue (less) to orange (more)"
                 } @else {
-                    "Who holds the memory at the " (title(&moment.kind)) ": width is bytes, green is your code"
+                    "Who holds the memory at the " (title(&moment.which)) ": width is bytes, green is your code"
                 }
             }
             div.controls {}
@@ -46,14 +46,17 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
 }
 
 /// A moment in words.
-pub(super) fn title(kind: &MomentKind) -> String {
-    match kind {
-        MomentKind::Aligned => "peak of the after, and the same place before".to_owned(),
-        MomentKind::Asked(moment) => format!("moment {moment}"),
-        MomentKind::Peak => "peak".to_owned(),
-        MomentKind::Baseline => "start of the recording".to_owned(),
-        MomentKind::End => "end".to_owned(),
-        MomentKind::Oom => "first failed allocation".to_owned(),
+pub(super) fn title(moment: &profile::Moment) -> String {
+    match moment {
+        profile::Moment::Aligned(_) => "peak of the after, and the same place before".to_owned(),
+        profile::Moment::Peak => "peak".to_owned(),
+        profile::Moment::Baseline => "start of the recording".to_owned(),
+        profile::Moment::End => "end".to_owned(),
+        profile::Moment::Oom => "first failed allocation".to_owned(),
+        profile::Moment::Event(_)
+        | profile::Moment::Time(_)
+        | profile::Moment::Phase(_)
+        | profile::Moment::Between(_) => format!("moment {moment}"),
     }
 }
 
