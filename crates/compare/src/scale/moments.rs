@@ -1,7 +1,7 @@
 //! Moments of the program that every run passes, at which the runs are compared: their peaks may lie at different
 //! places of the program.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::fit::{Fit, Sample};
 use crate::align::Alignment;
@@ -42,7 +42,10 @@ pub(super) fn moments(profiles: &[Profile], device: &DeviceTrack, places: &[f64]
         }));
     }
     let levels: Vec<Vec<u64>> = runs.iter().map(|run| levels(run)).collect();
-    Some(Highest::of(&candidates, &levels, places, at).moments(&candidates))
+    let reach = REACH.map(|reach| reach * places.last().copied().unwrap_or(1.0));
+    let at: Vec<f64> = at.iter().copied().chain(reach).collect();
+    let answers: Vec<_> = candidates.iter().map(|moment| answers(moment, &levels, places, &at)).collect();
+    Some(highest(candidates, &answers))
 }
 
 /// Allocated bytes at every place.
@@ -66,54 +69,28 @@ fn highs(run: &DeviceProfile) -> Vec<Position> {
     highs
 }
 
-/// The candidate that answers each question best.
-struct Highest(BTreeMap<Question, (f64, usize)>);
-
-/// Which moment is the peak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Question {
-    /// The peak of a run.
-    Run(usize),
-    /// The peak at one of the places, as all runs predict it.
-    Place(usize),
-    /// The peak of the last run, as the others predict it.
-    Last,
+/// The candidates that are the highest for one of the questions; the first of equal ones.
+fn highest(candidates: Vec<Moment>, answers: &[Vec<f64>]) -> Vec<Moment> {
+    let questions = answers.first().map_or(0, Vec::len);
+    let best = (0..questions).filter_map(|question| {
+        let all = (0..answers.len()).rev().filter(|&at| answers[at][question].is_finite());
+        all.max_by(|&a, &b| answers[a][question].total_cmp(&answers[b][question]))
+    });
+    let chosen: BTreeSet<usize> = best.collect();
+    let kept = candidates.into_iter().enumerate().filter(|(at, _)| chosen.contains(at));
+    kept.map(|(_, moment)| moment).collect()
 }
 
-impl Highest {
-    fn of(candidates: &[Moment], levels: &[Vec<u64>], places: &[f64], at: &[f64]) -> Self {
-        let last = places.last().copied().unwrap_or(1.0);
-        let at: Vec<f64> = at.iter().copied().chain(REACH.map(|reach| reach * last)).collect();
-        let mut highest = Self(BTreeMap::new());
-        for (candidate, moment) in candidates.iter().enumerate() {
-            let held = moment.iter().zip(levels).map(|(place, levels)| levels.get(place.count()).copied().unwrap_or(0));
-            let samples: Vec<Sample> = places.iter().zip(held).map(|(&x, bytes)| Sample::new(x, bytes)).collect();
-            for (run, sample) in samples.iter().enumerate() {
-                highest.put(Question::Run(run), sample.bytes, candidate);
-            }
-            if let Some(fit) = Fit::of(&samples, 1) {
-                for (place, &x) in at.iter().enumerate() {
-                    highest.put(Question::Place(place), fit.best.at(x), candidate);
-                }
-            }
-            if let Some(fit) = Fit::of(&samples[..samples.len() - 1], 1) {
-                highest.put(Question::Last, fit.best.at(last), candidate);
-            }
-        }
-        highest
+/// The bytes that are held at a moment: of each run, at each of the places as all runs predict it, and of the last run as
+/// the others predict it.
+fn answers(moment: &Moment, levels: &[Vec<u64>], places: &[f64], at: &[f64]) -> Vec<f64> {
+    let held = moment.iter().zip(levels).map(|(place, levels)| levels.get(place.count()).copied().unwrap_or(0));
+    let samples: Vec<Sample> = places.iter().zip(held).map(|(&x, bytes)| Sample::new(x, bytes)).collect();
+    let mut answers: Vec<f64> = samples.iter().map(|sample| sample.bytes).collect();
+    let last = &places[places.len() - 1..];
+    for (samples, at) in [(&samples[..], at), (&samples[..samples.len() - 1], last)] {
+        let fit = Fit::of(samples, 1);
+        answers.extend(at.iter().map(|&x| fit.as_ref().map_or(f64::NAN, |fit| fit.best.at(x))));
     }
-
-    /// Notes an answer. The first of equal ones counts.
-    fn put(&mut self, question: Question, bytes: f64, candidate: usize) {
-        let known = self.0.entry(question).or_insert((bytes, candidate));
-        if bytes > known.0 {
-            *known = (bytes, candidate);
-        }
-    }
-
-    /// The candidates that answer a question, in their order.
-    fn moments(self, candidates: &[Moment]) -> Vec<Moment> {
-        let chosen: BTreeSet<usize> = self.0.into_values().map(|(_, candidate)| candidate).collect();
-        chosen.into_iter().map(|candidate| candidates[candidate].clone()).collect()
-    }
+    answers
 }

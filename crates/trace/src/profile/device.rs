@@ -7,9 +7,9 @@ use super::exact::{self, Totals};
 use super::lines::HeldLine;
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums};
-use super::{Layout, Moment, Recording};
+use super::{Layout, Moment};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Copier, RunFacts, Snapshot, StackId, StringId, Tables};
+use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Bucket, Origin, Trace};
 
@@ -53,7 +53,7 @@ pub struct DeviceProfile {
     /// True where a saved profile has those blocks alone that are held at a few moments, since the history repeats too little.
     pub coarse: bool,
     /// The totals of every class of the trace.
-    pub(super) sums: Vec<Sums>,
+    pub(crate) sums: Vec<Sums>,
 }
 
 impl DeviceProfile {
@@ -98,13 +98,6 @@ impl DeviceProfile {
         }
     }
 
-    /// The place of a moment; one by its time needs the snapshot.
-    pub(super) fn place_of(&self, moment: &Moment, times: Option<&Snapshot>) -> Option<Position> {
-        let recording =
-            Recording { device: self.device, figures: &self.figures, trace: &self.trace, phases: &self.phases, times };
-        recording.position(moment)
-    }
-
     /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
         if self.coarse || !are_known(&self.figures) {
@@ -129,10 +122,9 @@ impl DeviceProfile {
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
         self.sums = exact::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
-        let mut grouping = Grouping::new(&totals.all, grouper);
-        let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
-        let highest = self.trace.highest(&groups, grouping.totals.len());
-        let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
+        let mut grouping = Grouping::new(&totals, grouper);
+        let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
+        let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
             // Several stacks hold their most at several moments.
             total.highest = Some(highest).filter(|_| !self.coarse || total.members.len() < 2);
@@ -178,8 +170,7 @@ impl DeviceProfile {
     /// The key of the group that each class of the trace belongs to.
     pub fn keys(&self, grouper: &Grouper<'_>) -> Vec<Key> {
         let totals = self.totals(grouper);
-        let groups = totals.all.iter().map(|one| totals::group(one.origin, one.tag, one.cpp, grouper).key);
-        let keys: Vec<Key> = groups.collect();
+        let keys: Vec<Key> = totals.all.iter().map(|exact| totals::key(exact, grouper)).collect();
         totals.of_class.iter().map(|&total| keys[total as usize].clone()).collect()
     }
 
@@ -239,7 +230,7 @@ impl DeviceProfile {
 
     /// The stacks in the groups of another grouping.
     pub fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        Grouping::new(&self.totals(grouper).all, grouper).finish(grouper)
+        Grouping::new(&self.totals(grouper), grouper).finish(grouper)
     }
 
     /// Allocated bytes at the moment of [`super::Options::at`].

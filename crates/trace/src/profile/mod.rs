@@ -29,7 +29,6 @@ pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use lines::{HeldLine, HeldLines};
 pub use measure::measure;
 pub use metric::Metric;
-pub(crate) use moment::Recording;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read};
 pub(crate) use origins::Origins;

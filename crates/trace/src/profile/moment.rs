@@ -5,11 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::phases::{Phases, are_known};
+use super::DeviceProfile;
+use super::phases::are_known;
 use crate::phase::{Source, Window};
-use crate::replay::{Figures, History, Position};
+use crate::replay::{History, Position};
 use crate::snapshot::{Event, Snapshot};
-use crate::trace::{Measure, Trace};
+use crate::trace::Measure;
 
 /// A moment of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -201,26 +202,10 @@ impl fmt::Display for Moment {
     }
 }
 
-/// The history of a device, in which moments are located.
-pub(crate) struct Recording<'r> {
-    pub(crate) device: u32,
-    pub(crate) figures: &'r Figures,
-    pub(crate) trace: &'r Trace,
-    pub(crate) phases: &'r Phases,
-    /// Where the times of events are; a saved profile has none.
-    pub(crate) times: Option<&'r Snapshot>,
-}
-
-/// The highest of a part of a history.
-struct HighestAt {
-    bytes: i128,
-    at: Position,
-}
-
-impl Recording<'_> {
-    /// The position of a moment; `None` if the history has no such moment.
-    pub(crate) fn position(&self, moment: &Moment) -> Option<Position> {
-        let figures = self.figures;
+impl DeviceProfile {
+    /// The place of a moment; `None` if the history has no such moment, and for one by its time without the snapshot.
+    pub(crate) fn place_of(&self, moment: &Moment, times: Option<&Snapshot>) -> Option<Position> {
+        let figures = &self.figures;
         match moment {
             Moment::Baseline => Some(Position::START),
             // Where only the state at the dump is known, that one is shown.
@@ -231,19 +216,20 @@ impl Recording<'_> {
             &Moment::Event(index) => {
                 ((index as usize) < self.trace.symbols.len()).then(|| Position::after(index as usize))
             }
-            &Moment::Time(us) => self.at_time(us),
+            &Moment::Time(us) => self.at_time(us, times?),
             Moment::Phase(phase) => self.in_phase(phase),
             Moment::Between(ends) => {
-                let window = Window { from: self.position(&ends[0])?, to: self.position(&ends[1])? };
-                (window.from <= window.to).then(|| self.highest(&[window])).flatten().map(|highest| highest.at)
+                let window = Window { from: self.place_of(&ends[0], times)?, to: self.place_of(&ends[1], times)? };
+                if window.from <= window.to { self.highest_of(&[window]) } else { None }
             }
-            Moment::Aligned(places) => places.get(&self.device).copied().or_else(|| self.position(&Moment::Peak)),
+            Moment::Aligned(places) => {
+                places.get(&self.device).copied().or_else(|| self.place_of(&Moment::Peak, times))
+            }
         }
     }
 
     /// Every device counts from the first event of any, so that one time means one moment on all of them.
-    fn at_time(&self, us: i64) -> Option<Position> {
-        let snapshot = self.times?;
+    fn at_time(&self, us: i64, snapshot: &Snapshot) -> Option<Position> {
         let events = snapshot.events_of(snapshot.devices.get(&self.device)?);
         let times = snapshot.events.iter().filter_map(Event::time);
         let last = times.clone().max()?;
@@ -257,7 +243,7 @@ impl Recording<'_> {
         let window = self.occurrence(wanted)?;
         match wanted.point {
             PhasePoint::Start => Some(window.from),
-            PhasePoint::Peak => self.highest(&[window]).map(|highest| highest.at),
+            PhasePoint::Peak => self.highest_of(&[window]),
             PhasePoint::End => Some(window.to),
         }
     }
@@ -268,28 +254,28 @@ impl Recording<'_> {
         match wanted.number {
             Some(number) => windows.get(usize::try_from(number).ok()?).copied(),
             None => {
-                let at = self.highest(&windows)?.at;
+                let at = self.highest_of(&windows)?;
                 windows.into_iter().find(|window| window.from <= at && at <= window.to)
             }
         }
     }
 
-    /// The first of the highest allocated bytes within any of the windows.
-    fn highest(&self, windows: &[Window]) -> Option<HighestAt> {
-        if !are_known(self.figures) {
+    /// Where the allocated bytes are highest within any of the windows, for the first time.
+    fn highest_of(&self, windows: &[Window]) -> Option<Position> {
+        if !are_known(&self.figures) {
             return None;
         }
         let mut held: Vec<i128> = self.trace.values(Measure::Allocated).collect();
         held.push(self.trace.value_at(Measure::Allocated, self.trace.dump()));
-        let mut highest: Option<HighestAt> = None;
+        let mut highest: Option<usize> = None;
         for window in windows {
-            for (count, &bytes) in held.iter().enumerate().take(window.to.count() + 1).skip(window.from.count()) {
-                if highest.as_ref().is_none_or(|highest| bytes > highest.bytes) {
-                    highest = Some(HighestAt { bytes, at: Position::of_count(count) });
+            for place in window.from.count()..=window.to.count().min(held.len() - 1) {
+                if highest.is_none_or(|highest| held[place] > held[highest]) {
+                    highest = Some(place);
                 }
             }
         }
-        highest
+        highest.map(Position::of_count)
     }
 }
 

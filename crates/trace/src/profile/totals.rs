@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::{Add, Deref};
 
-use super::exact::Exact;
+use super::exact::{Exact, Totals};
 use super::lines::HeldLine;
-use crate::snapshot::{StackId, StringId};
-use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
+use crate::snapshot::StackId;
+use crate::stack::{GroupBy, Grouper, Key, tell_apart};
 use crate::trace::{Bucket, Class, Highest, Origin};
 
 /// Memory that is held at a moment.
@@ -217,59 +217,38 @@ pub struct Identity {
 /// The group that memory of a class belongs to.
 #[must_use]
 pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
-    let origin = class.origin;
-    let tag = class.tags.of(grouper.by());
-    let Group { key, bucket } = group(origin, tag, class.cpp, grouper);
-    let label = label(origin, bucket, tag, grouper);
-    Identity { key, label, bucket }
+    let &Class { origin, cpp, tags, .. } = class;
+    identity_of(&Exact { origin, tag: tags.of(grouper.by()), cpp, sums: Sums::default() }, grouper)
 }
 
-/// The group of some memory.
-pub(super) struct Group {
-    pub(super) key: Key,
-    /// Set where its stack is not known.
-    pub(super) bucket: Option<Bucket>,
-}
-
-/// The group that memory belongs to.
-pub(super) fn group(origin: Origin, tag: Option<StringId>, cpp: Option<CppDigest>, grouper: &Grouper<'_>) -> Group {
-    let is_tag = grouper.by().is_tag();
-    match origin {
-        Origin::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
-        Origin::Stack(exact) if grouper.by() == GroupBy::Frames => {
-            Group { key: grouper.exact(exact, cpp), bucket: None }
-        }
-        Origin::Stack(known) => Group { key: grouper.key(known), bucket: None },
-        // Tagged memory has a group even without frames.
-        Origin::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
-        // Memory of any age lies in a pool, and may belong to a module.
-        Origin::Bucket(_) if is_tag && tag.is_some() => Group { key: grouper.tagged(tag).0, bucket: None },
-        Origin::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket) },
+/// The group that a stack belongs to.
+fn identity_of(exact: &Exact, grouper: &Grouper<'_>) -> Identity {
+    let key = key(exact, grouper);
+    if exact.goes_by_tag(grouper) {
+        return Identity { key, label: grouper.tagged(exact.tag).1, bucket: None };
+    }
+    match exact.origin {
+        Origin::Stack(stack) => Identity { key, label: grouper.label(stack), bucket: None },
+        Origin::Bucket(bucket) => Identity { key, label: bucket.label().to_owned(), bucket: Some(bucket) },
     }
 }
 
-fn label(origin: Origin, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>) -> String {
-    match (bucket, origin) {
-        (Some(bucket), _) => bucket.label().to_owned(),
-        (None, Origin::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
-        (None, _) => grouper.tagged(tag).1,
+/// The key of that group.
+pub(super) fn key(exact: &Exact, grouper: &Grouper<'_>) -> Key {
+    match exact.origin {
+        _ if exact.goes_by_tag(grouper) => grouper.tagged(exact.tag).0,
+        Origin::Stack(stack) if grouper.by() == GroupBy::Frames => grouper.exact(stack, exact.cpp),
+        Origin::Stack(stack) => grouper.key(stack),
+        Origin::Bucket(bucket) => Key(bucket.label().to_owned()),
     }
 }
 
-/// Gives groups that share a label distinct ones: readers and limits tell rows apart by their labels.
-fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
-    let mut by_label: HashMap<String, Vec<(Key, usize, StackId)>> = HashMap::new();
-    for (index, total) in groups.iter().enumerate() {
-        if let Some(stack) = total.stack().filter(|_| total.bucket.is_none()) {
-            by_label.entry(total.label.clone()).or_default().push((total.key.clone(), index, stack));
-        }
-    }
-    for (label, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
-        alike.sort_unstable();
-        let stacks: Vec<_> = alike.iter().map(|(_, _, stack)| (grouper, *stack)).collect();
-        for ((_, index, _), label) in alike.iter().zip(distinct_labels(&label, &stacks)) {
-            groups[*index].label = label;
-        }
+impl Exact {
+    /// True if its tag decides on its group. Tagged memory has one even without frames, and memory of any age lies in a pool
+    /// and may belong to a module.
+    fn goes_by_tag(&self, grouper: &Grouper<'_>) -> bool {
+        let is_recorded = matches!(self.origin, Origin::Stack(_) | Origin::Bucket(Bucket::NoFrames));
+        grouper.by().is_tag() && (is_recorded || self.tag.is_some())
     }
 }
 
@@ -277,38 +256,43 @@ fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
 pub(super) struct Grouping {
     /// In the order of their first stacks.
     pub(super) totals: Vec<StackTotal>,
-    /// The group of every stack, as an index into the totals.
-    pub(super) of_exact: Vec<u32>,
+    /// The group of every class, as an index into the totals.
+    pub(super) of_class: Vec<u32>,
 }
 
 impl Grouping {
     /// The first stack of a group stands for it.
-    pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>) -> Self {
-        let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
+    pub(super) fn new(exact: &Totals, grouper: &Grouper<'_>) -> Self {
+        let mut totals: Vec<StackTotal> = Vec::new();
+        let mut of_exact: Vec<u32> = Vec::with_capacity(exact.all.len());
         let mut by_key: HashMap<Key, u32> = HashMap::new();
-        for exact in stacks {
-            let &Exact { origin, tag, cpp, .. } = exact;
-            let Group { key, bucket } = group(origin, tag, cpp, grouper);
-            let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
+        for exact in &exact.all {
+            let key = key(exact, grouper);
+            let next = u32::try_from(totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
                 Some(&index) => index,
                 None => {
-                    let label = label(origin, bucket, tag, grouper);
-                    grouping.totals.push(StackTotal::new(label, key.clone(), bucket));
+                    let Identity { label, bucket, .. } = identity_of(exact, grouper);
+                    totals.push(StackTotal::new(label, key.clone(), bucket));
                     by_key.insert(key, next);
                     next
                 }
             };
-            grouping.of_exact.push(index);
-            grouping.totals[index as usize].add_exact(exact);
+            of_exact.push(index);
+            totals[index as usize].add_exact(exact);
         }
-        grouping
+        Self { of_class: exact.of_class.iter().map(|&exact| of_exact[exact as usize]).collect(), totals }
     }
 
     /// The groups, the most at the peak first.
     pub(super) fn finish(self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
         let mut groups = self.totals;
-        tell_apart(&mut groups, grouper);
+        tell_apart(
+            &mut groups,
+            grouper,
+            |total| &mut total.label,
+            |total| Some((total.key.clone(), total.stack().filter(|_| total.bucket.is_none())?)),
+        );
         // Groups of equal size by name: keys are digests, whose order means nothing.
         groups.sort_by(|a, b| {
             let size = b.peak.bytes.cmp(&a.peak.bytes);

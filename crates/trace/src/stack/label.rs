@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::classify::Owner;
 use super::operator::Operation;
-use super::{Code, GroupBy, Grouper};
+use super::{Code, GroupBy, Grouper, Key};
 use crate::snapshot::{FrameId, StackId};
 use ptmem_base::label::Label;
 
@@ -214,6 +214,29 @@ pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<S
     }
     number(&mut labels);
     labels
+}
+
+/// Gives things that share a label distinct ones: readers and limits tell rows apart by their labels. `stack` gives the key
+/// and the stack of a thing that has one.
+pub fn tell_apart<T>(
+    all: &mut [T],
+    grouper: &Grouper<'_>,
+    label: impl Fn(&mut T) -> &mut String,
+    stack: impl Fn(&T) -> Option<(Key, StackId)>,
+) {
+    let mut by_label: BTreeMap<String, Vec<(Key, usize, StackId)>> = BTreeMap::new();
+    for (index, one) in all.iter_mut().enumerate() {
+        if let Some((key, stack)) = stack(one) {
+            by_label.entry(label(one).clone()).or_default().push((key, index, stack));
+        }
+    }
+    for (shared, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        alike.sort_unstable();
+        let stacks: Vec<_> = alike.iter().map(|(_, _, stack)| (grouper, *stack)).collect();
+        for ((_, index, _), distinct) in alike.iter().zip(distinct_labels(&shared, &stacks)) {
+            *label(&mut all[*index]) = distinct;
+        }
+    }
 }
 
 /// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those

@@ -10,7 +10,7 @@ mod between;
 use std::cmp::Reverse;
 
 use crate::interner::Interner;
-use crate::profile::{self, Moment, Recording, identity};
+use crate::profile::{self, DeviceProfile, Moment, identity};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
 use crate::snapshot::{self, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
@@ -179,22 +179,20 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
             continue;
         }
         let events = snapshot.events_of(device);
-        let replay = replay::run_with(snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+        let mut replay = replay::run_with(snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
         let whole = Window { from: Position::START, to: replay.dump };
         let window = match &options.between {
             None => Some(whole),
             Some(between) => {
                 let phases = profile::phases_of(snapshot, id, events, &replay, &mut Vec::new());
-                let recording = Recording {
-                    device: id,
-                    figures: &replay.figures,
-                    trace: &replay.trace,
-                    phases: &phases,
-                    times: Some(snapshot),
-                };
+                let figures = replay.figures.clone();
+                let trace = std::mem::take(&mut replay.trace);
+                let whole = DeviceProfile { device: id, figures, trace, phases, ..DeviceProfile::default() };
+                let [from, to] = [&between.from, &between.to].map(|end| whole.place_of(end, Some(snapshot)));
+                replay.trace = whole.trace;
                 // After the last event nothing is left to keep.
-                let from = recording.position(&between.from).map(|from| from.min(replay.trace.end()));
-                from.zip(recording.position(&between.to)).map(|(from, to)| Window { from, to })
+                let from = from.map(|from| from.min(replay.trace.end()));
+                from.zip(to).map(|(from, to)| Window { from, to })
             }
         };
         let Some(window) = window else { continue };

@@ -1,5 +1,6 @@
 //! The memory that steps leave behind, by stack.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use crate::leak::{Leak, LeakMetric, Names, Options, sort};
 use crate::profile::{Held, Identity, identity};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{StackId, StringId};
-use crate::stack::{Code, CppDigest, Grouper, Key, distinct_labels};
+use crate::stack::{Code, CppDigest, Grouper, Key, tell_apart};
 use crate::trace::Class;
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
@@ -113,7 +114,7 @@ impl LeftBehind {
         let &DeviceSteps { grouper, judged, options, .. } = device;
         let leaks = self.0.into_values().filter_map(|left| left.leak(grouper, judged, options));
         let mut leaks: Vec<Leak> = leaks.collect();
-        tell_apart(&mut leaks, grouper);
+        tell_apart(&mut leaks, grouper, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), leak.stack?)));
         sort(&mut leaks);
         leaks
     }
@@ -150,20 +151,6 @@ fn has_period(steps: &[(usize, Held)], judged: Range<usize>) -> bool {
     let period = second.0 - first.0;
     let is_even = steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && pair[1].1 == pair[0].1);
     steps.len() >= FEWEST && is_even && first.0 < judged.start + period && last.0 + period >= judged.end
-}
-
-/// Gives leaks of one label different ones.
-fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
-    let mut by_label: BTreeMap<String, Vec<(usize, StackId)>> = BTreeMap::new();
-    for (index, leak) in leaks.iter().enumerate() {
-        by_label.entry(leak.label.clone()).or_default().extend(leak.stack.map(|stack| (index, stack)));
-    }
-    for (label, alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
-        let stacks: Vec<_> = alike.iter().map(|(_, stack)| (grouper, *stack)).collect();
-        for ((index, _), label) in alike.iter().zip(distinct_labels(&label, &stacks)) {
-            leaks[*index].label = label;
-        }
-    }
 }
 
 /// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
@@ -249,8 +236,11 @@ impl Left {
         if !is_steady || held.bytes < options.min_growth.unwrap_or(1) {
             return None;
         }
-        let stacks = NamedStack::by_size(&self.stacks, grouper);
-        let stacks: Vec<StackId> = stacks.iter().map(|named| named.stack).collect();
+        // The one that left most names the leak; of equal ones the first by name.
+        let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
+        let mut stacks: Vec<_> = known.map(|(held, stack)| (Reverse(held), grouper.label(stack), stack)).collect();
+        stacks.sort_unstable();
+        let stacks: Vec<StackId> = stacks.into_iter().map(|(_, _, stack)| stack).collect();
         let names = Names::new(grouper, &stacks);
         Some(Leak {
             metric: LeakMetric::Allocated,
@@ -269,28 +259,5 @@ impl Left {
             end: self.end,
             course: course(&steps, judged.from..until),
         })
-    }
-}
-
-/// A stack that left memory behind.
-struct NamedStack {
-    held: Held,
-    label: String,
-    stack: StackId,
-}
-
-impl NamedStack {
-    /// Those of a group: the one that left most names it; of equal ones the first by name.
-    fn by_size(stacks: &FxHashMap<Origin, Held>, grouper: &Grouper<'_>) -> Vec<Self> {
-        let mut named: Vec<Self> = Vec::new();
-        for (origin, &held) in stacks {
-            if let Origin::Stack(stack) = *origin {
-                named.push(Self { held, label: grouper.label(stack), stack });
-            }
-        }
-        named.sort_by(|a, b| {
-            b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)).then_with(|| a.stack.cmp(&b.stack))
-        });
-        named
     }
 }
