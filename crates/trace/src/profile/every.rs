@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::phases::are_known;
+use super::phases::{are_known, place};
 use super::{DeviceProfile, Error, saved};
 use crate::pattern::Pattern;
 use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
@@ -103,26 +103,10 @@ pub struct Interval {
     pub reserved_peak: Option<u64>,
 }
 
-/// Where a part lies.
-struct Range {
-    name: String,
-    from: Position,
-    to: Position,
-}
-
-impl Range {
-    /// The part with what was held in it.
-    fn measured(self, levels: &Levels, has_reserved: bool) -> Interval {
-        let held = levels.over(self.from, self.to);
-        Interval {
-            from: self.from.count() as u64,
-            to: self.to.count() as u64,
-            name: self.name,
-            start: held.start.allocated,
-            peak: held.peak.allocated,
-            end: held.end.allocated,
-            reserved_peak: has_reserved.then_some(held.peak.reserved),
-        }
+impl Interval {
+    /// A part in which nothing is measured yet.
+    fn new(name: String, from: usize, to: usize) -> Self {
+        Self { name, from: from as u64, to: to as u64, start: 0, peak: 0, end: 0, reserved_peak: None }
     }
 }
 
@@ -139,13 +123,13 @@ pub(super) fn divide(
     let mut undivided = None;
     let mut is_divided = false;
     for device in devices {
-        match ranges(every, device, snapshot, code) {
+        match parts(every, device, snapshot, code) {
             // Another device may have what this one lacks.
             Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => undivided = undivided.or(Some(error)),
-            ranges => {
-                let ranges = ranges?;
-                is_divided |= !ranges.is_empty();
-                device.measure(ranges);
+            parts => {
+                let parts = parts?;
+                is_divided |= !parts.is_empty();
+                device.measure(parts);
             }
         }
     }
@@ -153,23 +137,30 @@ pub(super) fn divide(
 }
 
 impl DeviceProfile {
-    fn measure(&mut self, ranges: Vec<Range>) {
-        if are_known(&self.figures) {
-            let borders = ranges.iter().flat_map(|range| [range.from, range.to]).collect();
-            let levels = Levels::new(&self.trace, borders);
-            let has_reserved = self.figures.reserved.peak.is_some();
-            self.intervals = ranges.into_iter().map(|range| range.measured(&levels, has_reserved)).collect();
+    fn measure(&mut self, mut parts: Vec<Interval>) {
+        if !are_known(&self.figures) {
+            return;
         }
+        let borders = parts.iter().flat_map(|part| [place(part.from), place(part.to)]).collect();
+        let levels = Levels::new(&self.trace, borders);
+        for part in &mut parts {
+            let held = levels.over(place(part.from), place(part.to));
+            part.start = held.start.allocated;
+            part.peak = held.peak.allocated;
+            part.end = held.end.allocated;
+            part.reserved_peak = self.figures.reserved.peak.map(|_| held.peak.reserved);
+        }
+        self.intervals = parts;
     }
 }
 
 /// The parts of the history of a device, in order.
-fn ranges(
+fn parts(
     every: &Every,
     device: &DeviceProfile,
     snapshot: Option<&Snapshot>,
     code: &Code<'_>,
-) -> Result<Vec<Range>, Error> {
+) -> Result<Vec<Interval>, Error> {
     let id = device.device;
     if device.coarse {
         return Err(saved::Error::Coarse { device: id, asked: format!("parts of {every}") }.into());
@@ -204,35 +195,31 @@ fn ranges(
     }
 }
 
-fn by_events(length: usize, events: usize) -> Vec<Range> {
-    let borders = (0..events).step_by(length).map(|from| from..from.saturating_add(length).min(events));
-    borders
-        .map(|part| Range {
-            name: match part.len() {
-                1 => format!("event {}", thousands(part.start as u64)),
-                _ => format!("events {} to {}", thousands(part.start as u64), thousands(part.end as u64 - 1)),
-            },
-            from: Position::of_count(part.start),
-            to: Position::of_count(part.end),
-        })
-        .collect()
+fn by_events(length: usize, events: usize) -> Vec<Interval> {
+    let starts = (0..events).step_by(length);
+    let parts = starts.map(|from| {
+        let to = from.saturating_add(length).min(events);
+        let name = match to - from {
+            1 => format!("event {}", thousands(from as u64)),
+            _ => format!("events {} to {}", thousands(from as u64), thousands(to as u64 - 1)),
+        };
+        Interval::new(name, from, to)
+    });
+    parts.collect()
 }
 
 /// The last one lasts until the dump; what lies before the first is a part of its own.
-fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<Range> {
-    let end = Position::of_count(events);
-    let mut ranges = Vec::new();
+fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<Interval> {
+    let mut parts = Vec::new();
     if let Some(first) = steps.first().filter(|first| first.from > Position::START) {
-        ranges.push(Range { name: "before the first step".to_owned(), from: Position::START, to: first.from });
+        parts.push(Interval::new("before the first step".to_owned(), 0, first.from.count()));
     }
     let mut groups = steps.chunks(length).peekable();
     while let Some(group) = groups.next() {
-        let to = groups.peek().and_then(|next| next.first()).map_or(end, |next| next.from);
-        if let [first, ..] = group {
-            ranges.push(Range { name: name_of(group), from: first.from, to });
-        }
+        let to = groups.peek().and_then(|next| next.first()).map_or(events, |next| next.from.count());
+        parts.push(Interval::new(name_of(group), group[0].from.count(), to));
     }
-    ranges
+    parts
 }
 
 /// The name of the steps of a part.
@@ -244,32 +231,25 @@ fn name_of(group: &[Step]) -> String {
     }
 }
 
-fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<Range>, Error> {
-    let mut times = events.iter().filter_map(Event::time);
-    let Some(first) = times.next() else {
+fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<Interval>, Error> {
+    let Some(first) = events.iter().find_map(Event::time) else {
         return Err(Error::NoTimes { device, every: Box::new(every.clone()) });
     };
     // A clock that goes back does not bring events back.
-    let last = times.fold(first, i64::max);
-    let parts = microseconds(first, last) / length + 1;
-    every.require_few(device, parts)?;
-    let mut ranges = Vec::new();
-    let mut at = 0;
     let mut latest = first;
-    for part in 0..parts {
-        let from = at;
-        while let Some(event) = events.get(at) {
-            let time = event.time().unwrap_or(latest).max(latest);
-            if microseconds(first, time) / length > part {
-                break;
-            }
-            latest = time;
-            at += 1;
-        }
-        let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
-        ranges.push(Range { name, from: Position::of_count(from), to: Position::of_count(at) });
+    let mut part_of = Vec::with_capacity(events.len());
+    for event in events {
+        latest = event.time().unwrap_or(latest).max(latest);
+        part_of.push(microseconds(first, latest) / length);
     }
-    Ok(ranges)
+    let parts = microseconds(first, latest) / length + 1;
+    every.require_few(device, parts)?;
+    let parts = (0..parts).map(|part| {
+        let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
+        let [from, to] = [part, part + 1].map(|part| part_of.partition_point(|&of| of < part));
+        Interval::new(name, from, to)
+    });
+    Ok(parts.collect())
 }
 
 /// Microseconds from a time to a later one.

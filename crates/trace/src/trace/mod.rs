@@ -15,7 +15,6 @@
 //! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
 //! * [`Levels`]: the counters at borders, and the highest between any two of them.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
-//! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
 //! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: what they held at places.
 //! * [`Trace::begun`]: when each recorded block came.
 //! * [`Trace::lives`]: every block, with the places at which it came and went.
@@ -441,13 +440,6 @@ impl Trace {
             }
         }
         most
-    }
-
-    /// How far the allocated bytes at a place may be from the truth.
-    #[must_use]
-    pub fn spread_at(&self, place: Position) -> Spread {
-        let blocks = self.blocks_at(place).into_iter().zip(&self.classes);
-        blocks.fold(Spread::default(), |sum, (blocks, class)| sum.plus(class.spread_of_allocated().times(blocks)))
     }
 
     /// Whether each block that has come by a place is allocated there, in the order of their numbers.

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use sha1::{Digest, Sha1};
-
 use super::super::DeviceProfile;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
+use crate::trace::fold::free_name;
 
 /// The frames of the file: those of each function under the name that it has there.
 #[derive(Default)]
@@ -32,7 +31,7 @@ impl FrameNames {
         for frames in frames.chunk_by(|&a, &b| Content::new(tables, a).function() == Content::new(tables, b).function())
         {
             let (name, filename) = Content::new(tables, frames[0]).function();
-            let function = free_digest(&[name, filename], 4, &taken);
+            let function = free_name(&[name, filename], 4, |name| taken.contains(name));
             taken.insert(function.clone());
             let names = frames.iter().enumerate().map(|(number, &frame)| (frame, frame_name(&function, number)));
             all.names.extend(names);
@@ -83,17 +82,4 @@ impl<'t> Content<'t> {
         let Frame { name, filename, line, original } = *tables.frame(frame);
         Self { name: tables.string(name), filename: tables.string(filename), line, is_generated: original.is_some() }
     }
-}
-
-/// The shortest part of the digest of texts, from `least` characters on, that is not taken.
-pub(super) fn free_digest(texts: &[&str], least: usize, taken: &HashSet<String>) -> String {
-    let digest = base_62(&Sha1::digest(texts.join("\0")));
-    let mut candidates = (least..=digest.len()).map(|length| digest[..length].to_owned());
-    let free = candidates.find(|name| !taken.contains(name));
-    free.unwrap_or_else(|| format!("{digest}.{}", taken.len()))
-}
-
-fn base_62(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    bytes.iter().map(|byte| char::from(DIGITS[usize::from(*byte) % DIGITS.len()])).collect()
 }

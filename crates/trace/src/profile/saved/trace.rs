@@ -7,11 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::Error;
 use super::format::{SavedClass, SavedTrace};
-use super::names::free_digest;
 use crate::interner::Interner;
 use crate::snapshot::Tables;
 use crate::text::cut;
-use crate::trace::fold::Folded;
+use crate::trace::fold::{Folded, free_name};
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Ranked, Spread, Start, Trace};
 
 /// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
@@ -67,7 +66,7 @@ pub(super) fn names(classes: &[Class], stacks: &[String], tables: &Tables) -> Ve
     let mut names = vec![String::new(); classes.len()];
     let mut taken = HashSet::new();
     for class in order {
-        let name = free_digest(&[&contents[class]], 2, &taken);
+        let name = free_name(&[&*contents[class]], 2, |name| taken.contains(name));
         taken.insert(name.clone());
         names[class] = name;
     }

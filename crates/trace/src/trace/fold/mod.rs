@@ -10,6 +10,7 @@ mod tandem;
 mod text;
 
 pub use text::Malformed;
+pub(crate) use text::free_name;
 
 /// The most items of a folded sequence. Real programs take up to 3,300; a history with more repeats too little.
 pub const MOST_ITEMS: usize = 16_384;
@@ -70,6 +71,17 @@ impl Folded {
     #[must_use]
     pub fn size(&self) -> usize {
         self.items.len() + self.bodies.iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// How many places refer to each body.
+    fn uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.bodies.len()];
+        for item in self.bodies.iter().flatten().chain(&self.items) {
+            if let Item::Loop { body, .. } = item {
+                uses[*body as usize] += 1;
+            }
+        }
+        uses
     }
 
     /// The number of symbols that it stands for; `None` where 64 bits do not hold it.

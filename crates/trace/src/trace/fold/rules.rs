@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::order::ordered;
 use super::{Folded, Item, index};
+use crate::interner::Interner;
 
 /// A rule pays for itself from this number of places on.
 const LEAST_PLACES: usize = 3;
@@ -65,18 +66,15 @@ impl Pairs {
             places: FxHashMap::default(),
             queue: BinaryHeap::new(),
         };
-        let mut numbers = FxHashMap::default();
+        let mut numbers = Interner::default();
         for sequence in folded.bodies.iter().chain([&folded.items]) {
             pairs.starts.push(index(pairs.at.len()));
             for &item in sequence {
-                let number = *numbers.entry(item).or_insert_with(|| index(pairs.items.len()));
-                if number as usize == pairs.items.len() {
-                    pairs.items.push(item);
-                }
-                pairs.at.push(number);
+                pairs.at.push(numbers.number(&item));
             }
             pairs.at.push(NONE);
         }
+        pairs.items = numbers.into_items();
         let length = index(pairs.at.len());
         pairs.previous = (0..length).map(|place| place.checked_sub(1).unwrap_or(NONE)).collect();
         pairs.next = (1..=length).collect();
@@ -197,13 +195,9 @@ impl Pairs {
 /// order.
 fn inlined(folded: Folded) -> Folded {
     // Pairs refer to sequences that lie before them: no body holds itself.
-    let Some(Folded { items, bodies }) = ordered(folded) else { return Folded::default() };
-    let mut uses = vec![0_usize; bodies.len()];
-    for item in bodies.iter().flatten().chain(&items) {
-        if let Item::Loop { body, .. } = item {
-            uses[*body as usize] += 1;
-        }
-    }
+    let Some(folded) = ordered(folded) else { return Folded::default() };
+    let uses = folded.uses();
+    let Folded { items, bodies } = folded;
     let mut written: Vec<Vec<Item>> = Vec::with_capacity(bodies.len());
     for body in &bodies {
         let body = rewritten(body, &uses, &mut written);

@@ -4,7 +4,10 @@
 //! Version control merges it: a rule is named after what it stands for, and where a line ends depends on the word there
 //! alone, so that a change touches the lines around it and no others.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
+
+use sha1::{Digest, Sha1};
 
 use super::order::ordered;
 use super::{Folded, Item, index};
@@ -97,13 +100,7 @@ struct Level<'f> {
 
 impl<'f, S: AsRef<str>> Writer<'f, S> {
     fn new(folded: &'f Folded, symbols: &'f [S]) -> Self {
-        let mut uses = vec![0; folded.bodies.len()];
-        for item in folded.bodies.iter().flatten().chain(&folded.items) {
-            if let Item::Loop { body, .. } = item {
-                uses[*body as usize] += 1;
-            }
-        }
-        Self { folded, symbols, uses, names: vec![None; folded.bodies.len()], rules: BTreeMap::new() }
+        Self { folded, symbols, uses: folded.uses(), names: vec![None; folded.bodies.len()], rules: BTreeMap::new() }
     }
 
     /// Names a body, where several places share it. Those that it refers to have their names by then.
@@ -115,12 +112,8 @@ impl<'f, S: AsRef<str>> Writer<'f, S> {
         if self.uses[body] * length <= self.uses[body] * name + name + length + LINE || words.len() < 2 {
             return;
         }
-        let digits = digits(hash(words.iter().flat_map(|word| [word, " "])));
-        let mut names = (SHORTEST_NAME..).map(|length| {
-            let digits: String = digits.chars().cycle().take(length).collect();
-            format!("{RULE}{digits}")
-        });
-        let name = names.find(|name| !self.rules.contains_key(name)).unwrap_or_default();
+        let name = free_name(&words, SHORTEST_NAME, |name| self.rules.contains_key(&format!("{RULE}{name}")));
+        let name = format!("{RULE}{name}");
         self.names[body] = Some(name.clone());
         self.rules.insert(name, words);
     }
@@ -167,21 +160,19 @@ fn times(count: u64) -> String {
     if count == 1 { String::new() } else { format!("*{count}") }
 }
 
-/// The same for the same words, on every machine (FNV-1a).
-fn hash<'w>(words: impl Iterator<Item = &'w str>) -> u64 {
-    let bytes = words.flat_map(str::bytes);
-    bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+/// The same for the same word, on every machine (FNV-1a).
+fn hash(word: &str) -> u64 {
+    word.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// A hash in digits and small letters.
-fn digits(mut hash: u64) -> String {
-    let mut digits = String::new();
-    while hash > 0 {
-        let digit = u32::try_from(hash % 36).unwrap_or(0);
-        digits.extend(char::from_digit(digit, 36));
-        hash /= 36;
-    }
-    digits
+/// A name for something of these contents, the same for the same ones: the shortest part of their digest, from `least`
+/// characters on, that is not taken.
+pub(crate) fn free_name<S: Borrow<str>>(contents: &[S], least: usize, is_taken: impl Fn(&str) -> bool) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let digest = Sha1::digest(contents.join("\0"));
+    let digest: String = digest.iter().map(|byte| char::from(DIGITS[usize::from(*byte) % DIGITS.len()])).collect();
+    let free = (least..=digest.len()).map(|length| &digest[..length]).find(|name| !is_taken(name));
+    free.unwrap_or(&digest).to_owned()
 }
 
 /// Words in lines. A line ends after certain words wherever they stand, so that an insertion does not move all that
@@ -190,7 +181,7 @@ fn wrapped(words: Vec<String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut ends = true;
     for word in words {
-        let is_end = hash([word.as_str()].into_iter()) % WORDS == 0;
+        let is_end = hash(&word) % WORDS == 0;
         match lines.last_mut().filter(|line| !ends && line.len() < LONGEST_LINE) {
             Some(line) => *line += &format!(" {word}"),
             None => lines.push(word),
