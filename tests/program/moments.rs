@@ -201,7 +201,7 @@ fn one_device_of_several_is_looked_at_alone() {
     assert_eq!(devices(&json(folder.path(), &["show", "stored.json", "--device", "0"])), 1);
     for file in ["before.pkl", "stored.json"] {
         let said = error(folder.path(), &["show", file, "--device", "7"]);
-        assert!(said.contains("there is no device 7 in it; it has devices 0 and 1"), "{said}");
+        assert!(said.contains("there is no device 7 in it; it has devices 0, 1"), "{said}");
         assert!(said.contains("to --device"), "{said}");
     }
     // A stored before must not lose the others.

@@ -209,8 +209,8 @@ fn what_was_not_recorded_is_taken_to_reach_the_border() {
     let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
     assert_eq!(
         message,
-        "of 3 annotated phases, 1 has no recorded beginning and is taken to begin with the recording, 1 has no recorded \
-         end and is taken to last until the dump"
+        "3 annotated phases, of which 1 without a recorded beginning (taken to begin with the recording), 1 without a \
+         recorded end (taken to last until the dump)"
     );
     // An end after two starts belongs to the later start.
     let marks = [("START", "a", 5), ("START", "a", 25), ("END", "a", 35)];

@@ -207,12 +207,10 @@ impl Leak {
     /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
     #[must_use]
     pub fn blocks_per_step(&self) -> String {
-        let judged = i128::try_from(self.judged.max(1)).unwrap_or(1);
-        if self.blocks % judged == 0 {
-            return (self.blocks / judged).to_string();
-        }
-        let tenths = slope::rounded(self.blocks * 10, judged);
-        format!("{}{}.{}", if tenths < 0 { "-" } else { "" }, (tenths / 10).abs(), (tenths % 10).abs())
+        // Both are far below 2^52.
+        #[allow(clippy::cast_precision_loss)]
+        let blocks = self.blocks as f64 / self.judged.max(1) as f64;
+        if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
     }
 }
 

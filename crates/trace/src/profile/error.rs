@@ -6,6 +6,7 @@ use super::every::{Every, MOST_INTERVALS};
 use super::saved;
 use crate::input::TooLarge;
 use crate::pickle::{self, ErrorKind};
+use crate::text::numbers;
 use crate::{replay, snapshot};
 
 /// Why an input gives no profile.
@@ -95,9 +96,6 @@ fn list_devices(known: &[u32]) -> String {
     match known {
         [] => "none".to_owned(),
         [only] => format!("device {only}"),
-        [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
-            format!("devices {} and {last}", first.join(", "))
-        }
+        _ => format!("devices {}", numbers(known.iter().map(|&device| device.into()).collect())),
     }
 }

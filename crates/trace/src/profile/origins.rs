@@ -44,17 +44,7 @@ impl Origins {
             let named = match by {
                 GroupBy::Annotation => Named::Annotations(annotations(snapshot, id)),
                 GroupBy::Pool => Named::Pools(Pools::new(snapshot, id, &mut numbers)),
-                GroupBy::Frames
-                | GroupBy::Stack
-                | GroupBy::Line
-                | GroupBy::Function
-                | GroupBy::File
-                | GroupBy::Category
-                | GroupBy::Metadata
-                | GroupBy::CompileContext
-                | GroupBy::Module
-                | GroupBy::Purpose
-                | GroupBy::Shape => Named::None,
+                _ => Named::None,
             };
             found.insert(id, Self { recorded: Recorded::new(snapshot, id, unfold), named });
         }

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::diagnostic::{self, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::phase::steps::{Mark, OPTIMIZER};
 use crate::phase::{self, Phase, Source, Window};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
-use crate::stack::{Code, Pass};
+use crate::stack::{self, Pass};
 use crate::text::{count, cut, thousands};
 use crate::trace::{Levels, Trace};
 
@@ -128,7 +128,7 @@ impl Phases {
     }
 
     /// Adds the passes of training that call stacks show, unless the program names its own.
-    pub(super) fn add_passes(&mut self, trace: &Trace, code: &Code<'_>) {
+    pub(super) fn add_passes(&mut self, trace: &Trace, code: &stack::Code<'_>) {
         if self.cut > 0 || self.all.iter().any(|phase| Pass::is(&phase.name)) {
             return;
         }
@@ -199,14 +199,6 @@ pub(super) fn arrange(all: &mut [Occurrence]) {
     }
 }
 
-/// Counts of phases with irregular ends.
-#[derive(Debug, Clone, Copy, Default)]
-struct Irregular {
-    annotated: u64,
-    unopened: u64,
-    unclosed: u64,
-}
-
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
 pub(crate) fn measured(
     snapshot: &Snapshot,
@@ -220,11 +212,11 @@ pub(crate) fn measured(
     if figures.history != History::Recorded || found.is_empty() {
         return Phases::default();
     }
-    let irregular = Irregular::of(&found);
     let cut = found.len().saturating_sub(MOST_PHASES) as u64;
     found.truncate(MOST_PHASES);
     if are_known(figures) {
-        diagnostics.extend(irregular.diagnostics(device, cut));
+        let told = [(Code::PhasesIrregular, irregular(&found)), (Code::PhasesCut, left_out(cut))].into_iter();
+        diagnostics.extend(told.filter_map(|(code, message)| Some(Diagnostic::new(code, device, message?))));
     }
     // Each name with the number of its phases so far.
     let mut names: HashMap<(Source, &str), (Arc<str>, u32)> = HashMap::new();
@@ -264,44 +256,29 @@ pub(super) fn place(events: u64) -> Position {
     Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
 }
 
-impl Irregular {
-    /// Counts annotations only: metadata and compile contexts have no recorded ends, and belong to their threads.
-    fn of(phases: &[Phase]) -> Self {
-        let mut irregular = Self::default();
-        for phase in phases.iter().filter(|phase| phase.source == Source::Annotation) {
-            irregular.annotated += 1;
-            irregular.unopened += u64::from(!phase.begins);
-            irregular.unclosed += u64::from(!phase.ends);
-        }
-        irregular
-    }
+/// A remark on phases that were left out.
+fn left_out(number: u64) -> Option<String> {
+    let message = format!(
+        "of the phases (annotations, metadata, compile contexts) the first {} are looked at, {} more are not",
+        thousands(MOST_PHASES as u64),
+        thousands(number)
+    );
+    (number > 0).then_some(message)
+}
 
-    fn diagnostics(self, device: u32, cut: u64) -> Vec<Diagnostic> {
-        let mut said = Vec::new();
-        if cut > 0 {
-            let message = format!(
-                "of the phases (annotations, metadata, compile contexts) the first {} are looked at, {} more are not",
-                thousands(MOST_PHASES as u64),
-                thousands(cut)
-            );
-            said.push(Diagnostic::new(diagnostic::Code::PhasesCut, device, message));
-        }
-        let Self { annotated, unopened, unclosed } = self;
-        let mut parts = Vec::new();
-        if unopened > 0 {
-            let has =
-                if unopened == 1 { "has no recorded beginning and is" } else { "have no recorded beginning and are" };
-            parts.push(format!("{} {has} taken to begin with the recording", thousands(unopened)));
-        }
-        if unclosed > 0 {
-            let has = if unclosed == 1 { "has no recorded end and is" } else { "have no recorded end and are" };
-            parts.push(format!("{} {has} taken to last until the dump", thousands(unclosed)));
-        }
-        if !parts.is_empty() {
-            let of = count(annotated, "annotated phase", "annotated phases");
-            let message = format!("of {of}, {}", parts.join(", "));
-            said.push(Diagnostic::new(diagnostic::Code::PhasesIrregular, device, message));
-        }
-        said
+/// A remark on annotations that do not lie within the recording. (Metadata and compile contexts have no
+/// recorded ends, and belong to their threads.)
+fn irregular(phases: &[Phase]) -> Option<String> {
+    let annotated: Vec<&Phase> = phases.iter().filter(|phase| phase.source == Source::Annotation).collect();
+    let kinds: [(fn(&Phase) -> bool, &str); 2] = [
+        (|phase| !phase.begins, "without a recorded beginning (taken to begin with the recording)"),
+        (|phase| !phase.ends, "without a recorded end (taken to last until the dump)"),
+    ];
+    let mut parts = Vec::new();
+    for (is_such, words) in kinds {
+        let number = annotated.iter().filter(|phase| is_such(phase)).count();
+        parts.extend((number > 0).then(|| format!("{} {words}", thousands(number as u64))));
     }
+    let all = count(annotated.len() as u64, "annotated phase", "annotated phases");
+    (!parts.is_empty()).then(|| format!("{all}, of which {}", parts.join(", ")))
 }
