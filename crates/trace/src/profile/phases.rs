@@ -269,16 +269,15 @@ fn left_out(number: u64) -> Option<String> {
 /// A remark on annotations that do not lie within the recording. (Metadata and compile contexts have no
 /// recorded ends, and belong to their threads.)
 fn irregular(phases: &[Phase]) -> Option<String> {
-    let annotated: Vec<&Phase> = phases.iter().filter(|phase| phase.source == Source::Annotation).collect();
-    let kinds: [(fn(&Phase) -> bool, &str); 2] = [
-        (|phase| !phase.begins, "without a recorded beginning (taken to begin with the recording)"),
-        (|phase| !phase.ends, "without a recorded end (taken to last until the dump)"),
+    let annotated = phases.iter().filter(|phase| phase.source == Source::Annotation);
+    let unopened = annotated.clone().filter(|phase| !phase.begins).count();
+    let unclosed = annotated.clone().filter(|phase| !phase.ends).count();
+    let kinds = [
+        (unopened, "without a recorded beginning (taken to begin with the recording)"),
+        (unclosed, "without a recorded end (taken to last until the dump)"),
     ];
-    let mut parts = Vec::new();
-    for (is_such, words) in kinds {
-        let number = annotated.iter().filter(|phase| is_such(phase)).count();
-        parts.extend((number > 0).then(|| format!("{} {words}", thousands(number as u64))));
-    }
-    let all = count(annotated.len() as u64, "annotated phase", "annotated phases");
+    let parts = kinds.iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, words)| format!("{} {words}", thousands(*number as u64))).collect();
+    let all = count(annotated.count() as u64, "annotated phase", "annotated phases");
     (!parts.is_empty()).then(|| format!("{all}, of which {}", parts.join(", ")))
 }

@@ -181,7 +181,7 @@ fn wrapped(words: Vec<String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut ends = true;
     for word in words {
-        let is_end = hash(&word) % WORDS == 0;
+        let is_end = hash(&word).is_multiple_of(WORDS);
         match lines.last_mut().filter(|line| !ends && line.len() < LONGEST_LINE) {
             Some(line) => *line += &format!(" {word}"),
             None => lines.push(word),
