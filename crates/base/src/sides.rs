@@ -73,6 +73,11 @@ impl<T> Sides<T> {
         Sides { before: f(&self.before), after: f(&self.after) }
     }
 
+    /// Each value with the other of its side.
+    pub fn zip<U>(self, other: Sides<U>) -> Sides<(T, U)> {
+        Sides { before: (self.before, other.before), after: (self.after, other.after) }
+    }
+
     /// Applies `f` to both sides at the same time.
     pub fn map_at_once<'s, U: Send>(&'s self, f: impl Fn(&'s T) -> U + Sync) -> Sides<U>
     where

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::places::phase;
 use super::stacks::paired;
-use super::{DeviceDiff, Options, Sides};
+use super::{DeviceDiff, Options, Sides, devices};
 use crate::align::{Alignment, End, Missing, Run, Unclear};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{Bucket, DeviceProfile, History, Moment, Places, Profile};
@@ -28,10 +28,7 @@ pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], o
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let mut aligned = Vec::with_capacity(pairs.len());
     for index in pairs {
-        let devices = index.both().map(|index| Sides {
-            before: &profiles.before.devices[index.before],
-            after: &profiles.after.devices[index.after],
-        });
+        let devices = devices(profiles, *index).both();
         aligned.push(devices.map(|devices| Aligned::new(devices, &groupers, options)).unwrap_or_default());
     }
     aligned
@@ -46,13 +43,12 @@ pub(crate) fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Optio
 
 impl Aligned {
     fn new(devices: Sides<&DeviceProfile>, groupers: &Sides<Grouper<'_>>, options: Options) -> Self {
-        let totals =
-            Sides { before: devices.before.grouped(&groupers.before), after: devices.after.grouped(&groupers.after) };
-        let runs = Sides {
-            before: Run { device: devices.before, totals: &totals.before, grouper: &groupers.before },
-            after: Run { device: devices.after, totals: &totals.after, grouper: &groupers.after },
-        };
-        let paired = paired(totals.map(|totals| &**totals), groupers.map(|grouper| grouper), options);
+        let groupers = groupers.map(|grouper| grouper);
+        let totals = devices.zip(groupers).map(|(device, grouper)| device.grouped(grouper));
+        let totals = totals.map(|totals| &**totals);
+        let runs = devices.zip(groupers).zip(totals);
+        let runs = runs.map(|&((device, grouper), totals)| Run { device, totals, grouper });
+        let paired = paired(totals, groupers, options);
         let peaks = runs.map(PeakPlace::of);
         Self { alignment: Alignment::new(&runs, &paired), peaks }
     }
@@ -63,9 +59,10 @@ impl Aligned {
 pub(super) fn look_at_peaks(profiles: &mut Sides<Profile>, pairs: &[Sides<Option<usize>>], aligned: &[Aligned]) {
     let mut places = Places::new();
     for (index, aligned) in pairs.iter().zip(aligned) {
-        let (Some(index), Some(alignment)) = (index.both(), &aligned.alignment) else { continue };
-        let before = &profiles.before.devices[index.before];
-        let after = &profiles.after.devices[index.after];
+        let (Some(Sides { before, after }), Some(alignment)) = (devices(profiles, *index).both(), &aligned.alignment)
+        else {
+            continue;
+        };
         if before.has_known_peak() && after.has_known_peak() {
             let place = after.figures.allocated.peak_at.and_then(|at| alignment.before_of(at));
             places.extend(place.map(|place| (before.device, place)));
@@ -151,8 +148,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = missing.side.other();
-        let lacking = device.index.of(missing.side).map(|index| &profiles.of(missing.side).devices[index]);
-        let ran_out = lacking.is_some_and(DeviceProfile::ran_out_of_memory);
+        let ran_out = devices(profiles, device.index).of(missing.side).is_some_and(DeviceProfile::ran_out_of_memory);
         let advice = match missing.end {
             End::Tail if ran_out => "Record both sides where memory suffices",
             End::Tail => "Dump both sides at the same place, after the last step",
@@ -170,17 +166,17 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
 
 /// Adds that missing parts were not checked, where the order of allocations of a side is not known.
 fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    let Some(index) = device.index.both() else { return };
-    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
-    if !devices.each().into_iter().all(|(_, device)| has_allocations(device)) {
-        return;
-    }
-    if let Some(unclear) = device.parts_unclear {
-        let counts = devices.map(|device| thousands(device.figures.allocation_count));
+    let devices = devices(profiles, device.index)
+        .both()
+        .filter(|devices| devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded));
+    let (Some(devices), Some(unclear)) = (devices, device.parts_unclear) else { return };
+    let counts = devices.map(|device| device.figures.allocation_count);
+    if counts.before.min(counts.after) > 0 {
         let message = format!(
-            "the before records {} allocations, the after {}, and whether one side lacks a part of the other is not known: {}",
-            counts.before,
-            counts.after,
+            "the before records {} allocations, the after {}, and whether one side lacks a part of the other is not known: \
+             {}. Record both sides from the same place to the same place, with stacks",
+            thousands(counts.before),
+            thousands(counts.after),
             why_unclear(unclear)
         );
         found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
@@ -194,27 +190,14 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     }
 }
 
-/// The advice where parts cannot be told.
-const RECORD_THE_SAME: &str = "Record both sides from the same place to the same place";
-
-/// The reason in words, with what to do.
 fn why_unclear(unclear: Unclear) -> String {
     match unclear {
-        Unclear::Unlike => {
-            format!(
-                "too few of them have the same stack and size to tell. {RECORD_THE_SAME}, with stacks (context='all')"
-            )
-        }
-        Unclear::Short(side) => format!("those of the {side} are too few to tell. {RECORD_THE_SAME}"),
+        Unclear::Unlike => "too few of them have the same stack and size".to_owned(),
+        Unclear::Short(side) => format!("those of the {side} are too few"),
         Unclear::Rest(side) => format!(
             "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program \
-             is shorter. {RECORD_THE_SAME}",
+             is shorter",
             side.other()
         ),
     }
-}
-
-/// Whether allocations of a device were recorded.
-fn has_allocations(device: &DeviceProfile) -> bool {
-    device.figures.history == History::Recorded && device.figures.allocation_count > 0
 }

@@ -231,6 +231,12 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     Diff { profiles, devices, diagnostics }
 }
 
+/// The devices of both sides, where they are there.
+fn devices(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> Sides<Option<&DeviceProfile>> {
+    let profiles = profiles.map(|profile| profile);
+    profiles.zip(index).map(|(profile, index)| index.map(|index| &profile.devices[index]))
+}
+
 /// Pairs devices by number, or the only active one of each side whatever its number:
 /// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
@@ -272,10 +278,7 @@ fn compare_devices(
     options: Options,
     found: &mut Vec<Diagnostic>,
 ) -> DeviceDiff {
-    let devices = Sides {
-        before: index.before.map(|i| &profiles.before.devices[i]),
-        after: index.after.map(|i| &profiles.after.devices[i]),
-    };
+    let devices = devices(profiles, index);
     let metrics = Metric::ALL.map(|metric| {
         let Sides { before, after } = metric.values(devices);
         (metric, Change { before, after })

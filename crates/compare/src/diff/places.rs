@@ -1,7 +1,7 @@
 //! The places at which a device is compared: the peak of the after, and where the before does the same.
 
 use super::alignment::PeakPlace;
-use super::{DeviceDiff, Row, Sides};
+use super::{DeviceDiff, Row, Sides, devices};
 use crate::align::{Alignment, Missing};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::phase::Source;
@@ -158,9 +158,8 @@ fn apart(
 /// Adds why the peaks are compared, where the same place of the program was to be.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let reason = device.places.as_ref().and_then(|places| places.reason);
-    let has_history = device.index.both().is_some_and(|index| {
-        let devices = [&profiles.before.devices[index.before], &profiles.after.devices[index.after]];
-        devices.iter().all(|device| device.figures.history == History::Recorded)
+    let has_history = devices(profiles, device.index).both().is_some_and(|devices| {
+        devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded)
     });
     if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
         let message = format!("stacks are compared at both peaks, wherever these lie in the program: {words}");

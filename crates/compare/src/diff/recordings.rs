@@ -1,6 +1,6 @@
 //! Diagnostics about recordings that were not made the same way.
 
-use super::{DeviceDiff, Sides};
+use super::{DeviceDiff, Sides, devices};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
@@ -21,12 +21,11 @@ pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProf
 /// Adds how the recordings of a device differ.
 pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let number = device.ordinal();
-    let Some(index) = device.index.both() else {
+    let Some(devices) = devices(profiles, device.index).both() else {
         let side = if device.index.before.is_none() { Side::Before } else { Side::After };
         found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
         return;
     };
-    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
     for (side, _) in devices.each().into_iter().filter(|(_, device)| device.at.is_none()) {
         let moment = &profiles.after.options.at;
         let message = format!("the {side} has no moment '{moment}': stacks are not compared");

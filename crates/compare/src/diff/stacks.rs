@@ -11,7 +11,7 @@ use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
 use crate::stack::{
-    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, Paired, distinct_labels, pair, pair_in_order,
+    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Paired, distinct_labels, pair, pair_in_order,
 };
 
 /// Compares the stacks of both sides.
@@ -24,10 +24,7 @@ pub(super) fn rows(
     let mut rows = Vec::new();
     for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
         // All of a group may have moved to others.
-        let totals = Sides {
-            before: groups.before.map(|group| &stacks.before[group]).filter(|total| is_left(total)),
-            after: groups.after.map(|group| &stacks.after[group]).filter(|total| is_left(total)),
-        };
+        let totals = stacks.zip(groups).map(|(stacks, at)| at.map(|at| &stacks[at]).filter(|total| is_left(total)));
         rows.extend(row(totals, groupers, peaks));
     }
     tell_apart(&mut rows, groupers);
@@ -101,57 +98,28 @@ pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, option
 
 /// The same, with parts of stacks that a change to the code took apart or put together.
 pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Paired {
-    let by = groupers.after.by();
-    let mut pairs = Vec::new();
-    // Groups with a name go by that alone.
-    let after_named = named(stacks.after, by);
-    let after_by_key: HashMap<_, usize> = after_named.map(|(after, total)| (&total.key, after)).collect();
-    for (before, total) in named(stacks.before, by) {
-        pairs.extend(after_by_key.get(&total.key).map(|&after| (before, after)));
+    let sides = stacks.zip(groupers).map_at_once(|&(totals, grouper)| groups(totals, grouper));
+    let lines = groupers.map(|grouper| grouper.code().lines());
+    pair((&sides.before, lines.before), (&sides.after, lines.after), options.match_ratio)
+}
+
+/// The groups of a side as pairing sees them. Those that are no places in the code go by their keys alone.
+fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>> {
+    let mut groups = Vec::with_capacity(totals.len());
+    for total in totals {
+        let figures = Figures {
+            allocations: total.allocations,
+            blocks: total.at.blocks,
+            bytes: total.at.bytes,
+            allocated_total: total.allocated_total,
+        };
+        let key = total.key.clone();
+        groups.push(match total.stack().filter(|_| grouper.by().is_place()) {
+            Some(stack) => grouper.group(key, stack, figures),
+            None => Group { key, figures, ..Group::default() },
+        });
     }
-    let sides = Sides { before: (stacks.before, groupers.before), after: (stacks.after, groupers.after) };
-    let Sides { before, after } = sides.map_at_once(|&(totals, grouper)| Places::new(totals, grouper, by));
-    let found = pair((&before.groups, before.lines), (&after.groups, after.lines), options.match_ratio);
-    pairs.extend(found.pairs.into_iter().map(|(old, new)| (before.at[old], after.at[new])));
-    let parts = found.parts.into_iter().map(|(old, new)| (before.at[old], after.at[new])).collect();
-    Paired { pairs, parts }
-}
-
-/// True for a group that goes by its name, and not by its place in the code.
-fn has_name(total: &StackTotal, by: GroupBy) -> bool {
-    total.stack().is_none() || !by.is_place()
-}
-
-/// The groups with a name, with their positions, but for the row of those that are not listed.
-fn named(totals: &[StackTotal], by: GroupBy) -> impl Iterator<Item = (usize, &StackTotal)> {
-    totals.iter().enumerate().filter(move |(_, total)| has_name(total, by))
-}
-
-/// The groups of a side that are places in the code, as pairing sees them.
-struct Places<'g> {
-    /// Their positions.
-    at: Vec<usize>,
-    groups: Vec<Group<'g>>,
-    /// All functions of the side.
-    lines: Lines,
-}
-
-impl<'g> Places<'g> {
-    fn new(totals: &[StackTotal], grouper: &'g Grouper<'_>, by: GroupBy) -> Self {
-        let mut places = Self { at: Vec::new(), groups: Vec::new(), lines: grouper.code().lines() };
-        for (at, total) in totals.iter().enumerate().filter(|(_, total)| !has_name(total, by)) {
-            let Some(stack) = total.stack() else { continue };
-            let figures = Figures {
-                allocations: total.allocations,
-                blocks: total.at.blocks,
-                bytes: total.at.bytes,
-                allocated_total: total.allocated_total,
-            };
-            places.at.push(at);
-            places.groups.push(grouper.group(total.key.clone(), stack, figures));
-        }
-        places
-    }
+    groups
 }
 
 /// The kind of change of a stack, where the peaks of the two sides may lie at different places.
@@ -261,9 +229,8 @@ impl Members {
         let gains = self.pairs.iter().map(|pair| (pair, sign * pair.map(|member| held(*member)).delta()));
         // The first of the largest.
         let most = gains.rev().max_by_key(|(_, gained)| *gained).filter(|(_, gained)| *gained > 0);
-        most.map_or(first, |(pair, _)| Sides {
-            before: pair.before.map(|member| member.stack).or(first.before),
-            after: pair.after.map(|member| member.stack).or(first.after),
+        most.map_or(first, |(pair, _)| {
+            pair.zip(first).map(|(member, first)| member.map(|member| member.stack).or(*first))
         })
     }
 

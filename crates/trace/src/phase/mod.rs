@@ -155,21 +155,6 @@ impl<'e> Clock<'e> {
     }
 }
 
-/// The stacks that run Python, each looked at once.
-struct PythonStacks<'t> {
-    tables: &'t Tables,
-    known: FxHashMap<StackId, bool>,
-}
-
-impl PythonStacks<'_> {
-    /// True if a stack runs Python, leaving out the frames of the forward pass that anomaly mode records on autograd's
-    /// threads.
-    fn runs_python(&mut self, stack: StackId) -> bool {
-        let tables = self.tables;
-        *self.known.entry(stack).or_insert_with(|| tables.stack(stack).iter().any(|&frame| is_python(tables, frame)))
-    }
-}
-
 /// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes
 /// from a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
 fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
@@ -179,7 +164,7 @@ fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> O
     if tags.iter().all(Option::is_none) {
         return found;
     }
-    let mut stacks = PythonStacks { tables, known: FxHashMap::default() };
+    let mut run_python: FxHashMap<StackId, bool> = FxHashMap::default();
     let mut open = false;
     for (index, event) in events.iter().enumerate() {
         let to = Position::after(index);
@@ -190,7 +175,13 @@ fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> O
                 found.push(Phase { name, source, occurrence: 0, from, to, begins: index > 0, ends: true });
                 open = true;
             }
-            (None, _) if open => open = !event.stack.is_some_and(|stack| stacks.runs_python(stack)),
+            // Frames of the forward pass, which anomaly mode records on autograd's threads, do not count.
+            (None, _) if open => {
+                open = !event.stack.is_some_and(|stack| {
+                    let frames = tables.stack(stack);
+                    *run_python.entry(stack).or_insert_with(|| frames.iter().any(|&frame| is_python(tables, frame)))
+                });
+            }
             (None, _) => {}
         }
     }

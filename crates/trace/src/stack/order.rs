@@ -21,15 +21,16 @@ pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usiz
     let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
     let mut pairs = Vec::new();
     // First the lines that are the same in everything, then, in between, those that are the same in less.
-    for level in [Level::Figures, Level::Counts, Level::Operators] {
+    let levels: [(fn(Figures) -> Figures, bool); 3] =
+        [(std::convert::identity, false), (Figures::counts, false), (Figures::none, true)];
+    for (figures, needs_operators) in levels {
         let mut left = Vec::new();
         for gap in gaps {
-            let has_operators = gap.old.iter().all(|&index| !before[index].operators.is_empty());
-            if level == Level::Operators && !has_operators {
+            if needs_operators && gap.old.iter().any(|&index| before[index].operators.is_empty()) {
                 left.push(gap);
                 continue;
             }
-            for op in diff(&level.aspects(before, &gap.old), &level.aspects(after, &gap.new)) {
+            for op in diff(&aspects(before, &gap.old, figures), &aspects(after, &gap.new, figures)) {
                 let old = &gap.old[op.old_range()];
                 let new = &gap.new[op.new_range()];
                 if matches!(op, DiffOp::Equal { .. }) {
@@ -55,31 +56,10 @@ struct Gap {
     new: Vec<usize>,
 }
 
-/// The aspects in which lines must be the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
-    /// All of them.
-    Figures,
-    /// All but the figures.
-    Counts,
-    /// The operators alone.
-    Operators,
-}
-
-impl Level {
-    /// Lines with nothing but the aspects that count.
-    fn aspects<'t>(self, side: &[InOrder<'t>], indices: &[usize]) -> Vec<InOrder<'t>> {
-        let items = indices.iter().map(|&index| side[index]);
-        items.map(|InOrder { operators, figures }| InOrder { operators, figures: self.figures(figures) }).collect()
-    }
-
-    fn figures(self, figures: Figures) -> Figures {
-        match self {
-            Self::Figures => figures,
-            Self::Counts => figures.counts(),
-            Self::Operators => Figures::default(),
-        }
-    }
+/// Lines with those figures that count.
+fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(Figures) -> Figures) -> Vec<InOrder<'t>> {
+    let lines = indices.iter().map(|&index| side[index]);
+    lines.map(|line| InOrder { figures: figures(line.figures), ..line }).collect()
 }
 
 /// The difference of two sequences. The deadline is far beyond what stacks take; it keeps a hostile input from

@@ -24,6 +24,11 @@ impl Figures {
         Self { allocations: self.allocations, blocks: self.blocks, ..Self::default() }
     }
 
+    /// Nothing of them.
+    pub(crate) fn none(self) -> Self {
+        Self::default()
+    }
+
     /// How close two sizes are, from 0 to 1: what both hold, else all that they allocated.
     pub(super) fn closeness(self, other: Self) -> f64 {
         let both_hold = self.bytes > 0 && other.bytes > 0;
@@ -40,7 +45,7 @@ impl Figures {
 }
 
 /// A group of stacks, as far as pairing needs to know it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Group<'t> {
     /// Its identity.
     pub key: Key,

@@ -17,8 +17,8 @@ impl Pairing<'_> {
             return;
         }
         let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
-        for namesakes in self.namesakes().into_values() {
-            if self.allocate_equally_often(&namesakes) {
+        for (names, namesakes) in self.namesakes() {
+            if !names.is_empty() && self.allocate_equally_often(&namesakes) {
                 self.join(&namesakes, &paired);
             }
         }
