@@ -22,8 +22,7 @@ pub(super) fn tell(
     let Some(first) = differing.first() else { return };
     let others = match differing.len() - 1 {
         0 => String::new(),
-        1 => "; another one differs as well".to_owned(),
-        count => format!("; {count} others differ as well"),
+        more => format!("; {more} more differ"),
     };
     let message = format!(
         "inputs have other sizes: {}, {} before and {} after in {}{others}",

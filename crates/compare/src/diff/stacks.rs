@@ -210,7 +210,6 @@ impl Members {
         for (before, after) in paired {
             pairs.push(Sides { before: old[before].left.take(), after: new[after].left.take() });
         }
-        pairs.extend(equally_large(&mut old, &mut new));
         pairs.extend(
             old.into_iter().filter_map(|line| line.left).map(|member| Sides { before: Some(member), after: None }),
         );
@@ -268,24 +267,6 @@ fn shapes(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Vec<RowLin
 /// The memory of a stack, where it is there.
 fn held(member: Option<Member>) -> Held {
     member.map(|member| member.at).unwrap_or_default()
-}
-
-/// Pairs what is left and holds as much in as many blocks: it went to another place among the lines.
-fn equally_large(old: &mut [Line<'_>], new: &mut [Line<'_>]) -> Vec<Sides<Option<Member>>> {
-    let mut free: HashMap<(Held, Vec<&str>), Vec<usize>> = HashMap::new();
-    for (at, line) in new.iter().enumerate().rev() {
-        if let Some(member) = line.left.filter(|member| member.at.bytes > 0) {
-            free.entry((member.at, line.operators.clone())).or_default().push(at);
-        }
-    }
-    let mut pairs = Vec::new();
-    for line in old {
-        let Some(member) = line.left else { continue };
-        if let Some(partner) = free.get_mut(&(member.at, line.operators.clone())).and_then(Vec::pop) {
-            pairs.push(Sides { before: line.left.take(), after: new[partner].left.take() });
-        }
-    }
-    pairs
 }
 
 /// An exact stack of a group.

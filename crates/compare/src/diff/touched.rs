@@ -97,46 +97,30 @@ fn touched_line(
     patch.touches(side, path, line).then(|| CodeLine { path: path.to_owned(), line })
 }
 
-/// The part of a group on one side that touched lines allocated.
-struct Part<'m> {
-    held: Held,
-    lines: Vec<&'m CodeLine>,
-}
-
-impl<'m> Part<'m> {
-    fn new(members: impl Iterator<Item = Member>, marks: &'m Marks<'_>) -> Self {
-        let mut part = Self { held: Held::default(), lines: Vec::new() };
-        for member in members {
-            if let Some(line) = marks.of(member.stack) {
-                part.held = part.held.plus(member.at);
-                part.lines.push(line);
-            }
+/// The part of a row on one side that touched lines allocated, and these lines.
+fn part(members: impl Iterator<Item = Option<Member>>, marks: &Marks<'_>) -> (Held, Vec<CodeLine>) {
+    let mut held = Held::default();
+    let mut lines: Vec<CodeLine> = Vec::new();
+    for member in members.flatten() {
+        let Some(line) = marks.of(member.stack) else { continue };
+        held = held.plus(member.at);
+        if lines.len() < MOST_LINES && !lines.contains(line) {
+            lines.push(line.clone());
         }
-        part
     }
+    (held, lines)
 }
 
 fn touched(row: &Row, marks: &Sides<Marks<'_>>) -> Touched {
-    let before = Part::new(row.members.iter().filter_map(|pair| pair.before), &marks.before);
-    let after = Part::new(row.members.iter().filter_map(|pair| pair.after), &marks.after);
-    let is_all_of_after = after.held.bytes > 0 && after.held == row.held.after;
-    let is_all_of_before = before.held.bytes > 0 && before.held == row.held.before;
+    let (before, before_lines) = part(row.members.iter().map(|pair| pair.before), &marks.before);
+    let (after, after_lines) = part(row.members.iter().map(|pair| pair.after), &marks.after);
+    let is_all_of_after = after.bytes > 0 && after == row.held.after;
+    let is_all_of_before = before.bytes > 0 && before == row.held.before;
     // If all of one side is touched, the whole change counts.
     let delta = if is_all_of_after || (row.held.after.bytes == 0 && is_all_of_before) {
         row.delta()
     } else {
-        i128::from(after.held.bytes) - i128::from(before.held.bytes)
+        i128::from(after.bytes) - i128::from(before.bytes)
     };
-    Touched { delta, lines: Sides { before: distinct(before.lines), after: distinct(after.lines) } }
-}
-
-/// Each line once, in the same order.
-fn distinct(lines: Vec<&CodeLine>) -> Vec<CodeLine> {
-    let mut distinct: Vec<CodeLine> = Vec::new();
-    for line in lines {
-        if distinct.len() < MOST_LINES && !distinct.contains(line) {
-            distinct.push(line.clone());
-        }
-    }
-    distinct
+    Touched { delta, lines: Sides { before: before_lines, after: after_lines } }
 }

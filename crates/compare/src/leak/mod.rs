@@ -386,7 +386,7 @@ impl Search {
     /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> stack::Code<'_> {
-        stack::Code::new(&self.tables, &self.rules)
+        stack::Code::new(&self.tables, &self.rules, &[])
     }
 
     /// The frames that [`Leak::stack`] refers to.

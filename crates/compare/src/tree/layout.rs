@@ -56,39 +56,31 @@ impl Tree {
                     lines.push(Line { depth, chain: Vec::new(), others, held, own: held });
                 }
                 Pending::Node { at, depth } => {
-                    let last = self.end_of_chain(at, layout);
-                    let below = if at == 0 { depth } else { depth + 1 };
+                    let chain = self.chain(at, layout);
+                    let last = chain.last().copied().unwrap_or(at);
+                    self.push_children(&mut pending, last, depth + usize::from(at > 0), layout);
                     if at > 0 {
                         let Node { held, own, .. } = self.nodes[last];
-                        lines.push(Line { depth, chain: self.chain(at, last), others: 0, held, own });
+                        let chain = chain.into_iter().map(|node| &self.nodes[node]).collect();
+                        lines.push(Line { depth, chain, others: 0, held, own });
                     }
-                    self.push_children(&mut pending, last, below, layout);
                 }
             }
         }
         lines
     }
 
-    /// The last node of the chain of single children that begins at a node, where chains are one line.
-    fn end_of_chain(&self, at: usize, layout: Layout) -> usize {
+    /// The chain of single children that begins at a node, where chains are one line.
+    fn chain(&self, at: usize, layout: Layout) -> Vec<usize> {
+        let mut chain = vec![at];
         let mut last = at;
         while at > 0
             && layout.fold
             && let [only] = self.nodes[last].children[..]
             && self.nodes[last].own == Sides::default()
         {
+            chain.push(only);
             last = only;
-        }
-        last
-    }
-
-    /// The nodes from one down to another, of which each but the last has a single child.
-    fn chain(&self, from: usize, last: usize) -> Vec<&Node> {
-        let mut chain = vec![&self.nodes[from]];
-        let mut at = from;
-        while at != last {
-            at = self.nodes[at].children[0];
-            chain.push(&self.nodes[at]);
         }
         chain
     }

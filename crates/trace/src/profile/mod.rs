@@ -271,7 +271,7 @@ impl Profile {
 
     /// Groups stacks by these names of functions.
     pub fn name_functions(&mut self, names: &[FunctionsOfFile]) {
-        let code = Code::qualified(&self.tables, &self.options.rules, names);
+        let code = Code::new(&self.tables, &self.options.rules, names);
         let facts = code.facts();
         let grouper = Grouper::of(code, self.options.group_by);
         for device in &mut self.devices {
@@ -296,7 +296,7 @@ impl Profile {
 fn code_of<'t>(tables: &'t Tables, facts: Option<&Arc<Facts>>, rules: &Rules, run: Option<&RunFacts>) -> Code<'t> {
     match facts {
         Some(facts) => Code::with(tables, facts),
-        None => Code::qualified(tables, rules, functions_of(run)),
+        None => Code::new(tables, rules, functions_of(run)),
     }
 }
 

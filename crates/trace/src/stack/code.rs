@@ -64,15 +64,9 @@ pub(super) fn head(digest: &Digest) -> u64 {
 }
 
 impl<'t> Code<'t> {
-    /// Looks at all frames of a snapshot.
+    /// Looks at all frames of a snapshot, given the names of functions within their classes that are known.
     #[must_use]
-    pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
-        Self::qualified(tables, rules, &[])
-    }
-
-    /// The same where names of functions within their classes are known.
-    #[must_use]
-    pub fn qualified(tables: &'t Tables, rules: &Rules, names: &[FunctionsOfFile]) -> Self {
+    pub fn new(tables: &'t Tables, rules: &Rules, names: &[FunctionsOfFile]) -> Self {
         Self { tables, facts: Arc::new(Facts::new(tables, rules, names)) }
     }
 

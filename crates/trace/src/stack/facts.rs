@@ -13,6 +13,7 @@ use super::operator::Symbol;
 use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
 use super::qualified::Functions as QualifiedNames;
 use super::rules::Rules;
+use crate::interner::Interner;
 use crate::pattern::Pattern;
 use crate::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 
@@ -86,7 +87,7 @@ pub struct Facts {
     /// By [`FrameId::index`].
     pub(super) frames: Vec<Known>,
     /// Qualified names of functions.
-    qualified: Vec<String>,
+    qualified: Interner<String>,
     /// Names of the user's categories.
     pub(super) categories: Vec<String>,
 }
@@ -106,7 +107,7 @@ impl Facts {
         let mut facts = Self {
             files: files.named(&places, &users, &names, &rules.checkout),
             frames: Vec::with_capacity(owners.len()),
-            qualified: Vec::new(),
+            qualified: Interner::default(),
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
         };
         let mut functions = Functions::new(tables);
@@ -124,7 +125,6 @@ impl Facts {
     fn qualify(&mut self, tables: &Tables, names: &[FunctionsOfFile]) {
         let names = names.iter().map(|(file, functions)| (file.as_str(), QualifiedNames::new(functions)));
         let names: BTreeMap<&str, QualifiedNames<'_>> = names.collect();
-        let mut known: FxHashMap<&str, usize> = FxHashMap::default();
         for (frame, of_frame) in tables.frames().iter().zip(&mut self.frames) {
             let functions = names.get(tables.string(frame.filename)).filter(|_| of_frame.owner != Owner::Generated);
             let Some(name) =
@@ -132,12 +132,7 @@ impl Facts {
             else {
                 continue;
             };
-            let next = self.qualified.len();
-            let index = *known.entry(name).or_insert(next);
-            if index == next {
-                self.qualified.push(name.to_owned());
-            }
-            of_frame.qualified = Some(index);
+            of_frame.qualified = Some(self.qualified.intern(name, str::to_owned));
             of_frame.token = of_frame.token.qualified(&sha1(&[name.as_bytes()]));
         }
     }
@@ -176,7 +171,7 @@ impl Facts {
     pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
         let function = function(tables, frame);
         let path = self.path(frame);
-        let qualified = self.known(frame).qualified.map(|index| super::legible(&self.qualified[index]));
+        let qualified = self.known(frame).qualified.map(|index| super::legible(&self.qualified.items()[index]));
         match line {
             Some(line) => format!("{function} ({path}:{line})"),
             None => format!("{} ({path})", qualified.unwrap_or(function)),
@@ -206,17 +201,10 @@ struct FilesOfFrames<'t> {
 
 impl<'t> FilesOfFrames<'t> {
     fn new(tables: &'t Tables) -> Self {
-        let mut files = Self { paths: Vec::new(), of_frames: Vec::with_capacity(tables.frames().len()) };
-        let mut numbers: FxHashMap<StringId, usize> = FxHashMap::default();
-        for frame in tables.frames() {
-            let next = files.paths.len();
-            let number = *numbers.entry(frame.filename).or_insert(next);
-            if number == next {
-                files.paths.push(clean(tables.string(frame.filename)));
-            }
-            files.of_frames.push(number);
-        }
-        files
+        let mut files: Interner<StringId> = Interner::default();
+        let frames = tables.frames().iter().map(|frame| files.intern(&frame.filename, |file| *file));
+        let of_frames = frames.collect();
+        Self { paths: files.items().iter().map(|&file| clean(tables.string(file))).collect(), of_frames }
     }
 
     /// The paths of the user's files that lie in a checkout. Installed code keeps the name of its package, whosever it

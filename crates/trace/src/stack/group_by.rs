@@ -65,20 +65,11 @@ impl GroupBy {
 
     /// The word for several groups.
     #[must_use]
-    pub fn plural(self) -> &'static str {
+    pub fn plural(self) -> String {
         match self {
-            Self::Frames | Self::Stack => "stacks",
-            Self::Line => "lines",
-            Self::Function => "functions",
-            Self::File => "files",
-            Self::Category => "categories",
-            Self::Metadata => "metadata",
-            Self::CompileContext => "regions",
-            Self::Annotation => "annotations",
-            Self::Module => "modules",
-            Self::Purpose => "purposes",
-            Self::Shape => "shapes",
-            Self::Pool => "pools",
+            Self::Category => "categories".to_owned(),
+            Self::Metadata => "metadata".to_owned(),
+            by => format!("{}s", by.noun()),
         }
     }
 
@@ -121,17 +112,15 @@ impl fmt::Display for GroupBy {
 /// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code. The paths of modules
 /// are folded when they are read.
 pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
-    match (by, text) {
-        (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
-        (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
-        (GroupBy::Module, None | Some("")) => "<no module>".to_owned(),
-        (GroupBy::Purpose, None | Some("")) => "<no purpose>".to_owned(),
-        (GroupBy::Shape, None | Some("")) => "<no tensor>".to_owned(),
-        (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
+    match (by, text.filter(|text| !text.is_empty())) {
+        (GroupBy::CompileContext, None | Some("N/A")) => "<not compiled>".to_owned(),
+        (GroupBy::Shape, None) => "<no tensor>".to_owned(),
+        (GroupBy::Pool, None) => "<pool not known>".to_owned(),
+        (GroupBy::Annotation | GroupBy::Module | GroupBy::Purpose, None) => format!("<no {by}>"),
+        (_, None) => "<no metadata>".to_owned(),
         (GroupBy::Annotation | GroupBy::Module | GroupBy::Purpose | GroupBy::Shape | GroupBy::Pool, Some(text)) => {
             legible(text).to_owned()
         }
-        (_, None | Some("")) => "<no metadata>".to_owned(),
         (_, Some(text)) => {
             let mut folded = String::new();
             let mut after_name = false;

@@ -72,7 +72,7 @@ impl<'t> Grouper<'t> {
     /// Prepares the frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, by: GroupBy, rules: &Rules) -> Self {
-        Self::of(Code::new(tables, rules), by)
+        Self::of(Code::new(tables, rules, &[]), by)
     }
 
     /// The same where the frames are known already.

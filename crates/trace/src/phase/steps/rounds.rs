@@ -117,8 +117,9 @@ impl<'c, 't> Rounds<'c, 't> {
 
     /// Whether rounds are steps, not the layers within one.
     pub(super) fn are_steps(&self, begins: &[usize]) -> bool {
-        let plausible: Vec<bool> = begins.windows(2).map(|pair| self.is_step(&(pair[0]..pair[1]))).collect();
-        !plausible.is_empty() && are_most(&plausible) && !self.are_over(begins)
+        let rounds = begins.windows(2).map(|pair| pair[0]..pair[1]);
+        let plausible = rounds.filter(|round| self.is_step(round)).count();
+        begins.len() > 1 && nearly_all(plausible, begins.len() - 1) && !self.are_over(begins)
     }
 
     /// Whether rounds stop long before the end: then they are a part of the history, such as loading the weights. What is
@@ -206,11 +207,6 @@ impl<'c, 't> Rounds<'c, 't> {
         let stacks = self.stacks_of(round);
         stacks.iter().filter_map(|stack| self.kinds.get(stack)).any(|kind| kind.backward)
     }
-}
-
-/// True if nearly all of them are true.
-fn are_most(all: &[bool]) -> bool {
-    nearly_all(all.iter().filter(|is_true| **is_true).count(), all.len())
 }
 
 /// Whether of two places in a history one lies between each two of the other.
