@@ -340,7 +340,6 @@ fn produce(code: Code) -> Codes {
             };
             case.diff(&sizes(30, 1), &sizes(60, 1000), &[])
         }
-        Code::PeakMoved => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::SettingsDiffer => case.diff(&settings("max_split_size_mb:64"), &settings("max_split_size_mb:128"), &[]),
         Code::PhaseOccurrencesDiffer => {
             let once = story([]).with("external_annotations", phase());

@@ -39,8 +39,6 @@ fn what_both_sides_hold_is_no_regression_where_the_peak_moved() {
     let (code, report) = diff(folder.path(), &["--max-growth", "stack=25MiB"]);
     assert_eq!(code, Some(0), "{report}");
     assert!(report.contains("[the before's peak was 10.00 MiB higher elsewhere: step"), "{report}");
-    assert!(report.contains("the peak moved: before at step"), "{report}");
-    assert!(report.contains("after at forward"), "{report}");
     let (code, report) = diff(folder.path(), &["--max-growth", "stack=15MiB"]);
     assert_eq!(code, Some(1), "{report}");
     // Peak to peak, the optimizer seems to be gone.

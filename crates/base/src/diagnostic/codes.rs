@@ -244,10 +244,6 @@ codes! {
         "It could not be checked whether one side lacks a part of what the other records: the order of allocations is missing, the sides have too few allocations in common, or one side is, as a whole, the beginning or the end of the other."
         "Save the profile again with ptmem profile, or give the snapshot itself; record both sides with stacks (context='all') and from the same place to the same place.";
 
-    PeakMoved "peak-moved" Note
-        "The peaks of the two sides lie at different places of the program, so that stacks at the peak differ although both sides hold them at some moment."
-        "Limit stack-highest instead of stack, or compare stacks at a moment that both sides have.";
-
     SettingsDiffer "settings-differ" Distrusted
         "The allocator settings of the two sides differ."
         "Record both sides with the same PYTORCH_CUDA_ALLOC_CONF.";

@@ -78,8 +78,6 @@ pub struct PeakPlace {
     /// The label of the stack whose allocation made it, and the innermost phase that was open.
     pub label: String,
     event: u32,
-    /// The label without a line, which the change may have moved.
-    place: String,
 }
 
 impl fmt::Display for PeakPlace {
@@ -94,27 +92,18 @@ impl PeakPlace {
         let Run { device, totals, grouper } = *run;
         let event = device.figures.allocated.peak_at?.event()?;
         let class = device.trace.begun_by(event)?;
-        let code = grouper.code();
-        let (label, place) = match class.origin {
+        let label = match class.origin {
             Origin::Stack(stack) => {
                 let key = grouper.key(stack);
                 let group = totals.iter().find(|total| total.key == key);
-                let label = group.map_or_else(|| code.label(stack), |total| total.label.clone());
-                (label, code.label_without_line(stack))
+                group.map_or_else(|| grouper.code().label(stack), |total| total.label.clone())
             }
-            Origin::Bucket(_) => (Bucket::NoFrames.label().to_owned(), String::new()),
+            Origin::Bucket(_) => Bucket::NoFrames.label().to_owned(),
         };
         let phase = phase(device, Position::after(event as usize));
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        Some(Self { label: format!("{label}{phase}"), event, place })
+        Some(Self { label: format!("{label}{phase}"), event })
     }
-}
-
-/// True if the peaks of a device are known to be different places of the program.
-fn has_peak_moved(device: &DeviceDiff, peaks: Sides<&PeakPlace>) -> bool {
-    let is_elsewhere =
-        device.places.as_ref().is_some_and(|places| places.reason.is_some() || places.higher_elsewhere() > 0);
-    is_elsewhere && peaks.before.place != peaks.after.place
 }
 
 impl Missing {
@@ -139,12 +128,8 @@ impl Missing {
     }
 }
 
-/// Adds a diagnostic for every part that a side lacks, and where the peak lies elsewhere.
+/// Adds a diagnostic for every part that a side lacks.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    if let Some(peaks) = device.peaks.map(Option::as_ref).both().filter(|peaks| has_peak_moved(device, *peaks)) {
-        let message = format!("the peak moved: before at {}, after at {}", peaks.before, peaks.after);
-        found.push(Diagnostic::new(Code::PeakMoved, device.ordinal(), message));
-    }
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = missing.side.other();

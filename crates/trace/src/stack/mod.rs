@@ -109,7 +109,13 @@ impl<'t> Grouper<'t> {
                 Key::of(hash.finalize().into())
             }
             GroupBy::Line | GroupBy::Function | GroupBy::File => {
-                let Some(site) = code.site(stack) else { return Key::of_name("C++", &self.label(stack)) };
+                let Some(site) = code.site(stack) else {
+                    return match self.by {
+                        GroupBy::File => Key::of_name("C++", no_file(code, stack)),
+                        _ if code.is_compiled_backward(stack) => Key::of_name("C++", label::COMPILED),
+                        _ => Key::of_name("C++", &code.operation(stack).whole_label()),
+                    };
+                };
                 let function = code.token(site).function.to_le_bytes();
                 let line = code.line(site).unwrap_or(0).to_le_bytes();
                 let rest: &[&[u8]] = match self.by {
