@@ -14,6 +14,9 @@ pub struct InOrder<'t> {
     pub figures: Figures,
 }
 
+/// The figures of lines that must be the same besides their operators, from all to none; then operators must be known.
+const LEVELS: [fn(Figures) -> Figures; 3] = [std::convert::identity, Figures::counts, Figures::none];
+
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
 /// the pairs. A line whose partner cannot be told is in no pair.
 #[must_use]
@@ -21,12 +24,10 @@ pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usiz
     let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
     let mut pairs = Vec::new();
     // First the lines that are the same in everything, then, in between, those that are the same in less.
-    let levels: [(fn(Figures) -> Figures, bool); 3] =
-        [(std::convert::identity, false), (Figures::counts, false), (Figures::none, true)];
-    for (figures, needs_operators) in levels {
+    for (level, figures) in LEVELS.into_iter().enumerate() {
         let mut left = Vec::new();
         for gap in gaps {
-            if needs_operators && gap.old.iter().any(|&index| before[index].operators.is_empty()) {
+            if level + 1 == LEVELS.len() && gap.old.iter().any(|&index| before[index].operators.is_empty()) {
                 left.push(gap);
                 continue;
             }
