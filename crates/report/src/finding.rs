@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use data_encoding::HEXLOWER;
 use sha1::{Digest, Sha1};
 
-use super::place::{Codes, Place, PlacedFrame, placed_frames, user_place};
+use super::place::{Codes, Place, placed_frames, user_place};
 use super::{Options, Subject};
 use crate::diff::{self, DeviceDiff, RowKind, Sides};
 use crate::profile::{DeviceProfile, Profile, StackTotal};
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
+use crate::tree::Frame;
 use crate::units::{Delta, Size};
 use crate::verdict::{
     self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,
@@ -86,7 +87,7 @@ impl<'a> Explanation<'a> {
     }
 
     /// The frames of the stack, the outermost first. There may be thousands of stacks: they are made when they are written.
-    pub(super) fn frames(&self, options: &Options) -> Vec<PlacedFrame> {
+    pub(super) fn frames(&self, options: &Options) -> Vec<(Frame, Option<Place>)> {
         self.stack.as_ref().map(|(code, stack)| placed_frames(code, *stack, options)).unwrap_or_default()
     }
 }

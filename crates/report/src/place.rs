@@ -10,13 +10,6 @@ use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
 use crate::tree::{self, Frame};
 
-/// A frame of a stack, and its place where it has one.
-#[derive(Debug)]
-pub(super) struct PlacedFrame {
-    pub(super) frame: Frame,
-    pub(super) place: Option<Place>,
-}
-
 /// The path of a frame: from the root of the checkout where it is known there, else as people see it.
 pub(super) fn path<'c>(code: &'c Code<'_>, frame: FrameId, options: &'c Options) -> &'c str {
     options.checkout.get(code.file(frame)).map_or_else(|| code.path(frame), String::as_str)
@@ -32,18 +25,15 @@ pub(super) fn user_place(code: &Code<'_>, stack: StackId, options: &Options) -> 
     place(code, code.user_site(stack)?, options)
 }
 
-/// The frames of a stack, outermost first.
-pub(super) fn placed_frames(code: &Code<'_>, stack: StackId, options: &Options) -> Vec<PlacedFrame> {
+/// The frames of a stack, outermost first, each with its place where it has one.
+pub(super) fn placed_frames(code: &Code<'_>, stack: StackId, options: &Options) -> Vec<(Frame, Option<Place>)> {
     // Frames with a path are those that identify the stack, in the opposite order.
-    let mut ids = code.shown_frames(stack);
-    ids.reverse();
-    let mut ids = ids.into_iter();
-    let mut placed = Vec::new();
-    for frame in tree::frames(code, stack) {
+    let mut ids = code.shown_frames(stack).into_iter().rev();
+    let frames = tree::frames(code, stack).into_iter().map(|frame| {
         let id = if frame.path.is_some() { ids.next() } else { None };
-        placed.push(PlacedFrame { place: id.and_then(|id| place(code, id, options)), frame });
-    }
-    placed
+        (frame, id.and_then(|id| place(code, id, options)))
+    });
+    frames.collect()
 }
 
 /// Facts about frames, kept for comparisons that share them.

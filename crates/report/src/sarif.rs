@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use super::finding::{Explanation, Finding, across_ranks, findings, fingerprint, source_path};
-use super::place::PlacedFrame;
+use super::place::Place;
 use super::run::escaped_path;
 use super::{Options, Subject};
 use crate::json_writer::{self as json, list, object, one};
+use crate::tree::Frame;
 use crate::verdict::About;
 
 /// Frames of one stack that are listed.
@@ -105,15 +106,17 @@ object! {
 object! {
     /// The frames in the order of the standard, innermost first.
     Stack<'a>(explanation: &'a Explanation<'a>, options: &'a Options) {
-        frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|frame| one("location", LocationOfFrame(frame)))),
+        frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|(frame, place)| {
+            one("location", LocationOfFrame(frame, place.as_ref()))
+        })),
         message: one("text", "the stack that explains it"),
     }
 }
 
 object! {
-    LocationOfFrame<'a>(of: &'a PlacedFrame) {
-        message: one("text", of.frame.text()),
-        physicalLocation?: of.place.as_ref().map(|place| Location(&place.path, Some(place.line))),
+    LocationOfFrame<'a>(frame: &'a Frame, place: Option<&'a Place>) {
+        message: one("text", frame.text()),
+        physicalLocation?: place.map(|place| Location(&place.path, Some(place.line))),
     }
 }
 

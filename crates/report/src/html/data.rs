@@ -23,49 +23,34 @@ const LONGEST_LINE: usize = 200;
 
 /// The data of all sections, as it may stand within a script element: without any `<`.
 pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> io::Result<String> {
-    let mut all = Vec::with_capacity(sections.len());
-    for (_, section) in sections {
-        all.push(Histories { picture: section.picture.as_ref(), records: records(section.picture.as_ref())? });
-    }
-    let data = one("sections", list(all.iter().map(|of| SectionData(of, options))));
+    let pictures = sections.iter().map(|(_, section)| section.picture.as_ref());
+    let with_records = pictures.map(|picture| Ok((picture, records(picture)?)));
+    let all: Vec<(Option<&Picture>, Records)> = with_records.collect::<io::Result<_>>()?;
+    let data = one("sections", list(all.iter().map(|(picture, records)| SectionData(*picture, records, options))));
     Ok(json::line(&data)?.replace('<', "\\u003c"))
 }
 
-/// The picture of a section, where it has one, with its histories by the names of their sides.
-struct Histories<'p> {
-    picture: Option<&'p Picture>,
-    records: BTreeMap<&'static str, Packed>,
-}
+/// Histories by the names of their sides.
+type Records = BTreeMap<&'static str, Packed>;
 
-fn records(picture: Option<&Picture>) -> io::Result<BTreeMap<&'static str, Packed>> {
-    let mut records = BTreeMap::new();
-    for (side, record) in picture.into_iter().flat_map(|picture| picture.records.each()) {
-        if let Some(record) = record {
-            records.insert(timeline::class(Some(side)), packed::pack(record)?);
-        }
-    }
-    Ok(records)
-}
-
-impl Histories<'_> {
-    /// Whether there is one for every curve.
-    fn are_all(&self) -> bool {
-        !self.records.is_empty() && self.picture.is_some_and(|picture| picture.curves.len() == self.records.len())
-    }
+fn records(picture: Option<&Picture>) -> io::Result<Records> {
+    let sides = picture.into_iter().flat_map(|picture| picture.records.each());
+    let known = sides.filter_map(|(side, record)| Some((timeline::class(Some(side)), record.as_ref()?)));
+    known.map(|(side, record)| Ok((side, packed::pack(record)?))).collect()
 }
 
 object! {
-    SectionData<'a>(of: &'a Histories<'a>, options: &'a Options) {
-        compared: of.picture.is_some_and(|picture| picture.is_compared),
-        aligned: of.picture.is_some_and(|picture| picture.is_aligned),
+    SectionData<'a>(picture: Option<&'a Picture>, records: &'a Records, options: &'a Options) {
+        compared: picture.is_some_and(|picture| picture.is_compared),
+        aligned: picture.is_some_and(|picture| picture.is_aligned),
         // Names and titles of the scales.
-        axes: list(of.picture.into_iter().flat_map(Axis::of).map(|axis| [axis.name(), axis.title()])),
-        curves: list(of.picture.into_iter().flat_map(|picture| &picture.curves).map(CurveData)),
-        records: of.records,
+        axes: list(picture.into_iter().flat_map(Axis::of).map(|axis| [axis.name(), axis.title()])),
+        curves: list(picture.into_iter().flat_map(|picture| &picture.curves).map(CurveData)),
+        records,
         // The labels of the rows.
-        rows: list(of.picture.into_iter().flat_map(|picture| &picture.rows).map(|label| name(label))),
-        categories: of.picture.map(categories).unwrap_or_default(),
-        flame: of.picture.map(|picture| of_flame(picture, of.are_all(), options)).unwrap_or_default(),
+        rows: list(picture.into_iter().flat_map(|picture| &picture.rows).map(|label| name(label))),
+        categories: picture.map(categories).unwrap_or_default(),
+        flame: picture.map(|picture| of_flame(picture, records, options)).unwrap_or_default(),
     }
 }
 
@@ -199,8 +184,9 @@ pub(super) fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
     values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))).collect()
 }
 
-fn of_flame<'a>(picture: &'a Picture, has_histories: bool, options: &Options) -> FlameData<'a> {
+fn of_flame<'a>(picture: &'a Picture, records: &Records, options: &Options) -> FlameData<'a> {
     let of = &picture.flame;
+    let has_histories = !records.is_empty() && picture.curves.len() == records.len();
     let mut numbers: BTreeMap<FrameData, usize> = BTreeMap::new();
     let mut frames = Vec::new();
     let mut frame = Vec::with_capacity(of.nodes.len());

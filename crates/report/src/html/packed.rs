@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::data::{differences, signed};
 use crate::picture::Record;
-use crate::replay::{Home, SegmentPart};
+use crate::replay::Home;
 use crate::trace::{Measure, Move};
 
 /// Addresses are multiples of this on every device that PyTorch knows; others are kept to the byte.
@@ -22,7 +22,7 @@ const ADDRESS_UNIT: u64 = 512;
 #[derive(Serialize)]
 pub(super) struct Packed {
     /// The columns in their order, each with its length.
-    columns: Vec<(&'static str, usize)>,
+    columns: Vec<(String, usize)>,
     packed: String,
     /// Number of events; the symbols behind them belong to the dump.
     events: usize,
@@ -38,12 +38,12 @@ pub(super) struct Packed {
 /// Columns while they are written.
 #[derive(Default)]
 struct Columns {
-    names: Vec<(&'static str, usize)>,
+    names: Vec<(String, usize)>,
     bytes: Vec<u8>,
 }
 
 impl Columns {
-    fn add(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+    fn add(&mut self, name: impl Into<String>, values: impl Iterator<Item = i64>) {
         let mut count = 0;
         for value in values {
             count += 1;
@@ -54,10 +54,10 @@ impl Columns {
             }
             self.bytes.push(rest.to_le_bytes()[0]);
         }
-        self.names.push((name, count));
+        self.names.push((name.into(), count));
     }
 
-    fn add_differences(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+    fn add_differences(&mut self, name: impl Into<String>, values: impl Iterator<Item = i64>) {
         self.add(name, differences(values).into_iter());
     }
 }
@@ -163,30 +163,14 @@ fn add_layout(columns: &mut Columns, record: &Record, addresses: &Addresses) -> 
     let mut homes = Vec::new();
     let Some(layout) = &record.layout else { return homes };
     columns.add_differences("addresses", layout.blocks.iter().map(|&address| addresses.place(address)));
-    let names = ["segments", "segmentBytes", "segmentMapped", "segmentHome"];
-    add_parts(columns, names, &layout.segments, addresses, &mut homes);
-    add_parts(
-        columns,
-        ["changes", "changeBytes", "changeMapped", "changeHome"],
-        &layout.changes,
-        addresses,
-        &mut homes,
-    );
+    for (name, parts) in [("segment", &layout.segments), ("change", &layout.changes)] {
+        columns.add_differences(format!("{name}s"), parts.iter().map(|part| addresses.place(part.address)));
+        columns.add(format!("{name}Bytes"), parts.iter().map(|part| signed(part.bytes)));
+        columns.add(format!("{name}Mapped"), parts.iter().map(|part| part.is_mapped.into()));
+        let numbers = parts.iter().map(|part| number_of(words(part.home, part.is_mapped), &mut homes));
+        columns.add(format!("{name}Home"), numbers.map(|number| signed(number as u64)));
+    }
     homes
-}
-
-fn add_parts(
-    columns: &mut Columns,
-    names: [&'static str; 4],
-    parts: &[SegmentPart],
-    addresses: &Addresses,
-    homes: &mut Vec<String>,
-) {
-    let [places, bytes, mapped, home] = names;
-    columns.add_differences(places, parts.iter().map(|part| addresses.place(part.address)));
-    columns.add(bytes, parts.iter().map(|part| signed(part.bytes)));
-    columns.add(mapped, parts.iter().map(|part| part.is_mapped.into()));
-    columns.add(home, parts.iter().map(|part| signed(number_of(words(part.home, part.is_mapped), homes) as u64)));
 }
 
 /// The number of a text among others, to which it is added.

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::name;
 use super::table::{badge, cell, stack_lines, summed, table};
 use crate::Options;
-use crate::diff::Kind;
 use crate::units::Delta;
 use crate::verdict::Verdict;
 use crate::view::{CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View, Way};
@@ -48,7 +47,6 @@ fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {
 }
 
 fn explain(explanation: &Explanation, options: &Options) -> Markup {
-    let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
     let address = explanation.place.as_ref().and_then(|place| options.address_of(place));
     html! {
         p.explanation {
@@ -56,7 +54,7 @@ fn explain(explanation: &Explanation, options: &Options) -> Markup {
                 Some(address) => { a href=(address) { code { (name(&explanation.label)) } } }
                 None => { code { (name(&explanation.label)) } }
             }
-            " " (kind) ": " strong { (Delta(explanation.delta)) }
+            " " (explanation.direction()) ": " strong { (Delta(explanation.delta)) }
             @if let Some(manner) = &explanation.manner { ", " (manner) }
         }
     }

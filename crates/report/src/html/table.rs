@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::name;
 use crate::source::Excerpt;
-use crate::view::{Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
+use crate::view::{Align, Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -41,7 +41,7 @@ pub(super) fn table(table: &Table) -> Markup {
 /// The columns to show. Where the names stand behind the figures, as a terminal needs it, they come first.
 fn order(table: &Table) -> Vec<usize> {
     let all = 0..table.columns.len();
-    let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && has_content(table, at)).collect();
+    let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && table.has_content(at)).collect();
     let begins_with_figures = table.columns.first().is_some_and(|column| column.align == Align::Right);
     if begins_with_figures && shown.last() == Some(&(table.columns.len() - 1)) {
         shown.rotate_right(1);
@@ -52,10 +52,6 @@ fn order(table: &Table) -> Vec<usize> {
 /// The sum of all rows, behind the title.
 fn total(table: &Table) -> Markup {
     html! { @if !table.total.is_empty() { " (" (name(&table.total)) ")" } }
-}
-
-fn has_content(table: &Table, column: usize) -> bool {
-    !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !row.cells[column].to_string().is_empty())
 }
 
 fn align(column: &Column) -> &'static str {
@@ -188,8 +184,8 @@ pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
 /// A value in a cell.
 pub(super) fn cell(value: &Value) -> Markup {
     match value {
-        Value::Label(Label { text, kind: LabelKind::Code, more }) => html! { code { (name(text)) } (more.to_string()) },
-        Value::Label(Label { text, kind: LabelKind::Words, .. }) => html! { (name(text)) },
+        Value::Label(Label { text, is_code: true, more }) => html! { code { (name(text)) } (more.to_string()) },
+        Value::Label(Label { text, is_code: false, .. }) => html! { (name(text)) },
         Value::Mark { mark, limit } => badge(*mark, limit.as_deref()),
         Value::Frames(frames) => html! {
             @for (at, frame) in frames.iter().enumerate() {

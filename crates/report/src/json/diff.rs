@@ -1,7 +1,6 @@
 //! `ptmem.diff/2`: one comparison.
 
-use super::shared::{ChangeReport, CheckReport, Frames, Metrics, SidedDiagnostic, SourceReport, Tool};
-use super::tree::Lines;
+use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
 use crate::Options;
 use crate::diff::{
     self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Touched,

@@ -1,5 +1,7 @@
 //! `ptmem.history/1`: the memory of a code base over time.
 
+use std::collections::BTreeMap;
+
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
 use crate::history::{DeviceHistory, History, Point, Step};
 use crate::json_writer::{list, object};
@@ -15,7 +17,7 @@ object! {
         group_by: history.group_by.to_string(),
         profiles: list(history.points.iter().map(PointReport)),
         devices: list(history.devices.iter().map(DeviceReport)),
-        skipped: list(history.skipped.iter().map(|(path, reason)| SkippedReport(path, reason))),
+        skipped: list(history.skipped.iter().map(|(path, reason)| BTreeMap::from([("path", path), ("reason", reason)]))),
         diagnostics: list(history.diagnostics.iter().map(DiagnosticReport)),
     }
 }
@@ -26,13 +28,6 @@ object! {
         commit: point.commit.as_ref().map(|commit| &commit.hash),
         time: point.commit.as_ref().map(|commit| commit.time),
         subject: point.commit.as_ref().map(|commit| printable(&commit.subject)),
-    }
-}
-
-object! {
-    SkippedReport<'a>(path: &'a str, reason: &'a str) {
-        path,
-        reason,
     }
 }
 

@@ -13,7 +13,6 @@ mod ranks;
 mod scale;
 mod shared;
 mod suite;
-mod tree;
 
 use std::io::{self, Write};
 

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, SourceReport, Tool};
-use super::tree::Lines;
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
 use crate::Options;
 use crate::json_writer::{list, object};
 use crate::known::KnownCounter;

@@ -1,5 +1,7 @@
 //! Objects that several contracts have in common.
 
+use std::collections::BTreeMap;
+
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::budget::DeviceBudget;
@@ -7,8 +9,9 @@ use crate::diagnostic::Diagnostic;
 use crate::diff::{Change, DeviceDiff, Metric, Side, Sides};
 use crate::json_writer::{Object, list, object};
 use crate::known;
-use crate::profile::{DeviceProfile, Profile, RunFacts};
+use crate::profile::{DeviceProfile, Profile, RunFacts, others};
 use crate::snapshot::{FrameId, StackId, Tables};
+use crate::tree::{Layout, Line, Tree};
 use crate::units::percent;
 use crate::verdict::{Check, Member};
 
@@ -38,17 +41,9 @@ object! {
         last_step: run.steps.map(|steps| steps.last),
         // The reason why it is not a whole run.
         failure: run.failure(),
-        versions: list(run.versions.iter().map(|(name, version)| VersionReport(name, version))),
+        versions: list(run.versions.iter().map(|(name, version)| BTreeMap::from([("name", name), ("version", version)]))),
         commit: run.commit,
         followed: list(run.followed.iter().map(|(what, count, first)| FollowedReport(what, *count, first.as_deref()))),
-    }
-}
-
-object! {
-    /// The version of a package.
-    VersionReport<'a>(name: &'a str, version: &'a str) {
-        name,
-        version,
     }
 }
 
@@ -196,5 +191,55 @@ impl Object for Values<'_> {
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let value = |metric| self.0.and_then(|device| known::value(metric, device));
         Metric::ALL.into_iter().try_for_each(|metric| map.serialize_entry(metric.name(), &value(metric)))
+    }
+}
+
+/// The lines of a call tree as a flat list, of which each frame has at most `top` callees: nesting would be as deep as the stacks of
+/// the input.
+pub(super) struct Lines {
+    tree: Tree,
+    layout: Layout,
+}
+
+impl Lines {
+    /// Those of one snapshot.
+    pub(super) fn held(tree: Tree, top: usize) -> Self {
+        Self { tree, layout: Layout { top, least: 0, changes: false, fold: false } }
+    }
+
+    /// Those of a comparison.
+    pub(super) fn changes(tree: Tree, top: usize) -> Self {
+        Self { tree, layout: Layout { top, least: 1, changes: true, fold: false } }
+    }
+}
+
+impl Serialize for Lines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let lines = self.tree.lines(self.layout);
+        serializer.collect_seq(lines.iter().map(|line| LineReport(line, self.layout.changes)))
+    }
+}
+
+object! {
+    LineReport<'t>(of: &'t Line<'t>, changes: bool) {
+        depth: of.depth,
+        name: name(of),
+        path: of.chain.last().and_then(|node| node.frame.path.as_deref()),
+        line: of.chain.last().and_then(|node| node.frame.line),
+        bytes?: (!changes).then_some(of.held.after.bytes),
+        blocks?: (!changes).then_some(of.held.after.blocks),
+        before?: changes.then_some(of.held.before.bytes),
+        after?: changes.then_some(of.held.after.bytes),
+        delta?: changes.then(|| of.held.delta()),
+        before_blocks?: changes.then_some(of.held.before.blocks),
+        after_blocks?: changes.then_some(of.held.after.blocks),
+    }
+}
+
+fn name(line: &Line<'_>) -> String {
+    match (line.chain.last(), line.others) {
+        (Some(node), _) => node.frame.name.clone(),
+        (None, 0) => "[itself]".to_owned(),
+        (None, count) => others(count),
     }
 }

@@ -15,12 +15,11 @@ use super::view::{
     SummedLine, Timeline, View, Visibility, Way,
 };
 use super::{DEFAULT_KEY, Options};
-use crate::diff::Kind;
 use crate::text::{count, cut, printable};
 use crate::units::{Delta, Size};
 use crate::verdict::{Standing, Verdict};
 use escape::{block, code, prose, sentence};
-use page::{Links, Page};
+use page::Page;
 use table::icon;
 
 /// Columns of a curve.
@@ -50,7 +49,7 @@ const MOST_FRAMES: usize = 64;
 /// A page with the verdict, the commit and the run.
 fn begin(view: &View, options: &Options) -> Page {
     let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
-    page.links = Links::new(options.run.as_ref());
+    page.run.clone_from(&options.run);
     heading(&mut page, view, options);
     surroundings(&mut page, view, options);
     page
@@ -163,7 +162,7 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
 
 fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {
     let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
-    let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
+    let kind = explanation.direction();
     let label = code(&explanation.label);
     let label = match explanation.place.as_ref().and_then(|place| options.address_of(place)) {
         Some(address) => format!("[{label}]({address})"),

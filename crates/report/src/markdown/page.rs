@@ -14,33 +14,22 @@ const MORE: usize = 128;
 pub(super) struct Page {
     pub(super) text: String,
     limit: usize,
-    pub(super) links: Links,
+    /// The run that makes the report.
+    pub(super) run: Option<Run>,
 }
 
-/// Links to lines at the commit of a run, where there is one.
-#[derive(Clone, Default)]
-pub(super) struct Links {
-    run: Option<Run>,
-}
-
-impl Links {
-    pub(super) fn new(run: Option<&Run>) -> Self {
-        Self { run: run.cloned() }
-    }
-
-    /// A text as a link to a line of the checkout.
-    pub(super) fn to(&self, text: String, site: Option<&Site>) -> String {
-        match self.run.as_ref().zip(site) {
-            Some((run, site)) => format!("[{text}]({})", run.line_address(&site.place.path, site.place.line)),
-            None => text,
-        }
+/// A text as a link to a line of the checkout at the commit of a run, where there is one.
+pub(super) fn link(run: Option<&Run>, text: String, site: Option<&Site>) -> String {
+    match run.zip(site) {
+        Some((run, site)) => format!("[{text}]({})", run.line_address(&site.place.path, site.place.line)),
+        None => text,
     }
 }
 
 impl Page {
     /// A page of at most `limit` bytes that begins with a text.
     pub(super) fn new(text: String, limit: usize) -> Self {
-        Self { text, limit, links: Links::default() }
+        Self { text, limit, run: None }
     }
 
     /// Whether there is room for this many bytes.

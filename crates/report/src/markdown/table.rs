@@ -2,11 +2,12 @@
 
 use super::LONGEST_NAME;
 use super::escape::{code, prose, sentence, unbroken};
-use super::page::{Links, Page};
+use super::page::{Page, link};
+use crate::Run;
 use crate::stack::More;
 use crate::text::{cut, printable, shorten};
 use crate::verdict::Standing;
-use crate::view::{Align, Aside, Label, LabelKind, Mark, Row, Table, TreeFrame, Value};
+use crate::view::{Align, Aside, Label, Mark, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
@@ -39,9 +40,9 @@ pub(super) fn write(page: &mut Page, table: &Table) {
 /// Adds the rows that fit, and the number of things that the others stand for.
 fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
     let header = header(table);
-    let links = page.links.clone();
+    let run = page.run.clone();
     let pieces = rows.iter().enumerate().map(|(at, row)| {
-        let row = line(&links, table, row);
+        let row = line(run.as_ref(), table, row);
         if at == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") }
     });
     let shown = page.add_all(pieces);
@@ -62,10 +63,10 @@ fn header(table: &Table) -> String {
     format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
 }
 
-fn line(links: &Links, table: &Table, row: &Row) -> String {
+fn line(run: Option<&Run>, table: &Table, row: &Row) -> String {
     let last = row.cells.len().saturating_sub(1);
     let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
-        value if at == last => name(links, row, value),
+        value if at == last => name(run, row, value),
         Value::Change(0) => cell(value),
         value if column.is_main && *value != Value::Nothing => format!("**{}**", cell(value)),
         value => cell(value),
@@ -74,7 +75,7 @@ fn line(links: &Links, table: &Table, row: &Row) -> String {
 }
 
 /// The last cell of a row: its name, with what the checks found.
-fn name(links: &Links, row: &Row, value: &Value) -> String {
+fn name(run: Option<&Run>, row: &Row, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and these are no code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
@@ -82,13 +83,13 @@ fn name(links: &Links, row: &Row, value: &Value) -> String {
         Value::Label(label) => label.more,
         _ => More::None,
     };
-    format!("{indent}{mark}{}{more}", links.to(cell(value), row.site.as_ref()))
+    format!("{indent}{mark}{}{more}", link(run, cell(value), row.site.as_ref()))
 }
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Label(Label { text, kind: LabelKind::Code, .. }) => code(text),
-        Value::Label(Label { text, kind: LabelKind::Words, .. }) => prose(cut(text, LONGEST_NAME)),
+        Value::Label(Label { text, is_code: true, .. }) => code(text),
+        Value::Label(Label { text, is_code: false, .. }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
         value => unbroken(&prose(&value.with_arrow())),

@@ -125,12 +125,7 @@ impl Grid {
 
 /// Whether a terminal of this width shows a column.
 fn is_shown(table: &Table, column: usize, width: usize) -> bool {
-    (width >= WIDE || !table.columns[column].is_spare) && has_content(table, column)
-}
-
-/// Whether a column has a head or a value.
-fn has_content(table: &Table, column: usize) -> bool {
-    !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !text(&row.cells[column]).is_empty())
+    (width >= WIDE || !table.columns[column].is_spare) && table.has_content(column)
 }
 
 /// The text of a figure. Names of ranks may be as long as a path.
@@ -162,7 +157,7 @@ fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{LabelKind, Tone, figure, words};
+    use crate::view::{Tone, figure, words};
 
     fn row(delta: i128, label: &str) -> Row {
         let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
@@ -199,7 +194,7 @@ mod tests {
 
     #[test]
     fn labels_go_on_below_their_row_rather_than_be_cut() {
-        let label = Label { text: "run (a.py:7)".to_owned(), kind: LabelKind::Code, more: More::Lines(2) };
+        let label = Label { text: "run (a.py:7)".to_owned(), is_code: true, more: More::Lines(2) };
         let cells = [Value::Change(1), Value::Label(label)];
         let table = Table::new([figure("change"), words("stack")], [Row::new(Tone::Plain, cells)]);
         let mut text = String::new();

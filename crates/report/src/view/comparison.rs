@@ -7,7 +7,7 @@ use super::remarks::remarks;
 use super::table::rows;
 use super::{
     Checks, Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View,
-    acceptance, figure, recording, words,
+    acceptance, device, figure, words,
 };
 use crate::Options;
 use crate::diff::{Change, DeviceDiff, Metric};
@@ -60,7 +60,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
         sections,
         remarks: remarks(ranks::diagnostics_of_comparison(comparison), diff.devices.len() > 1),
         checks: Checks::new(judgement, true),
-        recording: options.pictures.then(|| recording::table(&sides.map(|(side, profile)| (side.name(), profile)))),
+        recording: options.pictures.then(|| device::recordings(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

@@ -24,7 +24,6 @@ mod held;
 mod history;
 mod leak;
 mod phases;
-mod recording;
 mod remarks;
 mod scale;
 mod snapshot;
@@ -40,7 +39,7 @@ pub(crate) use remarks::{CheckLine, Checks, Mark, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, SummedLine};
 pub(crate) use table::{Align, Aside, Column, Row, Table, Tone, figure, words};
-pub(crate) use value::{Label, LabelKind, TreeFrame, Value};
+pub(crate) use value::{Label, TreeFrame, Value};
 
 use std::cmp::Reverse;
 
@@ -261,6 +260,13 @@ pub(crate) struct Explanation {
     pub(crate) manner: Option<String>,
     /// Its innermost line of the user.
     pub(crate) place: Option<Place>,
+}
+
+impl Explanation {
+    /// The direction of its change in a word.
+    pub(crate) fn direction(&self) -> &'static str {
+        if self.kind == Kind::Added { "new" } else { self.kind.name() }
+    }
 }
 
 impl Block {

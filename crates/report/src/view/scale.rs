@@ -138,10 +138,13 @@ fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
 
 /// The largest stacks and their growth.
 fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
-    let ahead = Ahead::new(scale, device);
+    let ahead = Ahead {
+        forecast: device.forecasts.last().map(|forecast| forecast.x),
+        farthest: scale.runs.last().map_or(1.0, |run| run.x),
+    };
     let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
     // The largest at the farthest place comes first.
-    order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
+    order.sort_by(|a, b| ahead.bytes(&b.fit).unwrap_or(0.0).total_cmp(&ahead.bytes(&a.fit).unwrap_or(0.0)));
     let first = scale.runs.first().map_or(0.0, |run| run.x);
     let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("x = {x}"))).into();
     columns.extend(ahead.forecast.map(|x| figure(format!("x = {x}")).main()));
@@ -165,21 +168,9 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn new(scale: &Scale, device: &DeviceScale) -> Self {
-        Self {
-            forecast: device.forecasts.last().map(|forecast| forecast.x),
-            farthest: scale.runs.last().map_or(1.0, |run| run.x),
-        }
-    }
-
     /// The bytes that a fit has there.
     fn bytes(&self, fit: &Fit) -> Option<f64> {
         self.forecast.map(|x| fit.at(x, x / self.farthest).best)
-    }
-
-    /// The bytes by which fits are ordered.
-    fn order(&self, fit: &Fit) -> f64 {
-        self.bytes(fit).unwrap_or(0.0)
     }
 }
 

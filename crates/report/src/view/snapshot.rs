@@ -5,7 +5,7 @@ use super::remarks::remarks;
 use super::table::rows;
 use super::{
     Block, Checks, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held,
-    phases, recording, tree, words,
+    phases, tree, words,
 };
 use crate::Options;
 use crate::diff::Metric;
@@ -33,7 +33,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
         checks: judgement.map(|judgement| Checks::new(judgement, false)).unwrap_or_default(),
-        recording: options.pictures.then(|| recording::table(&[("", profile)])),
+        recording: options.pictures.then(|| device::recordings(&[("", profile)])),
         ..Group::default()
     };
     View {

@@ -140,6 +140,12 @@ impl Table {
         Self { columns: columns.into(), rows: rows.into_iter().collect(), ..Self::default() }
     }
 
+    /// Whether a column has a head or a value.
+    pub(crate) fn has_content(&self, column: usize) -> bool {
+        let head = &self.columns[column].head;
+        !head.is_empty() || self.rows.iter().any(|row| !row.cells[column].to_string().is_empty())
+    }
+
     /// The same below a title.
     pub(crate) fn titled(self, title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..self }

@@ -56,19 +56,10 @@ pub(crate) enum Value {
 pub(crate) struct Label {
     /// The name, as it came: a renderer escapes it.
     pub(crate) text: String,
-    /// Its kind.
-    pub(crate) kind: LabelKind,
+    /// Whether it is code: a stack, a function, a phase, a path. Else it is words: a device, a rank, a row for several others.
+    pub(crate) is_code: bool,
     /// Number of lines and operators that a stack sums beside those of its name. They are no part of the name.
     pub(crate) more: More,
-}
-
-/// Kinds of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LabelKind {
-    /// A stack, a function, a phase, a path: code.
-    Code,
-    /// A device, a rank, a row for several others: words.
-    Words,
 }
 
 /// A frame of a call tree.
@@ -88,12 +79,12 @@ impl Value {
 
     /// The name of a stack that sums further lines.
     pub(crate) fn stack(text: impl Into<String>, more: More) -> Self {
-        Self::Label(Label { text: text.into(), kind: LabelKind::Code, more })
+        Self::Label(Label { text: text.into(), is_code: true, more })
     }
 
     /// The name of a device or a rank, or of a row for several others.
     pub(crate) fn words(text: impl Into<String>) -> Self {
-        Self::Label(Label { text: text.into(), kind: LabelKind::Words, more: More::default() })
+        Self::Label(Label { text: text.into(), is_code: false, more: More::default() })
     }
 
     /// Bytes, where they are known.
