@@ -9,12 +9,13 @@ use crate::profile::Metric;
 use crate::units::Limit;
 
 /// The result of one check, whether it fails or warns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Outcome {
     /// Within the limit.
     Pass,
     /// Cannot be decided.
+    #[default]
     Inconclusive,
     /// Beyond the limit.
     Exceeded,
@@ -99,7 +100,7 @@ impl About {
 }
 
 /// What a check is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Checked {
     /// What a limit names.
@@ -113,6 +114,7 @@ pub enum Checked {
     /// Memory of the device that is left free.
     Headroom,
     /// Growth as such, where there is no before.
+    #[default]
     Growth,
 }
 
@@ -147,7 +149,7 @@ impl Checked {
 }
 
 /// One threshold applied to one figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Check {
     /// What it is about.
@@ -192,26 +194,7 @@ pub struct Check {
 impl Check {
     /// A check without a result yet.
     pub(super) fn new(of: Checked, limit: String, level: Level) -> Self {
-        Self {
-            of,
-            place: None,
-            scope: None,
-            key: None,
-            device: None,
-            limit,
-            before: None,
-            after: None,
-            delta: None,
-            allowed: None,
-            level,
-            outcome: Outcome::Inconclusive,
-            reason: None,
-            advice: None,
-            absolute: false,
-            accepted: false,
-            words: None,
-            touched: None,
-        }
+        Self { of, limit, level, ..Self::default() }
     }
 
     /// Compares a change with a limit on growth, and returns the growth where it is known.

@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::maxima::Limited;
 use super::run;
 use super::{About, Check, Checked, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::{Diff, Sides};
+use crate::diff::{DeviceDiff, Diff, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
 use crate::replay::History;
 use crate::units::Size;
@@ -28,11 +27,10 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         judge.unmatched_phase(diff, growth, thresholds);
         judge.unmatched_module(diff, growth, thresholds);
     }
-    let devices = diff.devices.iter().map(|device| Limited {
-        profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),
-        number: device.ordinal(),
-    });
-    judge.maxima(&devices.collect::<Vec<_>>(), &diff.profiles.after, thresholds);
+    let after = &diff.profiles.after;
+    let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
+    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::ordinal);
+    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds);
     judge.touched(diff);
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
@@ -51,8 +49,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     }
     judge.growth_without_before(thresholds);
     judge.imbalance_of_one(thresholds);
-    let devices = active.iter().map(|device| Limited { profile: Some(*device), number: Some(device.device) });
-    judge.maxima(&devices.collect::<Vec<_>>(), profile, thresholds);
+    judge.maxima(profile, &active, &[], thresholds);
     judge.doubt_run(run::failure(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }

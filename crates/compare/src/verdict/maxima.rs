@@ -12,21 +12,6 @@ use crate::sides::Sides;
 use crate::stack::Code;
 use crate::units::{GivenSize, Size};
 
-/// The reason where there is nothing to compare with limits.
-const NO_MEMORY: &str = "the snapshot holds no memory on any device";
-
-/// The reason where the after lacks a device.
-const NO_DEVICE: &str = "the device is missing in the after";
-
-/// A device under absolute limits.
-#[derive(Clone, Copy)]
-pub(super) struct Limited<'a> {
-    /// `None` where the device is missing in the after.
-    pub(super) profile: Option<&'a DeviceProfile>,
-    /// Its ordinal.
-    pub(super) number: Option<u32>,
-}
-
 impl Maximum {
     /// A check of the limit, without a result yet.
     pub(super) fn check(&self) -> Check {
@@ -41,29 +26,28 @@ impl Maximum {
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_)))
     }
-
-    /// Whether it is about anything that is there: a pattern may match no stack.
-    #[must_use]
-    pub fn matches(&self, profile: &Profile) -> bool {
-        self.matches_some(&Names::new(profile))
-    }
-
-    fn matches_some(&self, names: &Names<'_>) -> bool {
-        let Some(pattern) = self.pattern() else { return true };
-        let mut stacks = names.profile.devices.iter().flat_map(|device| &device.stacks);
-        stacks.any(|total| names.naming(total, pattern).is_some())
-    }
 }
 
-/// The names of the stacks of a profile: their labels, and those of the lines that each of them sums.
-pub(super) struct Names<'p> {
+/// A profile under absolute limits.
+struct Limited<'p> {
     profile: &'p Profile,
+    thresholds: &'p Thresholds,
+    /// For the names of the lines that stacks sum.
     code: OnceCell<Code<'p>>,
 }
 
-impl<'p> Names<'p> {
-    pub(super) fn new(profile: &'p Profile) -> Self {
-        Self { profile, code: OnceCell::new() }
+impl Limited<'_> {
+    /// Whether a pattern names any stack.
+    fn has(&self, pattern: &Pattern) -> bool {
+        let mut stacks = self.profile.devices.iter().flat_map(|device| &device.stacks);
+        stacks.any(|total| self.naming(total, pattern).is_some())
+    }
+
+    /// The reason why a peak may be higher than it is known, where the ring buffer dropped the beginning of a history.
+    fn lost_beginning(&self, device: &DeviceProfile) -> Option<&'static str> {
+        let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
+        let is_lost = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
+        is_lost.then_some("the ring buffer was full: the oldest events are missing, and the peak may be among them")
     }
 
     /// The way in which a pattern names a stack.
@@ -90,12 +74,12 @@ impl<'p> Names<'p> {
 
     /// For each stack of a device, whether a limit concerns it: one on all stacks does unless another one is on that
     /// stack.
-    fn concerned(&self, device: &DeviceProfile, maximum: &Maximum, thresholds: &Thresholds) -> Vec<bool> {
+    fn concerned(&self, device: &DeviceProfile, maximum: &Maximum) -> Vec<bool> {
         if let Some(pattern) = maximum.pattern() {
             return self.selected(device, pattern);
         }
         let mut concerned = vec![true; device.stacks.len()];
-        for pattern in thresholds.maximum.iter().filter_map(Maximum::pattern) {
+        for pattern in self.thresholds.maximum.iter().filter_map(Maximum::pattern) {
             for (concerned, is_replaced) in concerned.iter_mut().zip(self.selected(device, pattern)) {
                 *concerned &= !is_replaced;
             }
@@ -105,104 +89,85 @@ impl<'p> Names<'p> {
 }
 
 impl Judge {
-    /// Applies all absolute limits.
-    pub(super) fn maxima(&mut self, devices: &[Limited<'_>], whole: &Profile, thresholds: &Thresholds) {
-        let names = Names::new(whole);
-        for maximum in &thresholds.maximum {
-            if devices.is_empty() && maximum.target != Target::Imbalance {
-                self.cannot_tell(maximum.check(), NO_MEMORY);
-            }
+    /// Applies all absolute limits to devices of a profile; it lacks those with the `missing` ordinals.
+    pub(super) fn maxima(
+        &mut self,
+        profile: &Profile,
+        devices: &[&DeviceProfile],
+        missing: &[Option<u32>],
+        thresholds: &Thresholds,
+    ) {
+        let limited = Limited { profile, thresholds, code: OnceCell::new() };
+        // Imbalance is checked for all ranks together.
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target != Target::Imbalance) {
+            self.without_device(&maximum.check(), devices, missing);
             for device in devices {
-                self.maximum(maximum, *device, &names, thresholds);
+                let check = Check { device: Some(device.device), ..maximum.check() };
+                match &maximum.target {
+                    Target::Metric(metric) => self.maximum_of_metric(&limited, device, *metric, check),
+                    _ => self.maximum_of_stacks(&limited, device, maximum, check),
+                }
             }
-            if let Some(pattern) = maximum.pattern().filter(|_| !devices.is_empty() && !maximum.matches_some(&names)) {
-                let known = devices.iter().filter_map(|device| device.profile);
-                let near = pattern.unmatched("stack", known.flat_map(labels));
+            if let Some(pattern) = maximum.pattern().filter(|pattern| !devices.is_empty() && !limited.has(pattern)) {
+                let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
                 self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
             }
         }
         if let Some(headroom) = thresholds.headroom {
+            self.without_device(&headroom.check(headroom.memory.budget(None, 0)), devices, missing);
             for device in devices {
-                let check = self.headroom(headroom, *device, whole, thresholds);
-                self.checks.push(check);
-            }
-            if devices.is_empty() {
-                self.cannot_tell(headroom.check(headroom.memory.budget(None, 0)), NO_MEMORY);
+                self.headroom(&limited, device, headroom);
             }
         }
     }
 
-    fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, names: &Names<'_>, thresholds: &Thresholds) {
-        match &maximum.target {
-            Target::Metric(metric) => {
-                let check = self.maximum_of_metric(*metric, maximum.check(), device, names.profile, thresholds);
-                self.checks.push(check);
-            }
-            Target::Stack(_) | Target::Module(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
-            // Imbalance is checked for all ranks together; of the others there are no absolute limits.
-            Target::Imbalance | Target::StackHighest(_) | Target::Phase(_) => {}
+    /// Adds the checks of a limit for devices that are not there.
+    fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<u32>]) {
+        if devices.is_empty() && missing.is_empty() {
+            self.cannot_tell(check.clone(), "the snapshot holds no memory on any device");
+        }
+        for &device in missing {
+            self.cannot_tell(Check { device, ..check.clone() }, "the device is missing in the after");
         }
     }
 
     /// Compares a figure of a device with what the check allows.
-    fn maximum_of_metric(
-        &mut self,
-        metric: Metric,
-        check: Check,
-        device: Limited<'_>,
-        whole: &Profile,
-        thresholds: &Thresholds,
-    ) -> Check {
-        let mut check = Check { device: device.number, ..check };
-        let Some(profile) = device.profile else {
-            check.reason = Some(NO_DEVICE.to_owned());
-            return check;
-        };
+    fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
         // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
-        let least = metric.at_least(profile);
+        let least = metric.at_least(device);
         if least.map(u128::from) > check.allowed {
-            check.after = least;
-            check.outcome = Outcome::Exceeded;
-            return check;
+            self.checks.push(Check { after: least, outcome: Outcome::Exceeded, ..check });
+            return;
         }
-        check.after = metric.value(profile);
-        if let Some(why) = no_history(profile, "snapshot").filter(|_| metric.needs_history()) {
-            check.reason = Some(format!("{why}; {} is not known", check.of.name()));
+        check.after = metric.value(device);
+        let name = check.of.name();
+        if let Some(why) = no_history(device, "snapshot").filter(|_| metric.needs_history()) {
+            self.cannot_tell(check, format!("{why}; {name} is not known"));
         } else if check.after.is_none() {
-            check.reason = Some(format!("{} is not known", check.of.name()));
-        } else if metric.is_peak() && profile.ran_out_of_memory() && !thresholds.allow_oom {
-            check.reason =
-                Some("memory ran out: the peak is the limit of the device, not the need of the program".to_owned());
-        } else if let Some(why) = lost_beginning(device, whole).filter(|_| metric.is_peak()) {
-            check.reason = Some(why);
+            self.cannot_tell(check, format!("{name} is not known"));
+        } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
+            self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
+        } else if let Some(why) = limited.lost_beginning(device).filter(|_| metric.is_peak()) {
+            self.cannot_tell(check, why);
         } else {
             check.outcome = Outcome::Pass;
-            self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(profile) });
+            self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(device) });
+            self.checks.push(check);
         }
-        check
     }
 
     /// A check for each stack that holds more than the limit, or one that passes.
-    fn maximum_of_stacks(
-        &mut self,
-        maximum: &Maximum,
-        device: Limited<'_>,
-        names: &Names<'_>,
-        thresholds: &Thresholds,
-    ) {
-        let check = Check { device: device.number, ..maximum.check() };
-        let Some(profile) = device.profile else { return self.cannot_tell(check, NO_DEVICE) };
-        let no_moment = profile.at.is_none().then(|| "there is no such moment".to_owned());
-        if let Some(why) = no_moment.or_else(|| no_history(profile, "snapshot")) {
+    fn maximum_of_stacks(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
+        let no_moment = device.at.is_none().then(|| "there is no such moment".to_owned());
+        if let Some(why) = no_moment.or_else(|| no_history(device, "snapshot")) {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
         if let Target::Module(_) = maximum.target {
-            self.maximum_of_modules(maximum, check, profile, names.profile);
-            return;
+            return self.maximum_of_modules(maximum, check, device, limited.profile);
         }
         let checked = self.checks.len();
-        for (total, concerned) in profile.stacks.iter().zip(names.concerned(profile, maximum, thresholds)) {
+        for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
             if concerned && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
                     scope: Some(total.label.clone()),
@@ -213,21 +178,19 @@ impl Judge {
                 });
             }
         }
-        if self.checks.len() > checked {
-            return;
-        }
-        if let Some(reason) = lost_beginning(device, names.profile) {
-            self.cannot_tell(check, reason);
-        } else {
-            self.or_pass(checked, check);
+        match limited.lost_beginning(device) {
+            Some(reason) if self.checks.len() == checked => self.cannot_tell(check, reason),
+            _ => self.or_pass(checked, check),
         }
     }
 
     /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.
-    fn headroom(&mut self, headroom: Headroom, device: Limited<'_>, whole: &Profile, thresholds: &Thresholds) -> Check {
-        let budget = headroom.memory.budget(whole.run.as_ref(), device.number.unwrap_or(0));
-        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(budget), device, whole, thresholds);
-        check.words = check.after.map(|reserved| {
+    fn headroom(&mut self, limited: &Limited<'_>, device: &DeviceProfile, headroom: Headroom) {
+        let budget = headroom.memory.budget(limited.profile.run.as_ref(), device.device);
+        let mut check = Check { device: Some(device.device), ..headroom.check(budget) };
+        // The figure that is compared: where it is not known, the check does not say it.
+        let least = Metric::Reserved.at_least(device).filter(|least| Some(u128::from(*least)) > check.allowed);
+        check.words = least.or_else(|| Metric::Reserved.value(device)).map(|reserved| {
             let DeviceBudget { memory, overhead } = budget;
             let left = match budget.usable().checked_sub(reserved) {
                 Some(left) => format!("headroom is {}", Size(left)),
@@ -241,16 +204,8 @@ impl Judge {
                 Size(headroom.least)
             )
         });
-        check
+        self.maximum_of_metric(limited, device, Metric::Reserved, check);
     }
-}
-
-/// The reason why a peak may be higher than it is known, where the ring buffer dropped the beginning of a history.
-fn lost_beginning(device: Limited<'_>, whole: &Profile) -> Option<String> {
-    let mut of_device = whole.diagnostics.iter().filter(|found| found.device == device.number);
-    let is_lost = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-    is_lost
-        .then(|| "the ring buffer was full: the oldest events are missing, and the peak may be among them".to_owned())
 }
 
 /// The labels of all stacks of a device, the largest first.

@@ -148,7 +148,9 @@ impl Judge {
 
     /// A pattern that matches no stack on any device checks nothing.
     pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
-        if let Some(pattern) = growth.pattern().filter(|_| !growth.matches(diff)) {
+        let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+        let unmatched = growth.pattern().filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
+        if let Some(pattern) = unmatched {
             let near = pattern.unmatched("stack", labels(diff));
             self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
         }

@@ -5,17 +5,17 @@ use std::str::FromStr;
 
 use super::{About, Check, Checked, Headroom, Thresholds};
 use crate::budget::DeviceMemory;
-use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::profile::Metric;
 use crate::text::did_you_mean;
 use crate::units::{Limit, parse_size};
 
 /// Consequence of exceeding a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Level {
     /// A regression.
+    #[default]
     Fail,
     /// A remark.
     Warn,
@@ -99,14 +99,6 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Whether it is about anything that the comparison has: a pattern may match no stack.
-    #[must_use]
-    pub fn matches(&self, diff: &Diff) -> bool {
-        let Some(pattern) = self.pattern() else { return true };
-        let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
-        rows.any(|row| row.naming(pattern).is_some())
-    }
-
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_) | Target::StackHighest(_)))
