@@ -56,7 +56,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         unfold: arguments.grouping.unfold,
         rules: arguments.grouping.rules(&config),
         skip: arguments.skip,
-        min_growth: arguments.min_growth.map(|size| size.0),
+        min_growth: arguments.min_growth,
         min_share: arguments.min_share,
         steps,
         device_memory: arguments.device.memory(&config),
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         device: arguments.view.device,
         ..options.reading()
     };
-    let limit = arguments.max_leak.map_or(0, |size| size.0);
+    let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
     let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
     let mut findings = Vec::with_capacity(runs.len());

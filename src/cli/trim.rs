@@ -9,9 +9,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::profile::Opened;
 use ptmem::trim::{self, Between, Trimmed};
-use ptmem::units::Size;
+use ptmem::units::{Size, parse_size};
 
-use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, InputArguments, heading, rules};
 use super::{config, input, output};
 
@@ -30,8 +29,8 @@ pub(crate) struct TrimArguments {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::KEPT)]
     top: usize,
     /// Keep the longest window around the peak whose file is not larger than SIZE
-    #[arg(long, value_name = "SIZE", help_heading = heading::KEPT)]
-    max_bytes: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", help_heading = heading::KEPT)]
+    max_bytes: Option<u64>,
     /// Tell stacks apart relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
     strip_prefix: Vec<String>,
@@ -59,7 +58,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
         between: arguments.between.clone(),
         devices: arguments.device.clone(),
         top: arguments.top,
-        max_bytes: arguments.max_bytes.map(|size| size.0),
+        max_bytes: arguments.max_bytes,
         rules: rules(&config, &arguments.strip_prefix),
     };
     let trimmed = trim::trim(&snapshot, &options).context(name)?;

@@ -125,7 +125,7 @@ impl DiffArguments {
         self.capacity.limits(Limits {
             growth: self.limits.max_growth.iter().chain(&self.limits.warn_growth).cloned().collect(),
             maximum: self.limits.max.clone(),
-            min_delta: self.limits.min_delta.map(|size| size.0),
+            min_delta: self.limits.min_delta,
             strict: self.trust.strict.then_some(true),
             allow_partial: self.allow_partial.then_some(true),
             ..Limits::default()

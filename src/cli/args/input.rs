@@ -6,9 +6,9 @@ use clap::Args;
 use ptmem::config::Config;
 use ptmem::profile;
 use ptmem::snapshot::AllocatorSettings;
+use ptmem::units::parse_size;
 
 use super::heading;
-use super::value::SizeArgument;
 
 /// The configuration file to use.
 #[derive(Debug, Args)]
@@ -27,8 +27,8 @@ pub(crate) struct ConfigArguments {
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
     /// Refuse compressed input that expands to more than SIZE [default: 200 times the file, at least 256MiB]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    max_input: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
+    max_input: Option<u64>,
     /// Allocator settings of the run, as in PYTORCH_CUDA_ALLOC_CONF, for snapshots that do not state them (PyTorch
     /// before 2.3)
     #[arg(long, value_name = "SETTINGS")]
@@ -39,7 +39,7 @@ impl InputArguments {
     /// The options by which a file is read. What the command line does not say, the configuration does.
     pub(crate) fn reading(&self, config: &Config) -> profile::Options {
         profile::Options {
-            max_input: self.max_input.map(|size| size.0),
+            max_input: self.max_input,
             allocator_settings: self.allocator_settings.clone().or_else(|| config.allocator_settings.clone()),
             ..profile::Options::default()
         }

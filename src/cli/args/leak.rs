@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ptmem::pattern::Pattern;
+use ptmem::units::parse_size;
 
 use super::limits::Trust;
 use super::stacks::Grouping;
-use super::value::{self, SizeArgument};
+use super::value;
 use super::view::View;
 use super::{ConfigArguments, DeviceArguments, heading};
 
@@ -18,8 +19,8 @@ pub(crate) struct LeakArguments {
     #[arg(required = true, value_name = "SNAPSHOT")]
     pub(crate) snapshots: Vec<PathBuf>,
     /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
-    pub(crate) max_leak: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    pub(crate) max_leak: Option<u64>,
     /// Accept out-of-memory events; otherwise one is a failure (of a series, one in the latest snapshot)
     #[arg(long, help_heading = heading::LIMITS)]
     pub(crate) allow_oom: bool,
@@ -27,8 +28,8 @@ pub(crate) struct LeakArguments {
     #[arg(long, value_name = "N", help_heading = heading::LEAK)]
     pub(crate) skip: Option<usize>,
     /// Smallest total growth that counts as a leak [default: 1MiB over a series; any within one snapshot]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LEAK)]
-    pub(crate) min_growth: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LEAK)]
+    pub(crate) min_growth: Option<u64>,
     /// Share of steps in which a stack must grow to count as a leak
     #[arg(
         long,

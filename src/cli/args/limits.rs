@@ -3,48 +3,46 @@
 use clap::Args;
 use ptmem::budget::DeviceMemory;
 use ptmem::config::Config;
-use ptmem::verdict::{Growth, Limits, Maximum};
+use ptmem::units::parse_size;
+use ptmem::verdict::{Growth, Level, Limits, Maximum};
 
 use super::heading;
-use super::value::{self, SizeArgument};
 
 /// Limits of a comparison.
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::LIMITS)]
 pub(crate) struct DiffLimits {
     /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
-    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = value::fail_growth, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[METRIC=]LIMIT", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| Growth::parse(text, Level::Fail))]
     pub(super) max_growth: Vec<Growth>,
     /// Warn when METRIC grows by more than LIMIT; the exit code stays 0. Repeatable
-    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = value::warn_growth, allow_hyphen_values = true)]
+    #[arg(long, value_name = "[METRIC=]LIMIT", allow_hyphen_values = true)]
+    #[arg(value_parser = |text: &str| Growth::parse(text, Level::Warn))]
     pub(super) warn_growth: Vec<Growth>,
     /// Fail when METRIC (default: peak) of the after exceeds SIZE, such as reserved=75GiB. Repeatable
     #[arg(long, value_name = "[METRIC=]SIZE", allow_hyphen_values = true)]
     pub(super) max: Vec<Maximum>,
     /// Neither list nor gate stacks that changed by less than SIZE [default: 1MiB]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(super) min_delta: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(super) min_delta: Option<u64>,
 }
 
 /// The memory of the device.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArguments {
     /// Memory of the device, such as 80GiB: tells what is left of it, or when it is full
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    device_memory: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
+    device_memory: Option<u64>,
     /// Memory of the device that PyTorch's allocator cannot have: CUDA context, NCCL, other programs [default: as the
     /// recording tells]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    device_overhead: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
+    device_overhead: Option<u64>,
 }
 
 impl DeviceArguments {
     fn limits(&self, others: Limits) -> Limits {
-        Limits {
-            device_memory: self.device_memory.map(|size| size.0),
-            device_overhead: self.device_overhead.map(|size| size.0),
-            ..others
-        }
+        Limits { device_memory: self.device_memory, device_overhead: self.device_overhead, ..others }
     }
 
     /// The memory of the device, from the command line or else from the configuration.
@@ -60,8 +58,8 @@ pub(crate) struct Capacity {
     #[command(flatten)]
     pub(crate) device: DeviceArguments,
     /// Fail when the reserved peak leaves less than SIZE of --device-memory
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(crate) min_headroom: Option<SizeArgument>,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) min_headroom: Option<u64>,
     /// Accept out-of-memory events, as of a program that probes for the largest batch; otherwise one is a regression
     #[arg(long)]
     pub(crate) allow_oom: bool,
@@ -72,7 +70,7 @@ impl Capacity {
     pub(crate) fn limits(&self, others: Limits) -> Limits {
         Limits {
             allow_oom: self.allow_oom.then_some(true),
-            min_headroom: self.min_headroom.map(|size| size.0),
+            min_headroom: self.min_headroom,
             ..self.device.limits(others)
         }
     }

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use ptmem::units::{ParseError, parse_size};
-use ptmem::verdict::{Growth, Level, ParseThresholdError};
 
 /// A report to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,18 +29,6 @@ impl<F: ValueEnum> FromStr for Export<F> {
 fn names<F: ValueEnum>() -> String {
     let values = F::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
-}
-
-/// A size on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SizeArgument(pub(crate) u64);
-
-impl FromStr for SizeArgument {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse_size(text).map(Self)
-    }
 }
 
 pub(super) fn reason(text: &str) -> Result<String, String> {
@@ -88,12 +74,4 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     };
     let share = share.filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "expected a share such as 80% or 0.8".to_owned())
-}
-
-pub(super) fn fail_growth(text: &str) -> Result<Growth, ParseThresholdError> {
-    Growth::parse(text, Level::Fail)
-}
-
-pub(super) fn warn_growth(text: &str) -> Result<Growth, ParseThresholdError> {
-    Growth::parse(text, Level::Warn)
 }

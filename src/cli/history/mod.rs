@@ -10,8 +10,8 @@ use clap::Args;
 use ptmem::history::{self, History, Point};
 use ptmem::profile::{self, Profile};
 use ptmem::report::Subject;
+use ptmem::units::parse_size;
 
-use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
 use super::output::Output;
 use super::study::StudyView;
@@ -29,8 +29,8 @@ pub(crate) struct HistoryArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::HISTORY)]
     last: Option<u32>,
     /// Smallest change of the peak that counts as a step
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = heading::HISTORY)]
-    min_step: SizeArgument,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "1MiB", help_heading = heading::HISTORY)]
+    min_step: u64,
     #[command(flatten, next_help_heading = heading::HISTORY)]
     device: DeviceArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
@@ -79,7 +79,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
         bail!("{path}: {reason}");
     }
     let device_memory = arguments.device.memory(&config);
-    let options = history::Options { min_step: arguments.min_step.0, device_memory };
+    let options = history::Options { min_step: arguments.min_step, device_memory };
     let history = History::new(series.points, &series.profiles, series.skipped, &options);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");

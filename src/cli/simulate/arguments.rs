@@ -10,7 +10,6 @@ use ptmem::units::parse_size;
 
 use super::job::JobArguments;
 use crate::cli::args::heading;
-use crate::cli::args::value::SizeArgument;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::SIMULATED)]
@@ -40,8 +39,8 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_enum, default_value_t = Unsupported::Warn, value_name = "HOW")]
     pub(super) unsupported: Unsupported,
     /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    pub(super) cudnn_workspace: SizeArgument,
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "0")]
+    pub(super) cudnn_workspace: u64,
     #[command(flatten)]
     pub(super) job: JobArguments,
     /// Record a memory snapshot to FILE: of the whole run, or of a step of the optimizer (3) or several (3..5)

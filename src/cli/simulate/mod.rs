@@ -26,7 +26,7 @@ use ptmem::units::Size;
 
 pub(crate) use arguments::SimulateArguments;
 
-use super::output::Output;
+use super::output::{Output, require_folder};
 use arguments::{Gpu, Record};
 use child::Ended;
 use folder::Folder;
@@ -151,12 +151,8 @@ fn add_exit(path: &str, status: u8) -> io::Result<()> {
 /// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to
 /// be.
 fn check_folder(file: &Path) -> Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let missing = folder.filter(|folder| !folder.is_dir() && !folder.to_string_lossy().contains("{rank}"));
-    match missing {
-        Some(folder) => bail!("{}: no such folder for {}", folder.display(), file.display()),
-        None => Ok(()),
-    }
+    let folder = file.parent().unwrap_or(file);
+    if folder.to_string_lossy().contains("{rank}") { Ok(()) } else { require_folder(file) }
 }
 
 fn lossy(word: &OsString) -> String {
@@ -193,7 +189,7 @@ impl SimulateArguments {
             events: self.events,
             addresses: self.addresses,
             unsupported: self.unsupported,
-            cudnn_workspace: self.cudnn_workspace.0,
+            cudnn_workspace: self.cudnn_workspace,
         }
     }
 }

@@ -25,41 +25,31 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
             code => format!("the command failed with exit code {code} before it asked for a CUDA device"),
         });
     }
-    if ledger.fact(Fact::UnsetReads) > 0 {
-        parts.push(format!(
-            "{} of {} reads were of values that no copy had set: they read as {fill} (losses, norms, conditions)",
-            ledger.fact(Fact::UnsetReads),
-            ledger.fact(Fact::Reads)
-        ));
-    }
     parts.extend(Followed::ALL.into_iter().filter_map(|kind| followed(outcome, kind)));
-    if ledger.fact(Fact::LargeReads) > 0 {
-        parts.push(format!("{} reads of values over 1 MiB read as {fill}", ledger.fact(Fact::LargeReads)));
-    }
-    if ledger.fact(Fact::DoubtfulReads) > 0 {
-        parts.push(format!(
-            "{} reads were of values that a kernel or another rank may have changed: they read as they were",
-            ledger.fact(Fact::DoubtfulReads)
-        ));
-    }
     if !outcome.peer_values.is_empty() {
         parts.push(peer_values(&outcome.peer_values));
     }
-    if ledger.fact(Fact::CudnnPlans) > 0 {
-        let workspace = Size(outcome.settings.cudnn_workspace);
-        parts.push(format!(
-            "{} cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)",
-            ledger.fact(Fact::CudnnPlans)
-        ));
-    }
-    if ledger.fact(Fact::ElapsedTimes) > 0 {
-        parts.push(format!(
-            "{} elapsed times were all the same: autotuning took its first candidates",
-            ledger.fact(Fact::ElapsedTimes)
-        ));
-    }
-    if ledger.fact(Fact::OutOfMemory) > 0 {
-        parts.push(format!("{} allocations did not fit", ledger.fact(Fact::OutOfMemory)));
+    let reads = ledger.fact(Fact::Reads);
+    let workspace = Size(outcome.settings.cudnn_workspace);
+    let unset = format!(
+        "of {reads} reads were of values that no copy had set: they read as {fill} (losses, norms, conditions)"
+    );
+    let large = format!("reads of values over 1 MiB read as {fill}");
+    let doubtful = "reads were of values that a kernel or another rank may have changed: they read as they were";
+    let plans =
+        format!("cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)");
+    let times = "elapsed times were all the same: autotuning took its first candidates";
+    for (fact, words) in [
+        (Fact::UnsetReads, &*unset),
+        (Fact::LargeReads, &large),
+        (Fact::DoubtfulReads, doubtful),
+        (Fact::CudnnPlans, &plans),
+        (Fact::ElapsedTimes, times),
+        (Fact::OutOfMemory, "allocations did not fit"),
+    ] {
+        if let count @ 1.. = ledger.fact(fact) {
+            parts.push(format!("{count} {words}"));
+        }
     }
     let unanswered: Vec<&str> = ledger.unanswered().map(|call| call.name).collect();
     if !unanswered.is_empty() {
