@@ -1,18 +1,54 @@
 //! `ptmem check`: gates one snapshot, or those of the ranks of a job, by absolute limits.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::Args;
 use ptmem::diagnostic::Diagnostic;
 use ptmem::profile;
 use ptmem::report::{Approval, Subject};
-use ptmem::verdict::{self, Judgement, Limits, Thresholds, Verdict};
+use ptmem::verdict::{self, Judgement, Limits, Maximum, NoBefore, Thresholds, Verdict};
 
-use super::args::{CheckArguments, Unpaired};
+use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::report::{report_options, write_reports};
 use super::{config, exit_code, ranks, surroundings, thresholds};
+
+/// The after of a comparison, whose before is not there.
+#[derive(Debug, Clone)]
+pub(crate) struct Unpaired {
+    pub(crate) before: NoBefore,
+    /// The label that lets it pass.
+    pub(crate) approve_label: Option<String>,
+    /// Remarks on the comparison that was to be made.
+    pub(crate) remarks: Vec<Diagnostic>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
+    /// one file per rank
+    pub(crate) snapshot: PathBuf,
+    /// Fail when METRIC (peak, the default, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB,
+    /// imbalance) exceeds SIZE. Repeatable; at least one, here or in ptmem.toml
+    #[arg(long, value_name = "[METRIC=]SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    pub(crate) max: Vec<Maximum>,
+    #[command(flatten)]
+    pub(crate) capacity: Capacity,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    /// Of a comparison whose before is not there.
+    #[arg(skip)]
+    pub(crate) unpaired: Option<Unpaired>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) stacks: Stacks,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
 
 pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
     let unpaired = arguments.unpaired.as_ref();

@@ -8,7 +8,7 @@ use ptmem::config::Config;
 use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::pattern::Pattern;
 use ptmem::profile::Every;
-use ptmem::verdict::{Limits, Target};
+use ptmem::verdict::{Target, Thresholds};
 
 /// Phases and equal parts of one history.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub(crate) struct DiffPhases {
 
 impl DiffPhases {
     /// Options to compare phases, given the limits of the comparison.
-    pub(crate) fn options(&self, limits: &Limits, config: &Config) -> PhaseOptions {
+    pub(crate) fn options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
         let gated = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
         PhaseOptions {
             occurrences: self.phase_occurrence.or(config.phase_occurrence).unwrap_or_default(),

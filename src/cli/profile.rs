@@ -1,13 +1,35 @@
 //! `ptmem profile`: writes the compact profile of a snapshot.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use ptmem::profile::{self, Kind, saved};
 
-use super::args::{self, ProfileArguments};
+use super::args::{self, ConfigArguments, InputArguments, heading};
 use super::input;
 use super::{config, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArguments {
+    /// The snapshot, or a profile to write anew; - is standard input
+    snapshot: PathBuf,
+    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
+    strip_prefix: Vec<String>,
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Keep this device alone, by its number in the snapshot [default: all]
+    #[arg(long, value_name = "N", help_heading = heading::KEPT)]
+    device: Option<u32>,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    input: InputArguments,
+    /// The file to write, such as baseline.ptmem.json; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = heading::OUTPUT)]
+    output: PathBuf,
+}
 
 pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;

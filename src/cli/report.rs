@@ -42,7 +42,7 @@ pub(super) fn write_reports(
         };
     }
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-        options.sources = sources::read(&options.checkout, view.source);
+        options.sources = sources::read(options.checkout.values().map(String::as_str), view.source);
     }
     output.report(&view.export, view.format, Format::Table, options, |format, options, out| {
         format.write(subject, options, out)

@@ -1,16 +1,38 @@
 //! `ptmem show`: the figures and stacks of a snapshot, or of the ranks of a job.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use ptmem::profile;
 use ptmem::report::Subject;
 
-use super::args::ShowArguments;
+use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
 use super::input::{self, require_moment};
 use super::output::Output;
+use super::phases::ShowPhases;
 use super::report::{report_options, write_reports};
 use super::{config, ranks};
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
+    /// one file per rank
+    snapshot: PathBuf,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    stacks: Stacks,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    phases: ShowPhases,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    device: DeviceArguments,
+    #[command(flatten)]
+    tree: TreeArguments,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: View,
+}
 
 pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;

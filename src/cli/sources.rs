@@ -28,11 +28,11 @@ struct Source {
 }
 
 /// The lines of files of the checkout, by their paths from its root. Reports do without the files that are left out.
-pub(super) fn read(files: &BTreeMap<String, String>, is_asked_for: bool) -> BTreeMap<String, Vec<String>> {
+pub(super) fn read<'p>(paths: impl Iterator<Item = &'p str>, is_asked_for: bool) -> BTreeMap<String, Vec<String>> {
     let Ok(root) = fs::canonicalize(checkout::root()) else { return BTreeMap::new() };
     let mut sources = Vec::new();
     let mut bytes = 0;
-    for path in files.values() {
+    for path in paths {
         let Some(source) = Source::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
             continue;
         };

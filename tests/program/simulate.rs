@@ -177,7 +177,10 @@ fn a_file_in_a_folder_that_is_not_there_is_refused_before_the_command_runs() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(text(&output.stdout), "");
         let stderr = text(&output.stderr);
-        assert!(stderr.contains("no/such/folder/file: cannot be written: there is no folder no/such/folder"), "{stderr}");
+        assert!(
+            stderr.contains("no/such/folder/file: cannot be written: there is no folder no/such/folder"),
+            "{stderr}"
+        );
         assert_empty(place.path());
     }
 }

@@ -7,12 +7,12 @@ use clap::builder::NonEmptyStringValueParser;
 use ptmem::diagnostic::Diagnostic;
 use ptmem::verdict::{Limits, NoBefore};
 
-use super::check::{CheckArguments, Unpaired};
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::Stacks;
 use super::tree::TreeArguments;
 use super::view::View;
 use super::{ConfigArguments, heading, value};
+use crate::cli::check::{CheckArguments, Unpaired};
 use crate::cli::phases::DiffPhases;
 
 #[derive(Debug, Args)]

@@ -1,12 +1,8 @@
 //! The command line as clap sees it. The texts here are the manual.
 
-mod check;
 mod diff;
 mod input;
-mod leak;
 mod limits;
-mod profile;
-mod show;
 mod stacks;
 mod text;
 mod tree;
@@ -15,23 +11,24 @@ mod view;
 
 use clap::{Parser, Subcommand};
 
+use super::check::CheckArguments;
 use super::doctor::DoctorArguments;
 use super::history::HistoryArguments;
 use super::init::InitArguments;
+use super::leak::LeakArguments;
 use super::pip::PipArguments;
+use super::profile::ProfileArguments;
 use super::scale::ScaleArguments;
+use super::show::ShowArguments;
 use super::simulate::SimulateArguments;
 use super::simulate::stand_ins::StandInsArguments;
 use super::trim::TrimArguments;
-pub(crate) use check::{CheckArguments, Unpaired};
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
-pub(crate) use leak::LeakArguments;
-pub(crate) use limits::DeviceArguments;
-pub(crate) use profile::ProfileArguments;
-pub(crate) use show::ShowArguments;
-pub(crate) use stacks::{Grouping, rules};
+pub(crate) use limits::{Capacity, DeviceArguments, Trust};
+pub(crate) use stacks::{Grouping, Stacks, rules};
 pub(crate) use text::heading;
+pub(crate) use tree::TreeArguments;
 pub(crate) use value::Export;
 pub(crate) use view::View;
 

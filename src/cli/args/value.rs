@@ -67,7 +67,7 @@ pub(super) fn ratio(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a share: a percentage, or a number from 0 to 1.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
         None => text.parse().ok(),

@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
         let options = diff::Options {
             match_ratio: self.match_ratio(),
-            phases: self.arguments.phases.options(&pair.limits, self.config),
+            phases: self.arguments.phases.options(&pair.thresholds, self.config),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {

@@ -1,7 +1,7 @@
 //! Names of functions within their classes, from the checkout, for recordings without them: PyTorch writes the last part of a
 //! name alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,15 +45,13 @@ impl Names {
     fn functions(&self, side: Side, base: &str, paths: &BTreeMap<&str, String>) -> FunctionsOfTexts {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.of_mut(side);
-        let wanted = paths.values().filter(|path| !known.contains_key(*path));
-        let wanted: BTreeMap<String, String> = wanted.map(|path| (path.clone(), path.clone())).collect();
+        let wanted: BTreeSet<&str> =
+            paths.values().filter(|path| !known.contains_key(*path)).map(String::as_str).collect();
         if !wanted.is_empty() {
             let texts = texts(side, base, &wanted);
-            let read = wanted.into_keys().map(|path| {
-                let functions = texts.get(&path).map(|text| Arc::new(Functions::new(text)));
-                (path, functions)
-            });
-            known.extend(read);
+            for path in wanted {
+                known.insert(path.to_owned(), texts.get(path).map(|text| Arc::new(Functions::new(text))));
+            }
         }
         paths.iter().map(|(file, path)| ((*file).to_owned(), known[path].clone())).collect()
     }
@@ -70,10 +68,11 @@ fn path(file: &str, side: Side, files: &BTreeMap<String, String>, patch: &Patch)
 }
 
 /// The texts of files, by their paths from the root of the checkout.
-fn texts(side: Side, base: &str, paths: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn texts(side: Side, base: &str, paths: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let paths = paths.iter().copied();
     match side {
         Side::Before => {
-            let texts = git::texts_at_base(base, paths.keys().map(String::as_str)).unwrap_or_default();
+            let texts = git::texts_at_base(base, paths).unwrap_or_default();
             texts.into_iter().map(|(path, text)| (path.to_owned(), text)).collect()
         }
         Side::After => sources::read(paths, true).into_iter().map(|(path, lines)| (path, lines.join("\n"))).collect(),

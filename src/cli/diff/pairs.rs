@@ -17,14 +17,12 @@ pub(super) struct Pair {
     pub(super) name: Option<String>,
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
-    pub(super) limits: Limits,
     pub(super) thresholds: Thresholds,
 }
 
 impl Pair {
-    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: Limits) -> Result<Self> {
-        let thresholds = thresholds(&limits)?;
-        Ok(Self { name, before, after, limits, thresholds })
+    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits) -> Result<Self> {
+        Ok(Self { name, before, after, thresholds: thresholds(limits)? })
     }
 
     /// Adds the name of the comparison in a suite to an error.
@@ -58,7 +56,7 @@ fn pairs_of_suite(suite: &Suite, limits: &Limits, config: &Config, folder: &Path
             bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
         }
         let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
-        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), limits)?);
+        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits)?);
     }
     Ok(pairs)
 }
@@ -72,7 +70,7 @@ fn only_pair(arguments: &DiffArguments, config: &Config) -> Result<Pair> {
     if let Some(profile) = &arguments.update {
         require_before(profile, before, after)?;
     }
-    Pair::new(None, before.clone(), after.clone(), arguments.limits().over(&config.limits))
+    Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&config.limits))
 }
 
 /// Both inputs; the profile that is updated is the before.
