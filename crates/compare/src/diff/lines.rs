@@ -16,6 +16,14 @@ pub struct RowLine {
     pub held: Sides<Held>,
 }
 
+impl RowLine {
+    /// Those with the largest change first.
+    pub(super) fn largest_first(mut lines: Vec<Self>) -> Vec<Self> {
+        lines.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
+        lines
+    }
+}
+
 /// The lines that a row sums.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RowLines {
@@ -33,9 +41,7 @@ impl RowLines {
         }
         let more = More::of(by_label.keys());
         let lines = by_label.into_iter().map(|(label, held)| RowLine { label: label.to_string(), held });
-        let mut all: Vec<RowLine> = lines.collect();
-        all.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
-        Self { all, more }
+        Self { all: RowLine::largest_first(lines.collect()), more }
     }
 
     /// The labels of the lines.

@@ -78,15 +78,14 @@ impl ComparedPlaces {
         alignment: Option<&Alignment>,
         missing: &[Missing],
     ) -> Option<Self> {
-        let mut at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
-        let allocated = &devices.before.figures.allocated;
-        let mut before_peak =
-            allocated.peak_at.zip(allocated.peak).map(|(at, bytes)| Place::new(devices.before, at, bytes));
-        if let Some(alignment) = alignment {
-            at.before.find_step(alignment, Side::Before);
-            at.after.find_step(alignment, Side::After);
-            before_peak.iter_mut().for_each(|peak| peak.find_step(alignment, Side::Before));
-        }
+        let [of_before, of_after] = Side::BOTH.map(|side| alignment.map(|alignment| (alignment, side)));
+        let Sides { before, after } = devices;
+        let at = Sides {
+            before: Place::new(before, before.at?, before.allocated_at(), of_before),
+            after: Place::new(after, after.at?, after.allocated_at(), of_after),
+        };
+        let peak = before.figures.allocated.peak_at.zip(before.figures.allocated.peak);
+        let before_peak = peak.map(|(at, bytes)| Place::new(before, at, bytes, of_before));
         Some(Self { at, before_peak, reason: apart(profiles, devices, alignment, missing) })
     }
 
@@ -107,17 +106,9 @@ impl ComparedPlaces {
 }
 
 impl Place {
-    fn new(device: &DeviceProfile, at: Position, allocated: u64) -> Self {
-        Self { at, step: None, phase: phase(device, at), allocated }
-    }
-
-    fn find_step(&mut self, alignment: &Alignment, side: Side) {
-        self.step = alignment.step(side, self.at).map(|step| step as u64);
-    }
-
-    /// The place whose stacks a profile has.
-    fn compared(device: &DeviceProfile) -> Option<Self> {
-        device.at.map(|at| Self::new(device, at, device.allocated_at()))
+    fn new(device: &DeviceProfile, at: Position, allocated: u64, alignment: Option<(&Alignment, Side)>) -> Self {
+        let step = alignment.and_then(|(alignment, side)| alignment.step(side, at)).map(|step| step as u64);
+        Self { at, step, phase: phase(device, at), allocated }
     }
 }
 

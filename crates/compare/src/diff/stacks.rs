@@ -1,7 +1,7 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use super::lines::{RowLine, RowLines};
 use super::moved::is_left;
@@ -11,7 +11,7 @@ use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
 use crate::stack::{
-    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Paired, distinct_labels, pair, pair_in_order,
+    Code, Figures, Group, GroupBy, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
 };
 
 /// Compares the stacks of both sides.
@@ -27,7 +27,12 @@ pub(super) fn rows(
         let totals = stacks.zip(groups).map(|(stacks, at)| at.map(|at| &stacks[at]).filter(|total| is_left(total)));
         rows.extend(row(totals, groupers, peaks));
     }
-    tell_apart(&mut rows, groupers);
+    let shared: Vec<String> = rows.iter().map(|row| row.label.clone()).collect();
+    tell_apart(&mut rows, |row| &mut row.label, |row| naming_stack(row, groupers));
+    for (row, shared) in rows.iter_mut().zip(shared).filter(|(row, shared)| row.label != *shared) {
+        row.aliases.retain(|alias| *alias != row.label);
+        row.aliases.push(shared);
+    }
     rows.sort_by(largest_change_first);
     rows
 }
@@ -60,33 +65,13 @@ fn largest_change_first(a: &Row, b: &Row) -> Ordering {
         .then_with(|| a.key.cmp(&b.key))
 }
 
-/// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The
-/// label that they share stays a name of all of them.
-fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
-    let mut by_label: HashMap<String, Vec<usize>> = HashMap::new();
-    for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.kind == RowKind::Stack) {
-        by_label.entry(row.label.clone()).or_default().push(index);
-    }
-    for (label, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
-        alike.sort_unstable_by_key(|&index| (rows[index].key.clone(), rows[index].stack.after.is_none()));
-        let stacks: Option<Vec<_>> = alike.iter().map(|&row| naming_stack(&rows[row], groupers)).collect();
-        let Some(stacks) = stacks else { continue };
-        for (&index, distinct) in alike.iter().zip(distinct_labels(&label, &stacks)) {
-            if distinct != label {
-                rows[index].aliases.retain(|alias| *alias != distinct);
-                rows[index].aliases.push(label.clone());
-                rows[index].label = distinct;
-            }
-        }
-    }
-}
-
-/// The stack that names a row: that of the after, if it is there.
-fn naming_stack<'s, 't>(row: &Row, groupers: &'s Sides<Grouper<'t>>) -> Option<(&'s Grouper<'t>, StackId)> {
-    match (row.stack.after, row.stack.before) {
-        (Some(after), _) => Some((&groupers.after, after)),
-        (None, before) => before.map(|before| (&groupers.before, before)),
-    }
+/// The key and the stack that name a row: those of the after, if it is there.
+fn naming_stack<'g>(row: &Row, groupers: &'g Sides<Grouper<'g>>) -> Option<(Key, &'g Grouper<'g>, StackId)> {
+    let (grouper, stack) = match row.stack.after {
+        Some(after) => (&groupers.after, after),
+        None => (&groupers.before, row.stack.before?),
+    };
+    (row.kind == RowKind::Stack).then(|| (Key(row.key.clone()), grouper, stack))
 }
 
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
@@ -259,9 +244,7 @@ fn shapes(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Vec<RowLin
         }
     }
     let lines = by_shape.into_iter().map(|(label, held)| RowLine { label: label.to_owned(), held });
-    let mut lines: Vec<RowLine> = lines.collect();
-    lines.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
-    lines
+    RowLine::largest_first(lines.collect())
 }
 
 /// The memory of a stack, where it is there.

@@ -33,17 +33,15 @@ impl Step {
 /// The tree of one device at the moment that was asked for.
 #[must_use]
 pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &Options) -> Tree {
-    if by == GroupBy::Module {
-        return of_modules(device, options);
-    }
+    let is_of_modules = by == GroupBy::Module;
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
     let label = options.grep.as_ref().map(|pattern| {
         Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
     });
-    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
+    let mut builder = Builder::new(options, label.filter(|label| label.is_literal() && !is_of_modules));
     for total in &device.stacks {
         let mut rest = total.at;
-        for member in &total.members {
+        for member in total.members.iter().filter(|_| !is_of_modules) {
             let held = Sides { before: Held::default(), after: member.at };
             builder.add(
                 || steps(code, member.stack, options.internals, true),
@@ -53,22 +51,12 @@ pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: 
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
         }
-        // Memory without a stack.
+        // Memory without a stack, or of a module within those that it is a part of.
         builder.add(
-            || vec![Step::named(&*total.label)],
+            || if is_of_modules { module_steps(&total.label) } else { vec![Step::named(&*total.label)] },
             |pattern| pattern.naming(&total.label, NO_NAMES),
             Sides { before: Held::default(), after: rest },
         );
-    }
-    builder.finish()
-}
-
-/// The tree of the modules of a device, within those that they are parts of.
-fn of_modules(device: &DeviceProfile, options: &Options) -> Tree {
-    let mut builder = Builder::new(options, None);
-    for total in &device.stacks {
-        let held = Sides { before: Held::default(), after: total.at };
-        builder.add(|| module_steps(&total.label), |pattern| pattern.naming(&total.label, NO_NAMES), held);
     }
     builder.finish()
 }

@@ -289,9 +289,8 @@ impl Grouping {
         let mut groups = self.totals;
         tell_apart(
             &mut groups,
-            grouper,
             |total| &mut total.label,
-            |total| Some((total.key.clone(), total.stack().filter(|_| total.bucket.is_none())?)),
+            |total| Some((total.key.clone(), grouper, total.stack().filter(|_| total.bucket.is_none())?)),
         );
         // Groups of equal size by name: keys are digests, whose order means nothing.
         groups.sort_by(|a, b| {

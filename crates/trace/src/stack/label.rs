@@ -198,8 +198,7 @@ enum Part {
 
 /// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What
 /// cannot be told apart by frames is numbered. Returns a label for each.
-#[must_use]
-pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
+pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
     let mut labels = vec![label.to_owned(); stacks.len()];
     if stacks.iter().all(|(grouper, _)| matches!(grouper.by(), GroupBy::Stack | GroupBy::Frames)) {
         let mut alike: Vec<_> = stacks.iter().map(|(grouper, stack)| Alike::new(grouper.code(), *stack)).collect();
@@ -218,22 +217,22 @@ pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<S
 
 /// Gives things that share a label distinct ones: readers and limits tell rows apart by their labels. `stack` gives the key
 /// and the stack of a thing that has one.
-pub fn tell_apart<T>(
+pub fn tell_apart<'g, T>(
     all: &mut [T],
-    grouper: &Grouper<'_>,
     label: impl Fn(&mut T) -> &mut String,
-    stack: impl Fn(&T) -> Option<(Key, StackId)>,
+    stack: impl Fn(&T) -> Option<(Key, &'g Grouper<'g>, StackId)>,
 ) {
-    let mut by_label: BTreeMap<String, Vec<(Key, usize, StackId)>> = BTreeMap::new();
+    let mut by_label: BTreeMap<String, Vec<(Key, usize)>> = BTreeMap::new();
     for (index, one) in all.iter_mut().enumerate() {
-        if let Some((key, stack)) = stack(one) {
-            by_label.entry(label(one).clone()).or_default().push((key, index, stack));
+        if let Some((key, ..)) = stack(one) {
+            by_label.entry(label(one).clone()).or_default().push((key, index));
         }
     }
     for (shared, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
         alike.sort_unstable();
-        let stacks: Vec<_> = alike.iter().map(|(_, _, stack)| (grouper, *stack)).collect();
-        for ((_, index, _), distinct) in alike.iter().zip(distinct_labels(&shared, &stacks)) {
+        let stacks = alike.iter().filter_map(|(_, index)| stack(&all[*index]));
+        let stacks: Vec<_> = stacks.map(|(_, grouper, stack)| (grouper, stack)).collect();
+        for ((_, index), distinct) in alike.iter().zip(distinct_labels(&shared, &stacks)) {
             *label(&mut all[*index]) = distinct;
         }
     }

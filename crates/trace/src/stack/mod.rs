@@ -31,7 +31,7 @@ pub use code::{Code, Digest, Lines, Token};
 pub use exact::{CppDigest, ExactKeys, is_python};
 pub use facts::Facts;
 pub use group_by::{GroupBy, folded_module};
-pub use label::{distinct_labels, tell_apart};
+pub use label::tell_apart;
 pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};

@@ -1,5 +1,6 @@
 //! Keys, names and groups of stacks.
 
+use super::label::distinct_labels;
 use super::*;
 use crate::snapshot::Frame;
 

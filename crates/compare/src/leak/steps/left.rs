@@ -114,7 +114,7 @@ impl LeftBehind {
         let &DeviceSteps { grouper, judged, options, .. } = device;
         let leaks = self.0.into_values().filter_map(|left| left.leak(grouper, judged, options));
         let mut leaks: Vec<Leak> = leaks.collect();
-        tell_apart(&mut leaks, grouper, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), leak.stack?)));
+        tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), grouper, leak.stack?)));
         sort(&mut leaks);
         leaks
     }
