@@ -289,13 +289,6 @@ fn produce(code: Code) -> Codes {
             let whole = vec![segment(A, &[(30 * MIB, true)])];
             case.show(&snapshot(whole, vec![event("segment_alloc", A, 30 * MIB), event("alloc", A, 25 * MIB)]))
         }
-        // A block that may be larger than its request goes, and one that is a little larger comes.
-        Code::PeakAmbiguous => {
-            let mut all = events();
-            all.extend(free(A + 4 * MIB, 6 * MIB - 100 * KIB));
-            all.extend(passing_block());
-            case.show(&snapshot(segments(), all))
-        }
         Code::PhasesCut => {
             let phases: Vec<Value> = (0..70_000).flat_map(|_| phase()).collect();
             case.show(&story([]).with("external_annotations", phases))

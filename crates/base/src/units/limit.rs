@@ -4,38 +4,27 @@ use std::fmt;
 
 use super::{BINARY, DECIMAL, GivenSize};
 
-/// The error of reading a size or a percentage.
+/// The error of reading a size or a percentage, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseError {
-    /// The text is empty where a number was expected.
-    #[error("expected a size such as 200MiB, 1.5GB or 0")]
-    Empty,
-    /// The number before the unit cannot be read.
-    #[error("'{0}' is not a number; expected digits with an optional decimal point, such as 1.5")]
-    Number(String),
-    /// A number below zero.
-    #[error("'{0}' is negative; limits and sizes start at 0")]
-    Negative(String),
-    /// The unit is not known.
-    #[error("unknown unit '{0}'; accepted are B, KiB, MiB, GiB, TiB, PiB, EiB and KB, MB, GB, TB, PB, EB")]
-    Unit(String),
-    /// A number other than 0 without a unit.
-    #[error("'{0}' has no unit; write {0}B, {0}MiB or {0}GiB (or {0}% in a growth limit)")]
-    NoUnit(String),
-    /// More than 2^64-1 bytes.
-    #[error("'{0}' is more than 2^64-1 bytes")]
-    TooLarge(String),
-    /// A size that is not a whole number of bytes.
-    #[error("'{0}' is not a whole number of bytes")]
-    Fraction(String),
-}
+#[error("{0}")]
+pub struct ParseError(String);
 
 impl ParseError {
+    fn empty() -> Self {
+        Self("expected a size such as 200MiB, 1.5GB or 0".to_owned())
+    }
+
     fn number(text: &str) -> Self {
-        Self::Number(text.to_owned())
+        Self(format!("'{text}' is not a number; expected digits with an optional decimal point, such as 1.5"))
+    }
+
+    fn too_large(text: &str) -> Self {
+        Self(format!("'{text}' is more than 2^64-1 bytes"))
     }
 }
+
+/// The units that are read, in words.
+const UNITS: &str = "accepted are B, KiB, MiB, GiB, TiB, PiB, EiB and KB, MB, GB, TB, PB, EB";
 
 /// A non-negative decimal number without rounding: `digits / 10^decimals`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +36,7 @@ struct Decimal {
 impl Decimal {
     fn parse(text: &str) -> Result<Self, ParseError> {
         if text.starts_with('-') {
-            return Err(ParseError::Negative(text.to_owned()));
+            return Err(ParseError(format!("'{text}' is negative; limits and sizes start at 0")));
         }
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');
@@ -60,7 +49,7 @@ impl Decimal {
             digits = digits
                 .checked_mul(10)
                 .and_then(|d| d.checked_add(u64::from(digit)))
-                .ok_or_else(|| ParseError::TooLarge(text.to_owned()))?;
+                .ok_or_else(|| ParseError::too_large(text))?;
         }
         let decimals = u32::try_from(fraction.len()).map_err(|_| ParseError::number(text))?;
         Ok(Self { digits, decimals })
@@ -75,7 +64,7 @@ impl Decimal {
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(ParseError::Empty);
+        return Err(ParseError::empty());
     }
     let split = text
         .char_indices()
@@ -89,20 +78,23 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let value = Decimal::parse(number)?;
     let factor = match unit {
         "" if value.digits == 0 => 1,
-        "" => return Err(ParseError::NoUnit(number.to_owned())),
+        "" => {
+            let hint = format!("write {number}B, {number}MiB or {number}GiB (or {number}% in a growth limit)");
+            return Err(ParseError(format!("'{number}' has no unit; {hint}")));
+        }
         _ => BINARY
             .iter()
             .chain(&DECIMAL)
             .find(|known| known.name.eq_ignore_ascii_case(unit))
             .map(|known| known.bytes)
-            .ok_or_else(|| ParseError::Unit(unit.to_owned()))?,
+            .ok_or_else(|| ParseError(format!("unknown unit '{unit}'; {UNITS}")))?,
     };
     let scale = 10_u128.pow(value.decimals);
     let product = u128::from(value.digits) * u128::from(factor);
     if product % scale != 0 && unit.eq_ignore_ascii_case("b") {
-        return Err(ParseError::Fraction(text.to_owned()));
+        return Err(ParseError(format!("'{text}' is not a whole number of bytes")));
     }
-    u64::try_from(product / scale).map_err(|_| ParseError::TooLarge(text.to_owned()))
+    u64::try_from(product / scale).map_err(|_| ParseError::too_large(text))
 }
 
 /// Permitted growth of a figure: a share of the before, plus a fixed amount. Reads and prints as `5%`,
@@ -121,7 +113,7 @@ impl Limit {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut limit = Self { percent: None, bytes: None };
         if text.trim().is_empty() {
-            return Err(ParseError::Empty);
+            return Err(ParseError::empty());
         }
         for part in text.split('+') {
             let part = part.trim();

@@ -218,29 +218,23 @@ where
             }
             op::BININT1 => {
                 let [value] = self.take(name)?;
-                self.push_int(i64::from(value));
+                self.stack.push(self.visitor.int(i64::from(value)));
             }
             op::BININT2 => {
                 let value = u16::from_le_bytes(self.take(name)?);
-                self.push_int(i64::from(value));
+                self.stack.push(self.visitor.int(i64::from(value)));
             }
             op::BININT => {
                 let value = i32::from_le_bytes(self.take(name)?);
-                self.push_int(i64::from(value));
+                self.stack.push(self.visitor.int(i64::from(value)));
             }
             op::LONG1 => {
                 let [length] = self.take(name)?;
                 self.long(name, u64::from(length))?;
             }
             op::SHORT_BINUNICODE => self.prefixed::<1>(name, V::str)?,
-            op::EMPTY_DICT => {
-                let value = self.visitor.dict();
-                self.stack.push(value);
-            }
-            op::EMPTY_LIST => {
-                let value = self.visitor.list();
-                self.stack.push(value);
-            }
+            op::EMPTY_DICT => self.stack.push(self.visitor.dict()),
+            op::EMPTY_LIST => self.stack.push(self.visitor.list()),
             op::SETITEMS => {
                 let start = self.pop_mark(name)?;
                 self.update(name, start)?;
@@ -253,16 +247,11 @@ where
                 let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::too_few(name))?;
                 self.extend(name, start)?;
             }
-            op::NONE => {
-                let value = self.visitor.none();
-                self.stack.push(value);
-            }
-            op::NEWTRUE => self.push_bool(true),
-            op::NEWFALSE => self.push_bool(false),
+            op::NONE => self.stack.push(self.visitor.none()),
+            op::NEWTRUE | op::NEWFALSE => self.stack.push(self.visitor.bool(opcode == op::NEWTRUE)),
             op::BINFLOAT => {
                 let value = f64::from_be_bytes(self.take(name)?);
-                let value = self.visitor.float(value);
-                self.stack.push(value);
+                self.stack.push(self.visitor.float(value));
             }
             op::LONG4 => {
                 let length = i32::from_le_bytes(self.take(name)?);
@@ -298,10 +287,7 @@ where
                 let start = self.stack.len().checked_sub(2).ok_or(ErrorKind::too_few(name))?;
                 self.update(name, start)?;
             }
-            op::EMPTY_SET => {
-                let value = self.visitor.set();
-                self.stack.push(value);
-            }
+            op::EMPTY_SET => self.stack.push(self.visitor.set()),
             op::ADDITEMS => {
                 let start = self.pop_mark(name)?;
                 self.add(name, start)?;

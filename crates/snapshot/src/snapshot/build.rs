@@ -44,6 +44,7 @@ impl Kind {
 const SHORT: usize = 16;
 
 /// The visitor that builds a [`Snapshot`].
+#[derive(Default)]
 pub(super) struct Builder {
     tables: Tables,
     actions: Vec<(StringId, Action)>,
@@ -73,9 +74,8 @@ pub(super) struct Builder {
     latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
     /// Where the keys of the latest event stand.
     shape: EventShape,
-    no_tags: TagsId,
     /// The tags of the latest event, as they stand in the file: the next one's are nearly always the same.
-    latest_tags: ([Value; 4], TagsId),
+    latest_tags: Option<([Value; 4], TagsId)>,
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
     frame_changes: u32,
     scratch: Vec<FrameId>,
@@ -85,39 +85,17 @@ pub(super) struct Builder {
 
 impl Builder {
     pub(super) fn new() -> Self {
-        let mut tables = Tables::default();
-        Key::intern_all(&mut tables);
-        let actions = Action::KNOWN.iter().map(|&(name, action)| (tables.intern_string(name), action)).collect();
-        let no_tags = tables.intern_tags(Tags::default());
-        Self {
-            tables,
-            actions,
-            wide: Vec::new(),
-            floats: Vec::new(),
-            long: Vec::new(),
-            dicts: Vec::new(),
-            pairs: Vec::new(),
-            lists: Vec::new(),
-            items: Vec::new(),
-            tuples: Vec::new(),
-            tuple_depths: Vec::new(),
-            tuple_ids: HashMap::new(),
-            last_tuple: None,
-            events: Vec::new(),
-            incomplete: FxHashMap::default(),
-            blocks: Vec::new(),
-            segments: Vec::new(),
-            occupants: Vec::new(),
-            annotations: Vec::new(),
-            forward: Vec::new(),
-            latest_strings: [None; SHORT + 1],
-            shape: EventShape::default(),
-            no_tags,
-            latest_tags: ([Value::ABSENT; 4], no_tags),
-            frame_changes: 0,
-            scratch: Vec::new(),
-            full: None,
-        }
+        let mut builder = Self::default();
+        let tables = &mut builder.tables;
+        Key::intern_all(tables);
+        tables.intern_tags(Tags::default());
+        builder.actions = Action::KNOWN.map(|(name, action)| (tables.intern_string(name), action)).to_vec();
+        builder
+    }
+
+    /// The tags that nothing was set for.
+    fn no_tags() -> TagsId {
+        TagsId::from_index(0)
     }
 
     /// The handle of the entry at `index` of a table that is called `what`. Past [`MOST`] entries the handle is wrong,

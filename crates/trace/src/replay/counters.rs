@@ -31,6 +31,8 @@ pub(super) struct Gauge {
     pub(super) baseline: i128,
     pub(super) peak: i128,
     pub(super) peak_at: Position,
+    /// True if it is the truth at any time: nothing needs to be known about how far it is from that.
+    is_certain: bool,
     /// How far its first value may be from the truth.
     pub(super) baseline_error: i128,
     /// Bytes that it may be too high now.
@@ -44,7 +46,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    fn new(value: i128, spread: Spread) -> Self {
+    fn new(value: i128, spread: Spread, is_certain: bool) -> Self {
         let below = i128::from(spread.below);
         let above = i128::from(spread.above);
         Self {
@@ -52,6 +54,7 @@ impl Gauge {
             baseline: value,
             peak: value,
             peak_at: Position::START,
+            is_certain,
             baseline_error: below.max(above),
             below,
             above,
@@ -63,13 +66,13 @@ impl Gauge {
     #[inline]
     fn add(&mut self, step: &Step, at: Position) {
         self.now += step.bytes;
-        self.below += step.below;
-        self.above += step.above;
-        if step.may_raise {
-            if self.now > self.peak {
-                self.peak = self.now;
-                self.peak_at = at;
-            }
+        if self.now > self.peak {
+            self.peak = self.now;
+            self.peak_at = at;
+        }
+        if !self.is_certain {
+            self.below += step.below;
+            self.above += step.above;
             self.lowest_peak = self.lowest_peak.max(self.now - self.below);
             self.highest_peak = self.highest_peak.max(self.now + self.above);
         }
@@ -82,7 +85,7 @@ impl Gauge {
 
     /// How far its highest value may be from the truth.
     pub(super) fn peak_error(&self) -> i128 {
-        (self.highest_peak - self.peak).max(self.peak - self.lowest_peak).max(0)
+        if self.is_certain { 0 } else { (self.highest_peak - self.peak).max(self.peak - self.lowest_peak).max(0) }
     }
 }
 
@@ -91,8 +94,7 @@ struct Step {
     bytes: i128,
     below: i128,
     above: i128,
-    /// True if the highest that the truth was at least, or at most, may grow by it.
-    may_raise: bool,
+    is_nothing: bool,
 }
 
 impl Step {
@@ -100,7 +102,7 @@ impl Step {
     fn new(bytes: i128, comes: Spread, goes: Spread) -> Self {
         let below = i128::from(comes.below) - i128::from(goes.below);
         let above = i128::from(comes.above) - i128::from(goes.above);
-        Self { bytes, below, above, may_raise: bytes > 0 || bytes - below > 0 || bytes + above > 0 }
+        Self { bytes, below, above, is_nothing: [bytes, below, above] == [0; 3] }
     }
 }
 
@@ -178,9 +180,10 @@ fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
 impl Counters {
     fn at_start(trace: &Trace) -> Self {
         let gauges = Measure::ALL.map(|measure| {
+            let is_certain = trace.classes.iter().all(|class| spread(class, measure) == Spread::default());
             let classes = trace.classes.iter().zip(&trace.start);
             let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            Gauge::new(trace.value_at_start(measure), spreads.fold(Spread::default(), Spread::plus))
+            Gauge::new(trace.value_at_start(measure), spreads.fold(Spread::default(), Spread::plus), is_certain)
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
@@ -200,7 +203,7 @@ impl Counters {
     /// Goes over a move.
     #[inline]
     fn add(&mut self, change: &Change, now: Position) {
-        for (gauge, step) in self.gauges.iter_mut().zip(&change.steps) {
+        for (gauge, step) in self.gauges.iter_mut().zip(&change.steps).filter(|(_, step)| !step.is_nothing) {
             gauge.add(step, now);
         }
         if self.of(Measure::Reserved).peak_at == now {

@@ -2,15 +2,15 @@
 
 use super::figures::Findings;
 use super::lifetimes::Lifetimes;
-use super::{Basis, Checks, History, Position};
+use super::{Basis, Checks, History};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::snapshot::{Action, BlockSums, Segment};
 use crate::trace::Measure;
 use crate::units::Size;
 
 impl Findings<'_> {
-    /// The diagnostics of a device. `rival` is the peak, and another moment at which as much may have been allocated.
-    pub(super) fn diagnostics(&self, checks: &Checks, rival: Option<(Position, Position)>) -> Vec<Diagnostic> {
+    /// The diagnostics of a device.
+    pub(super) fn diagnostics(&self, checks: &Checks) -> Vec<Diagnostic> {
         let mut report = Report { findings: self, found: Vec::new() };
         report.kind_of_history();
         report.missing_head();
@@ -19,7 +19,7 @@ impl Findings<'_> {
         report.contradictions();
         report.segments();
         report.settings();
-        report.bounds(rival);
+        report.bounds();
         report.found
     }
 }
@@ -282,7 +282,7 @@ impl Report<'_> {
         }
     }
 
-    fn bounds(&mut self, rival: Option<(Position, Position)>) {
+    fn bounds(&mut self) {
         let Findings { sizes, counters, trace, history, .. } = self.findings;
         let uncertain = sizes.spreads.len();
         let bound = u64::try_from(counters.of(Measure::Active).baseline_error).unwrap_or(u64::MAX);
@@ -308,16 +308,6 @@ impl Report<'_> {
                 ),
             );
         }
-        if let Some((peak, other)) = rival {
-            self.tell(
-                Code::PeakAmbiguous,
-                format!(
-                    "the peak may as well be {} as {}: within their bounds as much is allocated at both",
-                    place(other),
-                    place(peak)
-                ),
-            );
-        }
         if pending > 0 {
             self.tell(
                 Code::FreeRequestedBefore,
@@ -328,11 +318,6 @@ impl Report<'_> {
             );
         }
     }
-}
-
-/// A moment in words.
-fn place(at: Position) -> String {
-    at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {event}"))
 }
 
 /// True if a history of this length may have filled a ring buffer: these are given thousands of events, powers of two,

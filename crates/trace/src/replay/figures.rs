@@ -6,7 +6,6 @@ use super::layout::Layout;
 use super::lifetimes::Lifetimes;
 use super::moves::{Traced, Tracer};
 use super::out_of_memory;
-use super::rival;
 use super::sizes::{self, Sizes};
 use super::stated;
 use super::{
@@ -46,9 +45,7 @@ pub(super) fn measure(
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &trace);
     let mut figures = findings.figures()?;
     let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
-    let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
-    let rival = rival.and_then(|at| rival::of_peak(&trace, at, counters.of(Measure::Allocated).peak));
-    let mut diagnostics = findings.diagnostics(&figures.checks, figures.allocated.peak_at.zip(rival));
+    let mut diagnostics = findings.diagnostics(&figures.checks);
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
     Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, addresses, layout, diagnostics })

@@ -21,7 +21,6 @@ mod lifetimes;
 mod moves;
 mod occupied;
 mod out_of_memory;
-mod rival;
 mod rounding;
 mod segment_map;
 mod sizes;

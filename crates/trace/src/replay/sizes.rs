@@ -20,7 +20,7 @@ use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
 use crate::trace::Spread;
-use pools::{PrivatePools, Splitting};
+use pools::PrivatePools;
 use rooms::{Room, Rooms};
 use rules::{Confirmed, Decision};
 
@@ -378,7 +378,7 @@ impl Finder<'_> {
     /// Notes the settings that an allocation of known size confirms.
     fn confirm(&self, index: u32, allocation: &Allocation, confirmed: &mut Confirmed) {
         let Some(decision) = self.decision(index, allocation) else { return };
-        if allocation.bytes == self.rules.size(decision) && self.pools.of(index) == Splitting::Splits {
+        if allocation.bytes == self.rules.size(decision) && self.pools.splits(index) == Some(true) {
             confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
         }
     }
@@ -390,15 +390,15 @@ impl Finder<'_> {
             let below = allocation.bytes.saturating_sub(decision.room);
             return Some(Spread { below, above: decision.room.saturating_sub(allocation.bytes) });
         }
-        let splitting = self.pools.of(index);
-        if splitting == Splitting::Never && allocation.basis == Basis::Rule {
+        let splits = self.pools.splits(index);
+        if splits == Some(false) && allocation.basis == Basis::Rule {
             allocation.bytes = decision.room;
             return None;
         }
         let size = allocation.bytes;
         let is_older = allocation.basis != Basis::Rule;
         let mut extent = confirmed.extent(&self.rules, decision, size, allocation.born, is_older);
-        if splitting != Splitting::Splits && decision.room > extent.most {
+        if splits != Some(true) && decision.room > extent.most {
             extent.most = decision.room;
             self.pools_uncertain = true;
         }

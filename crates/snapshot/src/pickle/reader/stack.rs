@@ -17,17 +17,6 @@ where
     }
 
     #[inline]
-    pub(super) fn push_int(&mut self, value: i64) {
-        let value = self.visitor.int(value);
-        self.stack.push(value);
-    }
-
-    pub(super) fn push_bool(&mut self, value: bool) {
-        let value = self.visitor.bool(value);
-        self.stack.push(value);
-    }
-
-    #[inline]
     pub(super) fn get(&mut self, index: u32) -> Step<(), V> {
         let value = self.visitor.kept(self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?);
         self.stack.push(value);

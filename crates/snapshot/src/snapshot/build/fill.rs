@@ -18,7 +18,7 @@ impl Builder {
                 return self.filled_frame(frame, pairs);
             }
             Kind::Event => {
-                self.events.push(Event::empty(self.no_tags));
+                self.events.push(Event::empty(Self::no_tags()));
                 let at = self.events.len() - 1;
                 self.fill_event(at, Present::default(), pairs);
                 return Dict::Record(kind, container::index(at));
@@ -39,8 +39,8 @@ impl Builder {
         let size = self.unsigned(values.size)?;
         let action = self.action(values.action)?;
         let stack = if values.frames == Value::ABSENT { None } else { self.use_stack(values.frames) };
-        let event = Event { addr, size, time_us: self.time(values.time_us), stack, tags: self.no_tags, action };
-        let tags = self.tags_with(self.no_tags, values.tags);
+        let event = Event { addr, size, time_us: self.time(values.time_us), stack, tags: Self::no_tags(), action };
+        let tags = self.tags_with(Self::no_tags(), values.tags);
         self.events.push(Event { tags, ..event });
         Some(Dict::Record(Kind::Event, container::index(self.events.len() - 1)))
     }
@@ -155,10 +155,9 @@ impl Builder {
     /// `before` with the values that are present of stream, compile context, metadata and pool.
     #[inline]
     fn tags_with(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
-        if before == self.no_tags && values == self.latest_tags.0 {
-            self.latest_tags.1
-        } else {
-            self.new_tags(before, values)
+        match self.latest_tags {
+            Some((latest, tags)) if before == Self::no_tags() && values == latest => tags,
+            _ => self.new_tags(before, values),
         }
     }
 
@@ -180,8 +179,8 @@ impl Builder {
         }
         let id = self.tables.intern_tags(tags);
         // A list may hold something else when it comes again.
-        if before == self.no_tags && !matches!(pool_id.kind(), ValueKind::List(_)) {
-            self.latest_tags = (values, id);
+        if before == Self::no_tags() && !matches!(pool_id.kind(), ValueKind::List(_)) {
+            self.latest_tags = Some((values, id));
         }
         id
     }

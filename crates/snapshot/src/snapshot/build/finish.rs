@@ -126,19 +126,13 @@ impl Builder {
             ValueKind::Frame(_) => "a frame".to_owned(),
             ValueKind::Dict(index) => match self.dicts.get(index as usize).map(|dict| dict.dict()) {
                 Some(Dict::Pairs(at)) => {
-                    let keys = self.pairs[at as usize].iter().filter_map(|(key, _)| self.string(*key));
-                    let mut shown: Vec<_> =
-                        keys.take(6).map(|key| format!("'{}'", cut(key, 40).escape_debug())).collect();
-                    if self.pairs[at as usize].len() > shown.len() {
-                        shown.push("…".to_owned());
-                    }
-                    let mut all = self.pairs[at as usize].iter().filter_map(|(key, _)| self.string(*key));
-                    let looks = if all.any(is_of_checkpoint) { ", a checkpoint of a model" } else { "" };
-                    format!("a dict with the keys {}{looks}", shown.join(", "))
+                    let pairs = &self.pairs[at as usize];
+                    let keys = pairs.iter().filter_map(|(key, _)| self.string(*key)).take(6);
+                    let keys: Vec<_> = keys.map(|key| format!("'{}'", cut(key, 40).escape_debug())).collect();
+                    let more = if pairs.len() > keys.len() { ", …" } else { "" };
+                    format!("a dict with the keys {}{more}", keys.join(", "))
                 }
-                Some(Dict::Record(kind, _)) => {
-                    format!("a single {}", format!("{kind:?}").to_lowercase())
-                }
+                Some(Dict::Record(kind, _)) => format!("a single {}", format!("{kind:?}").to_lowercase()),
                 _ => "an empty dict".to_owned(),
             },
         }
@@ -385,10 +379,4 @@ impl Builder {
             })
             .collect()
     }
-}
-
-/// True if a key is one of a checkpoint, as `torch.save` writes them for models and optimizers.
-fn is_of_checkpoint(key: &str) -> bool {
-    let is_part = matches!(key, "state_dict" | "model" | "optimizer" | "model_state_dict" | "optimizer_state_dict");
-    is_part || key.ends_with(".weight") || key.ends_with(".bias")
 }

@@ -21,17 +21,6 @@ pub(super) enum PoolKey {
     },
 }
 
-/// True if blocks of a pool are split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Splitting {
-    /// Two blocks were seen in one segment.
-    Splits,
-    /// A block was seen that the rules would have split.
-    Never,
-    /// Neither.
-    Unknown,
-}
-
 /// The private pools of a device.
 #[derive(Debug, Default)]
 pub(super) struct PrivatePools {
@@ -39,7 +28,8 @@ pub(super) struct PrivatePools {
     pub(super) possible: bool,
     /// True if the file tells of a pool that may be one.
     pub(super) known: bool,
-    splitting: FxHashMap<PoolKey, Splitting>,
+    /// Whether pools split their segments, where something tells.
+    splits: FxHashMap<PoolKey, bool>,
     /// The pool of each allocation in a segment that is, or may be, of a private pool.
     members: FxHashMap<u32, PoolKey>,
     /// How many segments began at an address.
@@ -86,30 +76,24 @@ impl PrivatePools {
 
     /// Notes that a pool splits its segments.
     pub(super) fn note_split(&mut self, pool: PoolKey) {
-        self.splitting.insert(pool, Splitting::Splits);
+        self.splits.insert(pool, true);
     }
 
     /// Notes that an allocation was not split off although the rules would have done so. Returns whether its pool
     /// explains it. Where other settings do as well (`is_ambiguous`), that tells nothing new of the pool.
     pub(super) fn note_whole(&mut self, allocation: u32, is_ambiguous: bool) -> bool {
         let Some(pool) = self.members.get(&allocation) else { return false };
-        match self.splitting.get(pool) {
-            Some(Splitting::Never) => true,
-            Some(Splitting::Splits) => false,
-            Some(Splitting::Unknown) | None if is_ambiguous => false,
-            Some(Splitting::Unknown) | None => {
-                self.splitting.insert(*pool, Splitting::Never);
-                true
-            }
+        let splits = self.splits.get(pool).copied();
+        if splits.is_none() && !is_ambiguous {
+            self.splits.insert(*pool, false);
+            return true;
         }
+        splits == Some(false)
     }
 
-    /// True if an allocation is of a pool that splits.
-    pub(super) fn of(&self, allocation: u32) -> Splitting {
-        match self.members.get(&allocation) {
-            None => Splitting::Splits,
-            Some(pool) => self.splitting.get(pool).copied().unwrap_or(Splitting::Unknown),
-        }
+    /// True if an allocation is of a pool that splits; `None` where nothing tells.
+    pub(super) fn splits(&self, allocation: u32) -> Option<bool> {
+        self.members.get(&allocation).map_or(Some(true), |pool| self.splits.get(pool).copied())
     }
 }
 
