@@ -8,7 +8,7 @@
 use super::rounding::SHARED_POOL;
 use super::{FreeBlocks, Matched, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event, Tables};
-use crate::trace::{Class, Measure, Move, Spread, Trace};
+use crate::trace::{Class, Measure, Move, Spread, Start, Trace};
 
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;
@@ -179,11 +179,14 @@ fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
 
 impl Counters {
     fn at_start(trace: &Trace) -> Self {
+        let classes = trace.classes.iter().zip(&trace.start);
+        let uncertain = classes.filter(|(class, _)| class.spread_of_allocated() != Spread::default());
+        let uncertain: Vec<(&Class, &Start)> = uncertain.collect();
         let gauges = Measure::ALL.map(|measure| {
-            let is_certain = trace.classes.iter().all(|class| spread(class, measure) == Spread::default());
-            let classes = trace.classes.iter().zip(&trace.start);
-            let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            Gauge::new(trace.value_at_start(measure), spreads.fold(Spread::default(), Spread::plus), is_certain)
+            let spreads =
+                uncertain.iter().map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
+            let spread = spreads.fold(Spread::default(), Spread::plus);
+            Gauge::new(trace.value_at_start(measure), spread, uncertain.is_empty())
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
