@@ -202,26 +202,23 @@ impl Question<'_> {
         }
         let held: Vec<i128> = self.other.device.trace.values(Measure::Allocated).collect();
         let peak = i128::from(self.other.device.figures.allocated.peak.unwrap_or(0));
+        let start = self.cut(gone).count().min(held.len() - 1);
+        let away: Vec<i128> = match self.end {
+            End::Head => held[start..].to_vec(),
+            End::Tail => held[..=start].iter().rev().copied().collect(),
+        };
+        let rises = away.iter().scan(away[0], |most, &now| {
+            *most = now.max(*most);
+            Some(*most - away[0])
+        });
+        let rises: Vec<i128> = rises.collect();
         let rest = &self.whole[gone..];
         let row = &rest[..IN_A_ROW.min(rest.len())];
-        let recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row)).chain([rest.len()]);
-        let start = self.cut(gone).count().min(held.len() - 1);
-        let mut seen = start..start + 1;
-        let mut highest = held[start];
-        for at in recurs {
-            // Each place is looked at once, as what is left grows from the cut on.
-            let end = self.cut(gone + at).count().min(held.len() - 1);
-            let more = if end < seen.start { end..seen.start } else { seen.end..(end + 1).max(seen.end) };
-            highest = highest.max(held[more.clone()].iter().max().copied().unwrap_or(highest));
-            seen = seen.start.min(more.start)..seen.end.max(more.end);
-            let [from, to] = [start.min(end), start.max(end)];
-            if (held[from] - held[to]).abs() <= peak / SAME_MEMORY
-                && highest - held[from] >= peak / i128::from(LEAST_MEMORY)
-            {
-                return true;
-            }
-        }
-        false
+        let mut recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row)).chain([rest.len()]);
+        recurs.any(|at| {
+            let place = self.cut(gone + at).count().min(held.len() - 1).abs_diff(start);
+            (away[place] - away[0]).abs() <= peak / SAME_MEMORY && rises[place] >= peak / i128::from(LEAST_MEMORY)
+        })
     }
 
     /// The pairs, where the first allocations of this side have partners `by` further on.

@@ -12,8 +12,8 @@ impl DeviceProfile {
         let Some(&(from, since)) = next.checked_sub(1).and_then(|last| self.times.get(last)) else {
             return Some(until);
         };
-        let part = (at.count() - from.count()) as u64;
-        let whole = (to.count() - from.count()) as u64;
+        let part = at.count().saturating_sub(from.count()) as u64;
+        let whole = to.count().saturating_sub(from.count()) as u64;
         let passed = u128::from(until.saturating_sub(since)) * u128::from(part) / u128::from(whole.max(1));
         Some(since.saturating_add(u64::try_from(passed).unwrap_or(0)))
     }

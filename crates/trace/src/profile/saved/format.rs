@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::{Raise, Source};
-use crate::replay::{Figures, Oom, Timeline};
+use crate::replay::{Figures, Oom, Position, Timeline};
 use crate::snapshot::RunFacts;
 use crate::trace::ClassTags;
 
@@ -80,8 +80,8 @@ pub(super) struct SavedDevice {
     pub(super) coarse: Option<Timeline>,
     pub(super) stacks: Vec<SavedStack>,
     pub(super) trace: SavedTrace,
-    /// Places and their times, each as the difference to the one before.
-    pub(super) times: Vec<(u32, u64)>,
+    /// Places and their times.
+    pub(super) times: Vec<(Position, u64)>,
     pub(super) phases: Vec<SavedPhase>,
     #[serde(default)]
     pub(super) phases_cut: u64,
@@ -152,14 +152,14 @@ pub(super) struct SavedFunction(pub(super) String, pub(super) String, pub(super)
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum SavedLine {
-    Plain(serde_json::Number),
-    Generated(serde_json::Number, String),
+    Plain(i64),
+    Generated(i64, String),
 }
 
 impl SavedLine {
-    /// Its number; 0 for one that is none.
+    /// Its number.
     pub(super) fn number(&self) -> i128 {
         let (Self::Plain(line) | Self::Generated(line, _)) = self;
-        line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0)
+        i128::from(*line)
     }
 }

@@ -9,7 +9,7 @@ use super::names::frame_name;
 use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
-use crate::replay::{Figures, Origin, Position, Timeline};
+use crate::replay::{Figures, Origin, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 use crate::stack::Languages;
 use crate::text::cut;
@@ -189,7 +189,7 @@ impl Reader {
             recorded_frames: languages(&saved.languages),
             trace,
             phases,
-            times: times(&saved.times),
+            times: saved.times,
             figures,
             failed_request: saved.failed_request,
             failed_stacks,
@@ -202,17 +202,6 @@ impl Reader {
         };
         Ok(device)
     }
-}
-
-/// Places and times.
-fn times(saved: &[(u32, u64)]) -> Vec<(Position, u64)> {
-    let mut times = Vec::with_capacity(saved.len());
-    let mut last = (0_usize, 0_u64);
-    for &(places, us) in saved {
-        last = (last.0.saturating_add(places as usize), last.1.saturating_add(us));
-        times.push((Position::of_count(last.0), last.1));
-    }
-    times
 }
 
 fn languages(saved: &[String]) -> Languages {

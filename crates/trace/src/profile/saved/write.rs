@@ -11,7 +11,7 @@ use super::names::FrameNames;
 use super::trace::{self, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::replay::{Origin, Position};
+use crate::replay::Origin;
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 use crate::trace::Trace;
@@ -110,7 +110,7 @@ impl Writer<'_> {
             phases: phases::saved(&device.phases),
             stacks,
             trace,
-            times: differences(&device.times),
+            times: device.times.clone(),
             phases_cut: device.phases.cut,
             failed_request: device.failed_request.clone(),
         }
@@ -165,7 +165,8 @@ impl Writer<'_> {
         let first = tables.frame(frames[0]);
         let lines = frames.iter().map(|&frame| {
             let frame = tables.frame(frame);
-            let line = line_number(frame.line);
+            // Beyond 64 bits it is no line.
+            let line = i64::try_from(frame.line).unwrap_or(0);
             match frame.original.and_then(|original| self.names.get(original)) {
                 Some(original) => SavedLine::Generated(line, original.to_owned()),
                 None => SavedLine::Plain(line),
@@ -225,28 +226,9 @@ impl SavedStack {
     }
 }
 
-/// Places and times, each as the difference to the one before.
-fn differences(times: &[(Position, u64)]) -> Vec<(u32, u64)> {
-    let mut saved = Vec::with_capacity(times.len());
-    let mut last = (0, 0);
-    for &(at, time) in times {
-        let place = at.event().map_or(0, |event| event + 1);
-        saved.push((place - last.0, time.saturating_sub(last.1)));
-        last = (place, time.max(last.1));
-    }
-    saved
-}
-
 /// The languages of the frames that were recorded.
 fn languages(device: &DeviceProfile) -> Vec<String> {
     let recorded = device.recorded_frames;
     let languages = [("python", recorded.python), ("c++", recorded.cpp)];
     languages.into_iter().filter(|(_, is_recorded)| *is_recorded).map(|(name, _)| name.to_owned()).collect()
-}
-
-/// A line as JSON; beyond 64 bits it is no line.
-fn line_number(line: i128) -> serde_json::Number {
-    let unsigned = u64::try_from(line).map(serde_json::Number::from);
-    let number = unsigned.or_else(|_| i64::try_from(line).map(serde_json::Number::from));
-    number.unwrap_or_else(|_| 0.into())
 }
