@@ -30,10 +30,11 @@ use crate::text;
 use crate::units::Delta;
 
 /// The subject of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Mode {
     /// Snapshots, one after the other.
+    #[default]
     Series,
     /// The steps of one snapshot.
     Steps,
@@ -358,7 +359,7 @@ impl DeviceLeaks {
 }
 
 /// The findings in a series of snapshots, or in one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Search {
     /// Its name, where there are several.

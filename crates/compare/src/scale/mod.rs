@@ -235,18 +235,18 @@ impl DeviceScale {
             let Range { low, best, high } = ranges;
             peak = Range { low: peak.low.max(low), best: peak.best.max(best), high: peak.high.max(high) };
         }
-        Forecast { x, moment, peak, reserved: self.overheads().map(|overheads| overheads.of(peak)) }
+        Forecast { x, moment, peak, reserved: self.overheads().map(|overheads| peak.times(overheads)) }
     }
 
     /// How much more was reserved than allocated at the peaks of the runs; `None` where one is not known.
-    fn overheads(&self) -> Option<Overheads> {
+    fn overheads(&self) -> Option<Range> {
         let runs = self.reserved.iter().zip(&self.peaks);
         let all: Option<Vec<f64>> = runs.map(|(&reserved, &peak)| Some(ratio(reserved?, peak?))).collect();
         let all = all?;
-        Some(Overheads {
-            least: all.iter().copied().fold(f64::INFINITY, f64::min),
-            latest: *all.last()?,
-            most: all.iter().copied().fold(0.0, f64::max),
+        Some(Range {
+            low: all.iter().copied().fold(f64::INFINITY, f64::min),
+            best: *all.last()?,
+            high: all.iter().copied().fold(0.0, f64::max),
         })
     }
 
@@ -286,24 +286,17 @@ impl DeviceScale {
     }
 }
 
+impl Range {
+    fn times(self, other: Self) -> Self {
+        Self { low: self.low * other.low, best: self.best * other.best, high: self.high * other.high }
+    }
+}
+
 impl Forecast {
     /// True if one of the values of either peak is more than the memory of a device.
     fn exceeds(&self, memory: u64, value: fn(&Range) -> f64) -> bool {
         let reserved = self.reserved.as_ref().map_or(0.0, value);
         value(&self.peak).max(reserved) > float(memory)
-    }
-}
-
-/// Reserved in relation to allocated bytes.
-struct Overheads {
-    least: f64,
-    latest: f64,
-    most: f64,
-}
-
-impl Overheads {
-    fn of(&self, peak: Range) -> Range {
-        Range { low: peak.low * self.least, best: peak.best * self.latest, high: peak.high * self.most }
     }
 }
 

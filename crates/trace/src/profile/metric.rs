@@ -131,12 +131,6 @@ impl Metric {
         !matches!(self, Self::Baseline | Self::End)
     }
 
-    /// True if it is one of PyTorch's counters, rather than a difference of two.
-    #[must_use]
-    pub fn is_counter(self) -> bool {
-        self != Self::Fragmentation
-    }
-
     /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
     /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
     /// wrong, and all stacks have to hold the same.

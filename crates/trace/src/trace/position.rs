@@ -36,12 +36,6 @@ impl Position {
         self.event().map_or(-1, i64::from)
     }
 
-    /// The position just after an event, -1 for the start.
-    #[must_use]
-    pub fn of_event_index(event: i64) -> Self {
-        usize::try_from(event).map_or(Self::START, Self::after)
-    }
-
     /// The index of the event that this is just after; `None` for the start.
     #[must_use]
     pub fn event(self) -> Option<u32> {
@@ -58,6 +52,6 @@ impl Serialize for Position {
 
 impl<'de> Deserialize<'de> for Position {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        i64::deserialize(deserializer).map(Self::of_event_index)
+        i64::deserialize(deserializer).map(|event| usize::try_from(event).map_or(Self::START, Self::after))
     }
 }

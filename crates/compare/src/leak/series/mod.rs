@@ -2,7 +2,7 @@
 
 mod growth;
 
-use super::{Mode, Options, Point, Search};
+use super::{Options, Point, Search};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Profile, Source};
 use crate::stack::Grouper;
@@ -138,16 +138,14 @@ impl Series {
         let has_leaks = found.iter().any(|device| !device.leaks.is_empty());
         let rules = latest.as_ref().map(|profile| profile.options.rules.clone()).unwrap_or_default();
         Search {
-            name: None,
-            rank: None,
             sources,
-            mode: Mode::Series,
             devices: found,
             diagnostics,
             failure: latest.as_ref().and_then(|profile| profile.run.as_ref()?.failure()),
             group_by: options.group_by,
             tables: latest.filter(|_| has_leaks).map(|profile| profile.tables).unwrap_or_default(),
             rules,
+            ..Search::default()
         }
     }
 }

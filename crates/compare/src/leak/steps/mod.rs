@@ -57,8 +57,6 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
     // Without a leak the report shows no stack.
     let leaks = devices.iter().any(|device| !device.leaks.is_empty());
     Search {
-        name: None,
-        rank: None,
         sources: vec![profile.source.clone()],
         mode: Mode::Steps,
         devices,
@@ -67,6 +65,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
         group_by: profile.options.group_by,
         tables: if leaks { Arc::clone(&profile.tables) } else { Arc::default() },
         rules: profile.options.rules.clone(),
+        ..Search::default()
     }
 }
 

@@ -152,14 +152,14 @@ pub(super) struct SavedFunction(pub(super) String, pub(super) String, pub(super)
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum SavedLine {
-    Plain(i64),
-    Generated(i64, String),
+    Plain(serde_json::Number),
+    Generated(serde_json::Number, String),
 }
 
 impl SavedLine {
-    /// Its number.
+    /// Its number; 0 for one that is none.
     pub(super) fn number(&self) -> i128 {
         let (Self::Plain(line) | Self::Generated(line, _)) = self;
-        i128::from(*line)
+        line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0)
     }
 }

@@ -165,8 +165,7 @@ impl Writer<'_> {
         let first = tables.frame(frames[0]);
         let lines = frames.iter().map(|&frame| {
             let frame = tables.frame(frame);
-            // Beyond 64 bits it is no line.
-            let line = i64::try_from(frame.line).unwrap_or(0);
+            let line = line_number(frame.line);
             match frame.original.and_then(|original| self.names.get(original)) {
                 Some(original) => SavedLine::Generated(line, original.to_owned()),
                 None => SavedLine::Plain(line),
@@ -231,4 +230,11 @@ fn languages(device: &DeviceProfile) -> Vec<String> {
     let recorded = device.recorded_frames;
     let languages = [("python", recorded.python), ("c++", recorded.cpp)];
     languages.into_iter().filter(|(_, is_recorded)| *is_recorded).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// A line as JSON; beyond 64 bits it is no line.
+fn line_number(line: i128) -> serde_json::Number {
+    let unsigned = u64::try_from(line).map(serde_json::Number::from);
+    let number = unsigned.or_else(|_| i64::try_from(line).map(serde_json::Number::from));
+    number.unwrap_or_else(|_| 0.into())
 }
