@@ -94,7 +94,7 @@ fn title(view: &View) -> String {
 fn job_checks(view: &View) -> Markup {
     html! {
         @for group in &view.groups {
-            @let lines: Vec<&CheckLine> = group.checks.lines.iter().filter(|check| check.is_of_all_ranks).collect();
+            @let lines: Vec<&CheckLine> = group.checks.iter().filter(|check| check.is_of_all_ranks).collect();
             @if !lines.is_empty() { (parts::checks(&lines)) }
         }
     }
@@ -136,7 +136,7 @@ fn of_block(section: &Section, block: &Block) -> Markup {
 
 /// The rest of a group: remarks, checks, how it was recorded.
 fn of_group(group: &Group) -> Markup {
-    let checks: Vec<&CheckLine> = group.checks.lines.iter().filter(|check| !check.is_of_all_ranks).collect();
+    let checks: Vec<&CheckLine> = group.checks.iter().filter(|check| !check.is_of_all_ranks).collect();
     html! {
         section.group {
             @if let Some(group) = &group.name { h2 { (name(group)) } }

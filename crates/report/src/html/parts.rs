@@ -20,7 +20,7 @@ pub(super) fn headline(view: &View, options: &Options) -> Markup {
                 }
             }
             None => {
-                h1 { "GPU memory of " code { (name(first_path(view))) } }
+                h1 { "GPU memory of " code { (name(view.first_path())) } }
                 @if let Some(failure) = &view.failure { p.failure { (name(failure)) } }
             }
         }
@@ -30,11 +30,6 @@ pub(super) fn headline(view: &View, options: &Options) -> Markup {
         }
         @if let Some(explanation) = &view.explanation { (explain(explanation, options)) }
     }
-}
-
-fn first_path(view: &View) -> &str {
-    let mut sources = view.groups.iter().flat_map(|group| &group.sources);
-    sources.next().map_or("", |source| source.path.as_str())
 }
 
 fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {

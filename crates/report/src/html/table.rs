@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::name;
 use crate::source::Excerpt;
-use crate::view::{Align, Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
+use crate::view::{Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -42,7 +42,7 @@ pub(super) fn table(table: &Table) -> Markup {
 fn order(table: &Table) -> Vec<usize> {
     let all = 0..table.columns.len();
     let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && table.has_content(at)).collect();
-    let begins_with_figures = table.columns.first().is_some_and(|column| column.align == Align::Right);
+    let begins_with_figures = table.columns.first().is_some_and(|column| !column.is_words);
     if begins_with_figures && shown.last() == Some(&(table.columns.len() - 1)) {
         shown.rotate_right(1);
     }
@@ -54,25 +54,21 @@ fn total(table: &Table) -> Markup {
     html! { @if !table.total.is_empty() { " (" (name(&table.total)) ")" } }
 }
 
-fn align(column: &Column) -> &'static str {
-    match (column.align, column.is_main) {
-        (Align::Left, _) => "words",
-        (Align::Right, true) => "figure main",
-        (Align::Right, false) => "figure",
-    }
-}
-
 /// The class of a cell; the last column holds the names.
 fn cell_class(table: &Table, at: usize) -> &'static str {
     if at + 1 == table.columns.len() && has_names(table) {
         return "words name";
     }
-    align(&table.columns[at])
+    match &table.columns[at] {
+        Column { is_words: true, .. } => "words",
+        Column { is_main: true, .. } => "figure main",
+        _ => "figure",
+    }
 }
 
 /// Whether the last column holds names, which need the most room.
 fn has_names(table: &Table) -> bool {
-    table.columns.last().is_some_and(|column| column.align == Align::Left && !column.head.is_empty())
+    table.columns.last().is_some_and(|column| column.is_words && !column.head.is_empty())
 }
 
 fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
@@ -193,9 +189,8 @@ pub(super) fn cell(value: &Value) -> Markup {
                 code class=[frame.marked.then_some("marked")] { (name(&frame.frame.text())) }
             }
         },
-        Value::Nothing | Value::Unknown | Value::Missing => html! { (value.to_string()) },
-        Value::Size(_) | Value::Change(_) | Value::Count(_) | Value::Figure { .. } | Value::Text(_) => {
-            html! { (name(&value.with_arrow())) }
+        Value::Nothing | Value::Unknown | Value::Size(_) | Value::Change(_) | Value::Figure { .. } => {
+            html! { (value.with_arrow()) }
         }
     }
 }
@@ -203,9 +198,9 @@ pub(super) fn cell(value: &Value) -> Markup {
 /// The number by which rows are sorted; none where it is a text.
 fn key(value: &Value) -> Option<i128> {
     match value {
-        Value::Size(bytes) | Value::Count(bytes) => Some(i128::from(*bytes)),
+        Value::Size(bytes) => Some(i128::from(*bytes)),
         Value::Change(order) | Value::Figure { order, .. } => Some(*order),
         Value::Mark { mark, .. } => Some(mark.standing as i128),
-        Value::Nothing | Value::Unknown | Value::Missing | Value::Label(_) | Value::Frames(_) | Value::Text(_) => None,
+        Value::Nothing | Value::Unknown | Value::Label(_) | Value::Frames(_) => None,
     }
 }

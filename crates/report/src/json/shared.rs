@@ -138,11 +138,8 @@ object! {
 object! {
     /// A diagnostic of a comparison: it may concern one side.
     pub(super) SidedDiagnostic<'a>(side: Option<Side>, found: &'a Diagnostic) {
-        code: found.code,
-        severity: found.severity(),
         side: side.map(Side::name),
-        device: found.device,
-        message: found.message,
+        ..DiagnosticReport(found),
     }
 }
 

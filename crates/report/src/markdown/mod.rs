@@ -77,7 +77,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     }
     for group in &view.groups {
         checks(&mut page, group, |check| check.is_of_all_ranks);
-        if !group.checks.is_in_tables && group.checks.lines.len() > 1 {
+        if !group.is_compared() && group.checks.len() > 1 {
             checks(&mut page, group, |check| !check.is_of_all_ranks);
         }
     }
@@ -92,7 +92,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     for group in &view.groups {
         group.idle.iter().for_each(|idle| _ = page.add(&format!("\n{}\n", sentence(idle))));
         notes(&mut page, group);
-        if group.checks.is_in_tables && group.checks.lines.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
+        if group.is_compared() && group.checks.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
             page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
         }
     }
@@ -142,9 +142,7 @@ fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
 
 fn heading(page: &mut Page, view: &View, options: &Options) {
     let Some(headline) = &view.headline else {
-        let sources = view.groups.iter().flat_map(|group| &group.sources);
-        let path = sources.map(|source| source.path.as_str()).next().unwrap_or_default();
-        page.add(&format!("### GPU memory of {}\n", code(cut(path, LONGEST_PATH))));
+        page.add(&format!("### GPU memory of {}\n", code(cut(view.first_path(), LONGEST_PATH))));
         return;
     };
     let icon = match headline.verdict {
@@ -177,7 +175,7 @@ fn scope(group: &Group) -> String {
 }
 
 fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool) {
-    let lines: Vec<_> = group.checks.lines.iter().filter(|check| is_shown(check)).collect();
+    let lines: Vec<_> = group.checks.iter().filter(|check| is_shown(check)).collect();
     let scope = scope(group);
     let shown = lines.iter().take(MOST_CHECKS);
     let shown = shown.map(|check| format!("\n{} {scope}{}\n", icon(check.mark), prose(&check.sentence)));
@@ -188,7 +186,7 @@ fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool)
 /// The devices, the worst first; those without a reason for concern folded away.
 fn sections(page: &mut Page, view: &View) {
     let all = view.sections();
-    let is_compared = view.groups.iter().any(|group| group.sources.iter().any(|source| source.side.is_some()));
+    let is_compared = view.groups.iter().any(Group::is_compared);
     let has_names = all.len() > 1 || view.overview.is_some() || !is_compared;
     for (at, (group, section)) in all.iter().enumerate() {
         if at > 0 && !page.fits(LEAST_SECTION) {

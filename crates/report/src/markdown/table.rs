@@ -7,7 +7,7 @@ use crate::Run;
 use crate::stack::More;
 use crate::text::{cut, printable, shorten};
 use crate::verdict::Standing;
-use crate::view::{Align, Aside, Label, Mark, Row, Table, TreeFrame, Value};
+use crate::view::{Aside, Label, Mark, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
@@ -56,10 +56,7 @@ fn number(rows: &[&Row]) -> usize {
 
 fn header(table: &Table) -> String {
     let heads: Vec<_> = table.columns.iter().map(|column| column.head.as_str()).collect();
-    let aligned = table.columns.iter().map(|column| match column.align {
-        Align::Left => ":--|",
-        Align::Right => "--:|",
-    });
+    let aligned = table.columns.iter().map(|column| if column.is_words { ":--|" } else { "--:|" });
     format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
 }
 

@@ -10,7 +10,6 @@ pub(super) use diagnostics::{
 pub(super) use others::Others;
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
 
 use super::Options;
 use super::known;
@@ -48,7 +47,7 @@ impl<'a> Compared<'a> {
     }
 
     /// Every stack of it.
-    fn all_rows(&self) -> &'a [Row] {
+    pub(super) fn all_rows(&self) -> &'a [Row] {
         self.device.map(|device| &*device.rows).unwrap_or_default()
     }
 
@@ -135,54 +134,4 @@ pub(super) fn shown(readings: &Readings) -> Vec<Shown<'_>> {
 /// The devices of a rank that did something.
 fn active(reading: &Reading) -> impl Iterator<Item = &DeviceProfile> {
     reading.profile.devices.iter().filter(|device| device.is_active())
-}
-
-/// A stack that grew on ranks that fail, but not on the worst of them.
-#[derive(Debug)]
-pub(super) struct Elsewhere<'a> {
-    /// Its change on the rank where it grew most.
-    pub(super) row: &'a Row,
-    /// The name of that rank.
-    pub(super) name: &'a str,
-    /// The number of ranks on which it grew.
-    pub(super) ranks: usize,
-}
-
-/// The stacks that grew on ranks that fail but not on the worst of them, the largest growth first.
-pub(super) fn elsewhere<'a>(lines: &'a [Compared<'_>], options: &Options) -> Vec<Elsewhere<'a>> {
-    let Some((worst, rest)) = lines.split_first() else { return Vec::new() };
-    let known = worst.all_rows().iter().filter(|row| row.delta() > 0);
-    let known: HashSet<&str> = known.map(|row| row.key.as_str()).collect();
-    let mut grew: Vec<Elsewhere<'_>> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let alike = rest.iter().take_while(|line| line.standing == worst.standing && worst.standing > Standing::Ok);
-    for line in alike {
-        let rows = line.all_rows().iter().filter(|row| is_growth(row, line.of.min_delta));
-        for row in rows.filter(|row| !known.contains(row.key.as_str())) {
-            let place = *places.entry(&row.key).or_insert(grew.len());
-            match grew.get_mut(place) {
-                Some(stack) => stack.add(row, &line.name),
-                None => grew.push(Elsewhere { row, name: &line.name, ranks: 1 }),
-            }
-        }
-    }
-    grew.sort_by_key(|stack| Reverse(stack.row.delta()));
-    grew.truncate(options.limit(grew.len()));
-    grew
-}
-
-/// Whether a row is a stack that grew by at least `min_delta` bytes.
-fn is_growth(row: &Row, min_delta: u64) -> bool {
-    let delta = row.delta();
-    delta > 0 && delta.unsigned_abs() >= u128::from(min_delta) && row.kind.is_memory()
-}
-
-impl<'a> Elsewhere<'a> {
-    fn add(&mut self, row: &'a Row, name: &'a str) {
-        self.ranks += 1;
-        if row.delta() > self.row.delta() {
-            self.row = row;
-            self.name = name;
-        }
-    }
 }

@@ -11,7 +11,7 @@ use crate::lines::wrap;
 use crate::source::Excerpt;
 use crate::stack::More;
 use crate::text::{printable, shorten};
-use crate::view::{Align, Column, Label, Row, Table, Value};
+use crate::view::{Column, Label, Row, Table, Value};
 
 /// Columns between the edge of the terminal and a table.
 const INDENT: usize = 2;
@@ -64,10 +64,8 @@ impl Grid {
         }
         for (column, &at) in laid_out.column_iter_mut().zip(&shown) {
             column.set_padding((0, GAP));
-            column.set_cell_alignment(match figures[at].align {
-                Align::Left => CellAlignment::Left,
-                Align::Right => CellAlignment::Right,
-            });
+            let side = if figures[at].is_words { CellAlignment::Left } else { CellAlignment::Right };
+            column.set_cell_alignment(side);
         }
         let widths: Vec<usize> = laid_out.column_max_content_widths().into_iter().map(usize::from).collect();
         let taken: usize = widths.iter().map(|width| width + usize::from(GAP)).sum();

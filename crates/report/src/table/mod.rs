@@ -166,7 +166,7 @@ impl Page {
             self.gap();
             writeln!(self.text, "{DIM}{}{DIM:#}", self.whole(idle, 0))?;
         }
-        self.checks(&group.checks.lines)
+        self.checks(&group.checks)
     }
 
     fn source(&mut self, source: &Source) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! One device of a comparison: metrics, phases, stacks, timelines.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
@@ -15,7 +15,7 @@ use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::known;
 use crate::picture::Picture;
 use crate::profile::Moment;
-use crate::ranks::{self, Compared, Others};
+use crate::ranks::{Compared, Others};
 use crate::replay::History;
 use crate::sides::{Side, Sides};
 use crate::source::Site;
@@ -294,7 +294,7 @@ impl Changed<'_> {
 
 /// The figure of a side, where the device is there.
 fn side(device: Option<usize>, figure: Option<u64>) -> Value {
-    device.map_or(Value::Missing, |_| Value::size(figure))
+    device.map_or(Value::missing(), |_| Value::size(figure))
 }
 
 fn row_tone(row: &diff::Row) -> Tone {
@@ -334,14 +334,29 @@ fn summed(row: &diff::Row) -> Vec<SummedLine> {
     all.map(|(label, line)| SummedLine { amount: Value::Change(line.held.delta()), label }).collect()
 }
 
-/// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.
+/// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank: each with its change on
+/// the rank where it grew most.
 pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Block> {
-    let found = ranks::elsewhere(lines, options);
-    let rows = found.iter().map(|ranks::Elsewhere { row, name, ranks }| {
-        let [change, count] = [Value::Change(row.delta()), Value::Count(*ranks as u64)];
-        Row::new(Tone::Worse, [change, count, Value::words(*name), Value::stack(&*row.label, row.lines.more)])
+    let (worst, rest) = lines.split_first()?;
+    let known = worst.all_rows().iter().filter(|row| row.delta() > 0);
+    let known: HashSet<&str> = known.map(|row| row.key.as_str()).collect();
+    let mut grew: BTreeMap<&str, Vec<(&diff::Row, &str)>> = BTreeMap::new();
+    for line in rest.iter().take_while(|line| line.standing == worst.standing && worst.standing > Standing::Ok) {
+        let least = i128::from(line.of.min_delta.max(1));
+        let rows = line.all_rows().iter().filter(|row| row.delta() >= least && row.kind.is_memory());
+        for row in rows.filter(|row| !known.contains(row.key.as_str())) {
+            grew.entry(&row.key).or_default().push((row, &line.name));
+        }
+    }
+    let mut grew: Vec<_> = grew.into_values().collect();
+    grew.iter_mut().for_each(|ranks| ranks.sort_by_key(|(row, _)| Reverse(row.delta())));
+    grew.sort_by_key(|ranks| Reverse(ranks[0].0.delta()));
+    let rows = grew.iter().take(options.limit(grew.len())).map(|ranks| {
+        let (row, name) = ranks[0];
+        let [change, count] = [Value::Change(row.delta()), Value::count(ranks.len() as u64)];
+        Row::new(Tone::Worse, [change, count, Value::words(name), Value::stack(&*row.label, row.lines.more)])
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
     let table = Table::new(heads, rows).titled("stacks that grew on other ranks alone");
-    (!found.is_empty()).then(|| Block::open(Content::Table(table)))
+    (!grew.is_empty()).then(|| Block::open(Content::Table(table)))
 }

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::changes::{self, Changed};
-use super::remarks::remarks;
+use super::remarks::{checks, checks_of_job, remarks};
 use super::table::rows;
 use super::{
-    Checks, Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View,
-    acceptance, device, figure, words,
+    Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View, acceptance,
+    device, figure, words,
 };
 use crate::Options;
 use crate::diff::{Change, DeviceDiff, Metric};
@@ -59,7 +59,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
         sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
         sections,
         remarks: remarks(ranks::diagnostics_of_comparison(comparison), diff.devices.len() > 1),
-        checks: Checks::new(judgement, true),
+        checks: checks(judgement, false),
         recording: options.pictures.then(|| device::recordings(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
         ..Group::default()
@@ -90,7 +90,7 @@ fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
         facts: imbalance(job),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
-        checks: Checks::of_job(&job.judgement, lines.first().map(|line| &line.of.judgement), true),
+        checks: checks_of_job(&job.judgement, lines.first().map(|line| &line.of.judgement)),
         headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
         ..Group::default()
     }
@@ -202,7 +202,7 @@ fn missing_row(name: String, side: Side) -> Row {
     let mark = Mark::from(Standing::Inconclusive);
     let mut cells = [const { Value::Nothing }; 6];
     cells[0] = Value::words(name);
-    cells[if side == Side::Before { 1 } else { 2 }] = Value::Missing;
+    cells[if side == Side::Before { 1 } else { 2 }] = Value::missing();
     cells[5] = Value::mark(Some(mark));
     Row::new(Tone::Mark(mark), cells)
 }

@@ -248,7 +248,7 @@ pub(super) fn recordings(profiles: &[(&str, &Profile)]) -> Table {
         row("size".into(), profiles, |profile| Value::Size(profile.source.bytes)),
         row("kind".into(), profiles, |profile| profile.source.kind.name().into()),
         row("events".into(), profiles, |profile| {
-            Value::Count(profile.devices.iter().map(|device| device.events).sum())
+            Value::count(profile.devices.iter().map(|device| device.events).sum())
         }),
         row("time".into(), profiles, time),
         row("frames".into(), profiles, frames),

@@ -114,7 +114,7 @@ impl Listing<'_> {
             cells.push(median.and_then(|bytes| u64::try_from(bytes).ok()).map_or(Value::Nothing, Value::Size));
             cells.push(Value::ranks(others.same(&stack.key.0, i128::from(held.bytes)), others.ranks));
         }
-        cells.extend([Value::share(held.bytes, total), Value::Count(held.blocks)]);
+        cells.extend([Value::share(held.bytes, total), Value::count(held.blocks)]);
         if picture.is_some() {
             let highest = Sides { before: None, after: stack.highest.map(|highest| highest.bytes) };
             cells.extend(cells_of_details(Sides { before: held.mean(), after: held.mean() }, highest));

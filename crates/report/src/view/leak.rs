@@ -1,11 +1,11 @@
 //! Leaks: the steps or snapshots that were looked at, the growth of the totals, and the stacks that leak.
 
 use super::device::overhead;
-use super::remarks::remarks;
+use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Block, CallStack, CallStacks, Checks, Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps,
-    Table, Tone, Value, View, Visibility, explain, figure, words,
+    Block, CallStack, CallStacks, Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps, Table,
+    Tone, Value, View, Visibility, explain, figure, words,
 };
 use crate::Options;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
@@ -97,7 +97,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         sources: sources(search),
         sections: sections.collect(),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), search.devices.len() > 1),
-        checks: Checks::new(judgement, false),
+        checks: checks(judgement, false),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

@@ -35,10 +35,10 @@ mod value;
 pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, Marks, Timeline};
 pub(crate) use explain::StackLine;
-pub(crate) use remarks::{CheckLine, Checks, Mark, Remark};
+pub(crate) use remarks::{CheckLine, Mark, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, SummedLine};
-pub(crate) use table::{Align, Aside, Column, Row, Table, Tone, figure, words};
+pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value};
 
 use std::cmp::Reverse;
@@ -103,7 +103,7 @@ pub(crate) struct Group {
     /// Facts about the input that a reader must know.
     pub(crate) remarks: Vec<Remark>,
     /// The checks, the worst first.
-    pub(crate) checks: Checks,
+    pub(crate) checks: Vec<CheckLine>,
     /// Its own verdict; none where nothing was judged, or where it is that of the whole view.
     pub(crate) headline: Option<Headline>,
     /// Whether there is reason to show it in full.
@@ -228,6 +228,13 @@ pub(crate) struct Fact {
     pub(crate) tone: Tone,
 }
 
+impl Group {
+    /// Whether two sides are compared: the tables of its sections say what the checks found then.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.sources.iter().any(|source| source.side.is_some())
+    }
+}
+
 impl Source {
     /// The file of a profile.
     fn of_profile(side: Option<Side>, profile: &Profile) -> Self {
@@ -307,6 +314,12 @@ impl View {
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
         view.approval = options.approval.clone().filter(|_| fails);
         view
+    }
+
+    /// The first of the files that it is about.
+    pub(crate) fn first_path(&self) -> &str {
+        let mut sources = self.groups.iter().flat_map(|group| &group.sources);
+        sources.next().map_or("", |source| &source.path)
     }
 
     /// The sections of all groups, the worst first.

@@ -81,7 +81,7 @@ fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
     let below = format!("and {more} ({})", count(left, "occurrence", "occurrences"));
     let rows = groups
         .iter()
-        .map(|group| row(group.highest, group.depth, [Value::number(group.highest.number), Value::Count(group.times)]));
+        .map(|group| row(group.highest, group.depth, [Value::number(group.highest.number), Value::count(group.times)]));
     let heads = ["before", "after", "change", "peak inside", "#", "times"];
     Table { below: (!rest.is_empty()).then_some(below), ..table(&heads, "phase", rows) }
 }
@@ -161,8 +161,8 @@ fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
     let cells = [
         Value::change(delta),
         Value::percent(delta, row.peak.before),
-        row.peak.before.map_or(Value::Missing, Value::Size),
-        row.peak.after.map_or(Value::Missing, Value::Size),
+        row.peak.before.map_or(Value::missing(), Value::Size),
+        row.peak.after.map_or(Value::missing(), Value::Size),
         Value::mark(mark),
         Value::code(row.title()),
     ];

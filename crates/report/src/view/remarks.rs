@@ -102,15 +102,6 @@ impl From<Standing> for Mark {
     }
 }
 
-/// The checks of a group.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Checks {
-    /// Each check, the worst first.
-    pub(crate) lines: Vec<CheckLine>,
-    /// Whether the tables of the sections say the same.
-    pub(crate) is_in_tables: bool,
-}
-
 /// A check in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckLine {
@@ -122,20 +113,16 @@ pub(crate) struct CheckLine {
     pub(crate) is_of_all_ranks: bool,
 }
 
-impl Checks {
-    /// The checks of a judgement.
-    pub(super) fn new(judgement: &Judgement, is_in_tables: bool) -> Self {
-        Self { lines: lines(judgement, false).collect(), is_in_tables }
-    }
-
-    /// The checks of all ranks of a job together, and those of the worst rank.
-    pub(super) fn of_job(all: &Judgement, worst: Option<&Judgement>, is_in_tables: bool) -> Self {
-        let of_worst = worst.into_iter().flat_map(|judgement| lines(judgement, false));
-        Self { lines: lines(all, true).chain(of_worst).collect(), is_in_tables }
-    }
+/// The checks of a judgement, the worst first.
+pub(super) fn checks(judgement: &Judgement, is_of_all_ranks: bool) -> Vec<CheckLine> {
+    let checks = judgement.checks.iter();
+    let lines =
+        checks.map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks });
+    lines.collect()
 }
 
-fn lines(judgement: &Judgement, is_of_all_ranks: bool) -> impl Iterator<Item = CheckLine> {
-    let checks = judgement.checks.iter();
-    checks.map(move |check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks })
+/// The checks of all ranks of a job together, and those of the worst rank.
+pub(super) fn checks_of_job(all: &Judgement, worst: Option<&Judgement>) -> Vec<CheckLine> {
+    let of_worst = worst.into_iter().flat_map(|judgement| checks(judgement, false));
+    checks(all, true).into_iter().chain(of_worst).collect()
 }

@@ -113,11 +113,11 @@ pub(crate) fn bytes(estimate: f64) -> u64 {
 /// The peaks of the runs, and those that are predicted.
 fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
     let measured = scale.runs.iter().zip(device.peaks.iter().zip(&device.reserved)).map(|(run, (peak, reserved))| {
-        let x = Value::Text(run.x.to_string());
+        let x = Value::words(run.x.to_string());
         Row::new(Tone::Plain, [x, Value::size(*peak), Value::Nothing, Value::size(*reserved), Value::words("measured")])
     });
     let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved, .. }| {
-        let [x, range] = [x.to_string(), range(peak)].map(Value::Text);
+        let [x, range] = [x.to_string(), range(peak)].map(Value::from);
         let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
         Row::new(Tone::Main, [x, Value::Size(bytes(peak.best)), range, reserved, Value::words("predicted")])
     });
@@ -177,7 +177,7 @@ impl Ahead {
 fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead) -> Row {
     let mut cells = vec![Value::Size(stack.track.bytes(0)), Value::Size(stack.track.bytes(last))];
     cells.extend(ahead.bytes(&stack.fit).map(|later| Value::Size(bytes(later))));
-    cells.extend([Value::Text(grows(&stack.fit)), Value::code(&*stack.track.label)]);
+    cells.extend([Value::words(grows(&stack.fit)), Value::code(&*stack.track.label)]);
     Row::new(Tone::Plain, cells)
 }
 

@@ -1,11 +1,11 @@
 //! One snapshot, or one of each rank of a job.
 
 use super::comparison::imbalance;
-use super::remarks::remarks;
+use super::remarks::{checks, checks_of_job, remarks};
 use super::table::rows;
 use super::{
-    Block, Checks, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held,
-    phases, tree, words,
+    Block, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases,
+    tree, words,
 };
 use crate::Options;
 use crate::diff::Metric;
@@ -32,7 +32,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
-        checks: judgement.map(|judgement| Checks::new(judgement, false)).unwrap_or_default(),
+        checks: judgement.map(|judgement| checks(judgement, false)).unwrap_or_default(),
         recording: options.pictures.then(|| device::recordings(&[("", profile)])),
         ..Group::default()
     };
@@ -114,7 +114,7 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     let found = ranks::diagnostics_of_readings(readings);
     let headline = readings.verdict().map(|_| readings.headline());
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
-    let checks = headline.as_ref().map(|_| Checks::of_job(&readings.ranks.judgement, worst, false));
+    let checks = headline.as_ref().map(|_| checks_of_job(&readings.ranks.judgement, worst));
     let path = readings.ranks.paths.after.clone().unwrap_or_default();
     let group = Group {
         sources: vec![Source { side: None, path, amount: count(readings.readings.len() as u64, "rank", "ranks") }],

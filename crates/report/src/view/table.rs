@@ -26,24 +26,14 @@ pub(crate) struct Table {
 pub(crate) struct Column {
     /// Its head.
     pub(crate) head: String,
-    /// The alignment of its values.
-    pub(crate) align: Align,
+    /// Whether its values are words, which begin at the left, and not figures.
+    pub(crate) is_words: bool,
     /// Whether it is the figure that the table is about.
     pub(crate) is_main: bool,
     /// Whether it can be left out where there is little room.
     pub(crate) is_spare: bool,
     /// Whether only those ask for it who look at one row: a page shows it with the row's frames.
     pub(crate) is_detail: bool,
-}
-
-/// The alignment of values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Align {
-    /// Words.
-    Left,
-    /// Figures.
-    #[default]
-    Right,
 }
 
 /// A row.
@@ -114,7 +104,7 @@ pub(crate) fn figure(head: impl Into<String>) -> Column {
 
 /// A column of words.
 pub(crate) fn words(head: impl Into<String>) -> Column {
-    Column { align: Align::Left, ..figure(head) }
+    Column { is_words: true, ..figure(head) }
 }
 
 impl Column {
@@ -152,7 +142,7 @@ impl Table {
     }
 }
 
-/// Rows for the first things, and one for the others, whose cells have their number as a name.
+/// Rows for the things that are listed, and one for all others together: its name is their number.
 pub(super) fn rows<T>(
     all: &[T],
     options: &Options,

@@ -65,7 +65,7 @@ impl Shown<'_> {
             vec![Value::Change(line.held.delta()), Value::Size(before.bytes), Value::Size(after.bytes)]
         } else {
             let share = Value::share(after.bytes, self.tree.total.after.bytes);
-            vec![Value::Size(after.bytes), share, Value::Count(after.blocks)]
+            vec![Value::Size(after.bytes), share, Value::count(after.blocks)]
         };
         cells.push(match (line.chain.is_empty(), line.others) {
             (false, _) => Value::Frames(

@@ -21,14 +21,10 @@ pub(crate) enum Value {
     Nothing,
     /// A figure that cannot be known.
     Unknown,
-    /// A figure of a device, rank or phase that is not there.
-    Missing,
     /// Bytes.
     Size(u64),
     /// Bytes gained or lost.
     Change(i128),
-    /// A number of things.
-    Count(u64),
     /// Any other figure.
     Figure {
         /// The figure as it is shown.
@@ -47,8 +43,6 @@ pub(crate) enum Value {
     Label(Label),
     /// Frames that call one another, the outermost first.
     Frames(Vec<TreeFrame>),
-    /// A text that is no figure.
-    Text(String),
 }
 
 /// A name from the input.
@@ -114,6 +108,16 @@ impl Value {
     /// A part in percent of the whole.
     pub(crate) fn share(part: u64, whole: u64) -> Self {
         format_share(part, whole).map_or(Self::Nothing, |text| Self::figure(text, part.into()))
+    }
+
+    /// A figure of a device, rank or phase that is not there.
+    pub(crate) fn missing() -> Self {
+        Self::words("missing")
+    }
+
+    /// A number of things.
+    pub(crate) fn count(count: u64) -> Self {
+        Self::figure(thousands(count), count.into())
     }
 
     /// The number of an occurrence or a device, which is not counted in thousands.
@@ -189,17 +193,15 @@ impl fmt::Display for Value {
         match self {
             Self::Nothing => Ok(()),
             Self::Unknown => f.write_str("unknown"),
-            Self::Missing => f.write_str("missing"),
             Self::Size(bytes) => Size(*bytes).fmt(f),
             Self::Change(delta) => Delta(*delta).fmt(f),
-            Self::Count(count) => f.write_str(&thousands(*count)),
             Self::Mark { mark, .. } => f.write_str(mark.word()),
             Self::Label(label) => write!(f, "{}{}", label.text, label.more),
             Self::Frames(frames) => {
                 let texts: Vec<_> = frames.iter().map(|frame| frame.frame.text()).collect();
                 f.write_str(&texts.join(" > "))
             }
-            Self::Figure { text, .. } | Self::Text(text) => f.write_str(text),
+            Self::Figure { text, .. } => f.write_str(text),
         }
     }
 }
@@ -211,13 +213,13 @@ fn pair<T: fmt::Display + PartialEq>(first: T, second: T, between: &str) -> Stri
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::words(text)
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::words(text)
     }
 }
 
@@ -236,7 +238,7 @@ mod tests {
             (Value::percent(Some(5), Some(0)), ""),
             (Value::percent(None, Some(1)), ""),
             (Value::share(1, 4), "25.0 %"),
-            (Value::Count(1_234), "1,234"),
+            (Value::count(1_234), "1,234"),
             (Value::number(1_234), "1234"),
             (Value::counts(Sides { before: 3, after: 3 }), "3"),
             (Value::counts(Sides { before: 0, after: 1_000 }), "0 -> 1,000"),
