@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::profile::Profile;
 use crate::snapshot::{CardFacts, RunFacts};
+use crate::text::count;
 use crate::units::Size;
 
 /// The memory of a device, as the user gives it.
@@ -25,7 +26,8 @@ pub struct DeviceBudget {
 }
 
 /// The part of a device's memory that PyTorch's allocator cannot have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Overhead {
     /// As the user gives it.
     Given(u64),
@@ -109,32 +111,23 @@ impl Overhead {
     }
 
     /// Its parts, where it is estimated.
+    #[must_use]
     pub fn estimate(self) -> Option<Estimate> {
-        match self {
-            Self::Estimated(estimate) => Some(estimate),
-            Self::Given(_) | Self::Measured(_) | Self::Unknown => None,
-        }
+        if let Self::Estimated(estimate) = self { Some(estimate) } else { None }
     }
 
     /// Its size and origin in a few words.
     pub(crate) fn in_short(self) -> String {
         match self {
             Self::Unknown => "overhead unknown".to_owned(),
-            Self::Given(_) | Self::Measured(_) | Self::Estimated(_) => {
-                format!("{} overhead ({})", Size(self.bytes()), self.name())
-            }
+            _ => format!("{} overhead ({})", Size(self.bytes()), self.name()),
         }
     }
 
     /// The name in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Given(_) => "given",
-            Self::Measured(_) => "measured",
-            Self::Estimated(_) => "estimated",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 
@@ -156,8 +149,10 @@ impl fmt::Display for Estimate {
         write!(f, "estimated: {} for the CUDA context ({processors} multiprocessors)", Size(context))?;
         match communicators {
             0 => f.write_str(", no NCCL"),
-            1 => write!(f, ", {} for 1 communicator of NCCL", Size(nccl)),
-            _ => write!(f, ", {} for {communicators} communicators of NCCL", Size(nccl)),
+            _ => {
+                let communicators = count(communicators, "communicator", "communicators");
+                write!(f, ", {} for {communicators} of NCCL", Size(nccl))
+            }
         }
     }
 }

@@ -153,7 +153,7 @@ impl Files {
             if !self.enter(&folder)? {
                 continue;
             }
-            for entry in entries(&folder)? {
+            for entry in entries(&folder, false)? {
                 let name = join(&name, &entry.name);
                 if entry.path.is_dir() {
                     if entry.is_link { links.push((entry.path, name)) } else { folders.push((entry.path, name)) }
@@ -186,7 +186,7 @@ impl Files {
             if matches!(part, Part::Any) && !rest.is_empty() {
                 todo.push((folder.clone(), name.clone(), rest));
             }
-            for entry in entries_of(&folder, matches!(part, Part::Pattern(_, true)))? {
+            for entry in entries(&folder, matches!(part, Part::Pattern(_, true)))? {
                 let matches = match part {
                     Part::Any => true,
                     Part::Pattern(glob, _) => glob.is_match(&entry.name),
@@ -240,12 +240,8 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-fn entries(folder: &Path) -> Result<Vec<Entry>> {
-    entries_of(folder, false)
-}
-
 /// The entries of a directory, those that are hidden only where asked for.
-fn entries_of(folder: &Path, hidden: bool) -> Result<Vec<Entry>> {
+fn entries(folder: &Path, hidden: bool) -> Result<Vec<Entry>> {
     list(folder, hidden).map_err(|error| anyhow!("{}: the directory cannot be read: {error}", folder.display()))
 }
 

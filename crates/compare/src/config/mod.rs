@@ -68,16 +68,8 @@ const MOST_RULES: usize = 2_000;
 
 /// The reason why a text is not a configuration.
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Error {
-    message: String,
-}
-
-impl Error {
-    fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
-    }
-}
+#[error("{0}")]
+pub struct Error(String);
 
 impl Config {
     /// Reads the text of a configuration file.
@@ -85,7 +77,7 @@ impl Config {
     /// # Errors
     /// The error names the place; for an unknown key also the nearest known one.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
+        let mut file: File = toml::from_str(text).map_err(|error| Error(explain(&error, text)))?;
         let limits = file.take_limits();
         let mut rules = limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.len();
         rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
@@ -96,7 +88,7 @@ impl Config {
         let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
         rules += suites.values().map(Suite::count).sum::<usize>();
         if rules > MOST_RULES {
-            return Err(Error::new(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
+            return Err(Error(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
         }
         Ok(Self {
             limits,
@@ -120,7 +112,7 @@ impl Config {
             let known =
                 if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
             let near = did_you_mean(name, names.iter().copied());
-            Error { message: format!("the configuration has no suite '{name}': {known}{near}") }
+            Error(format!("the configuration has no suite '{name}': {known}{near}"))
         })
     }
 }
@@ -134,29 +126,31 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     let subject = match (read.pattern, read.metric) {
         (Some(pattern), None) => Subject::Stacks(pattern.0),
         (None, Some(metric)) => metric.0,
-        _ => return Err(Error::new("[[accept]] needs either 'pattern' or 'metric'")),
+        _ => return Err(Error("[[accept]] needs either 'pattern' or 'metric'".to_owned())),
     };
     if read.reason.trim().is_empty() {
-        return Err(Error::new("[[accept]] needs a 'reason' that says something"));
+        return Err(Error("[[accept]] needs a 'reason' that says something".to_owned()));
     }
     let Some(Date(expires)) = read.expires else {
-        return Err(Error::new("[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31"));
+        return Err(Error(
+            "[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31".to_owned(),
+        ));
     };
     Ok(Accepted { subject, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
 fn suite(name: &str, mut read: FileSuite) -> Result<Suite, Error> {
     if read.compare.is_empty() {
-        return Err(Error::new(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
+        return Err(Error(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
     }
     let mut pairs: Vec<Pair> = Vec::new();
     let limits = read.take_limits();
     for mut pair in read.compare {
         if pair.name.is_empty() {
-            return Err(Error::new(format!("the suite '{name}' has a comparison without a 'name'")));
+            return Err(Error(format!("the suite '{name}' has a comparison without a 'name'")));
         }
         if pairs.iter().any(|other| other.name == pair.name) {
-            return Err(Error::new(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
+            return Err(Error(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
         }
         let limits = pair.take_limits();
         pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits });
