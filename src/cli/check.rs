@@ -59,7 +59,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
-    // Growth has no before to be limited against.
+    // There is no before to compare growth with.
     let limits = Limits { growth: Vec::new(), ..limits };
     let no_before = unpaired.map(|unpaired| unpaired.before.clone());
     let thresholds = Thresholds { no_before, ..thresholds(&limits)? };

@@ -114,7 +114,7 @@ impl Judge {
         }
     }
 
-    /// Adds a check that passes, unless others were added since there were so many.
+    /// Adds a check that passes, unless another one was added since there were `checked` of them.
     pub(super) fn or_pass(&mut self, checked: usize, check: Check) {
         if self.checks.len() == checked {
             self.checks.push(Check { outcome: Outcome::Pass, ..check });

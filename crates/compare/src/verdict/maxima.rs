@@ -121,7 +121,7 @@ impl Judge {
         }
     }
 
-    /// Adds the checks of a limit for devices that are not there.
+    /// Adds an inconclusive check of a limit for each device that is missing, or where there is none at all.
     fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<u32>]) {
         if devices.is_empty() && missing.is_empty() {
             self.cannot_tell(check.clone(), "the snapshot holds no memory on any device");
@@ -188,7 +188,7 @@ impl Judge {
     fn headroom(&mut self, limited: &Limited<'_>, device: &DeviceProfile, headroom: Headroom) {
         let budget = headroom.memory.budget(limited.profile.run.as_ref(), device.device);
         let mut check = Check { device: Some(device.device), ..headroom.check(budget) };
-        // The figure that is compared: where it is not known, the check does not say it.
+        // The words name the figure that is compared; without one there are none.
         let least = Metric::Reserved.at_least(device).filter(|least| Some(u128::from(*least)) > check.allowed);
         check.words = least.or_else(|| Metric::Reserved.value(device)).map(|reserved| {
             let DeviceBudget { memory, overhead } = budget;
