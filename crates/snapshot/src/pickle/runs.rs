@@ -88,7 +88,9 @@ impl<T: Copy> Runs<T> {
     /// The run at the beginning of `input`, where it is known.
     #[inline]
     pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
-        let [long, short] = self.guesses.each_ref().map(Guess::follower);
+        let [long, short] = &self.guesses;
+        let long = long.follower();
+        let short = short.follower();
         self.starts_with(input, long).or_else(|| self.starts_with(input, short)).or_else(|| self.look_for(input))
     }
 
