@@ -141,10 +141,10 @@ fn row(
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
         && held.before.bytes > 0
         && held.after.bytes > 0;
-    let members = Members::new(before, after, groupers);
-    let stack = members.changed_most(before, after);
+    let members = Members::new(totals, groupers);
+    let stack = members.changed_most(totals);
     let lines = match groupers.after.by() {
-        GroupBy::Stack => members.lines(groupers),
+        GroupBy::Stack if members.pairs.len() > 1 => members.lines(groupers),
         GroupBy::Module => RowLines { more: named.more_modules(), ..RowLines::default() },
         _ => RowLines::default(),
     };
@@ -171,7 +171,7 @@ fn row(
         stack,
         members: members.pairs,
         lines,
-        shapes: shapes(before, after),
+        shapes: shapes(totals),
         ..Row::default()
     })
 }
@@ -182,33 +182,28 @@ struct Members {
 }
 
 impl Members {
-    fn new(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Self {
-        let members = Sides { before, after }.map(|total| total.map_or(&[][..], |total| &total.members));
+    fn new(totals: Sides<Option<&StackTotal>>, groupers: &Sides<Grouper<'_>>) -> Self {
+        let members = totals.map(|total| total.map_or(&[][..], |total| &total.members));
         if members.before.len() <= 1 && members.after.len() <= 1 {
             return Self { pairs: vec![members.map(|members| members.first().copied())] };
         }
-        let mut old = Line::in_order(members.before, groupers.before.code());
-        let mut new = Line::in_order(members.after, groupers.after.code());
-        let [before, after] = [&old, &new].map(|side| side.iter().map(Line::as_paired).collect::<Vec<_>>());
-        let paired = pair_in_order(&before, &after);
+        let codes = groupers.map(Grouper::code);
+        let lines = members.zip(codes).map(|(members, code)| Line::in_order(members, code));
+        let compared = lines.map(|lines| lines.iter().map(Line::as_paired).collect::<Vec<_>>());
+        let paired = pair_in_order(&compared.before, &compared.after);
         let mut pairs = Vec::new();
-        for (before, after) in paired {
-            pairs.push(Sides { before: old[before].left.take(), after: new[after].left.take() });
+        for at in matched(lines.map(Vec::len), &paired) {
+            let lines = lines.map(|lines| lines);
+            pairs.push(lines.zip(at).map(|(lines, at)| at.map(|at| lines[at].member)));
         }
-        pairs.extend(
-            old.into_iter().filter_map(|line| line.left).map(|member| Sides { before: Some(member), after: None }),
-        );
-        pairs.extend(
-            new.into_iter().filter_map(|line| line.left).map(|member| Sides { before: None, after: Some(member) }),
-        );
         Self { pairs }
     }
 
     /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines
     /// of one function.
-    fn changed_most(&self, before: Option<&StackTotal>, after: Option<&StackTotal>) -> Sides<Option<StackId>> {
-        let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
-        let (Some(before), Some(after)) = (before, after) else { return first };
+    fn changed_most(&self, totals: Sides<Option<&StackTotal>>) -> Sides<Option<StackId>> {
+        let first = totals.map(|total| total.and_then(StackTotal::stack));
+        let Some(Sides { before, after }) = totals.both() else { return first };
         let sign = if after.at.bytes >= before.at.bytes { 1 } else { -1 };
         let gains = self.pairs.iter().map(|pair| (pair, sign * pair.map(|member| held(*member)).delta()));
         // The first of the largest.
@@ -236,9 +231,9 @@ impl Members {
 }
 
 /// The types and shapes of the tensors of a row, the largest change first.
-fn shapes(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Vec<RowLine> {
+fn shapes(totals: Sides<Option<&StackTotal>>) -> Vec<RowLine> {
     let mut by_shape: BTreeMap<&str, Sides<Held>> = BTreeMap::new();
-    for (side, total) in (Sides { before, after }).each() {
+    for (side, total) in totals.each() {
         for line in total.map_or(&[][..], |total| &total.shapes) {
             *by_shape.entry(&line.label).or_default().of_mut(side) = line.held;
         }
@@ -257,32 +252,28 @@ struct Line<'g> {
     /// The lines of its frames, from the innermost on.
     lines: Vec<u32>,
     operators: Vec<&'g str>,
-    /// The stack, as long as it has no partner.
-    left: Option<Member>,
+    member: Member,
 }
 
 impl<'g> Line<'g> {
-    fn new(member: &Member, code: &'g Code<'_>) -> Self {
-        Self {
-            lines: code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect(),
-            operators: code.operator_names(member.stack),
-            left: Some(*member),
-        }
+    fn new(member: Member, code: &'g Code<'_>) -> Self {
+        let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
+        Self { lines, operators: code.operator_names(member.stack), member }
     }
 
     /// The stacks of a group in the order of their lines, the larger of equal ones first.
     fn in_order(members: &[Member], code: &'g Code<'_>) -> Vec<Self> {
-        let mut all: Vec<Self> = members.iter().map(|member| Self::new(member, code)).collect();
+        let mut all: Vec<Self> = members.iter().map(|member| Self::new(*member, code)).collect();
         all.sort_by(|a, b| {
             let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
-            place.then(held(b.left).cmp(&held(a.left)))
+            place.then(b.member.at.cmp(&a.member.at))
         });
         // Stacks that differ in the text of their C++ frames alone are one and the same.
         all.dedup_by(|other, kept| {
             let same = other.lines == kept.lines && other.operators == kept.operators;
-            if let (true, Some(larger), Some(member)) = (same, &mut kept.left, other.left) {
-                larger.at = larger.at.plus(member.at);
-                larger.requested = larger.requested.saturating_add(member.requested);
+            if same {
+                kept.member.at = kept.member.at.plus(other.member.at);
+                kept.member.requested = kept.member.requested.saturating_add(other.member.requested);
             }
             same
         });
@@ -290,7 +281,7 @@ impl<'g> Line<'g> {
     }
 
     fn as_paired(&self) -> InOrder<'_> {
-        let Held { bytes, blocks } = held(self.left);
+        let Held { bytes, blocks } = self.member.at;
         InOrder { operators: &self.operators, figures: Figures { bytes, blocks, ..Figures::default() } }
     }
 }

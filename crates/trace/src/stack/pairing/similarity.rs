@@ -135,17 +135,13 @@ impl Pairing<'_> {
             }
         }
         // All functions that one side alone knows may have become others.
-        matched += self.weight_of(&old, false).min(self.weight_of(&new, false));
-        2.0 * matched
-            / [&old, &new]
-                .map(|tokens| self.weight_of(tokens, true) + self.weight_of(tokens, false))
-                .iter()
-                .sum::<f64>()
+        matched += self.one_sided_weight(&old).min(self.one_sided_weight(&new));
+        2.0 * matched / old.iter().chain(&*new).map(|token| self.weight(token)).sum::<f64>()
     }
 
-    /// The weight of the functions that both sides know, or of the others.
-    fn weight_of(&self, tokens: &[Token], is_kept: bool) -> f64 {
-        tokens.iter().filter(|token| self.kept.contains(token) == is_kept).map(|token| self.weight(token)).sum()
+    /// The weight of the functions that not both sides know.
+    fn one_sided_weight(&self, tokens: &[Token]) -> f64 {
+        tokens.iter().filter(|token| !self.kept.contains(token)).map(|token| self.weight(token)).sum()
     }
 
     /// The function to blame in a group of the before, as the after calls it.
