@@ -31,7 +31,7 @@ pub(super) struct Gauge {
     pub(super) baseline: i128,
     pub(super) peak: i128,
     pub(super) peak_at: Position,
-    /// True if it is the truth at any time: nothing needs to be known about how far it is from that.
+    /// True if every size that it counts is certain, so that it is the truth.
     is_certain: bool,
     /// How far its first value may be from the truth.
     pub(super) baseline_error: i128,
