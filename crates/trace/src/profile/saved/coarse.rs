@@ -4,16 +4,12 @@ use super::super::DeviceProfile;
 use super::super::phases::place;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::interner::Interner;
-use crate::trace::fold::Folded;
 use crate::trace::{Measure, Position, Trace};
 
 /// The trace of a device with those blocks alone that are held at the moments which every profile knows, where phases begin,
-/// end and hold the most, and where their stack does. `None` where all of it can be saved.
-pub(super) fn thinned(device: &DeviceProfile) -> Option<Trace> {
+/// end and hold the most, and where their stack does.
+pub(super) fn thinned(device: &DeviceProfile) -> Trace {
     let DeviceProfile { trace, figures, phases, .. } = device;
-    if Folded::new(&trace.symbols).is_some() {
-        return None;
-    }
     let mut places: Vec<Position> =
         phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
     places.sort_unstable();
@@ -23,12 +19,11 @@ pub(super) fn thinned(device: &DeviceProfile) -> Option<Trace> {
     let mut stacks = Interner::default();
     let of_class: Vec<u32> = trace.classes.iter().map(|class| stacks.number(&(class.origin, class.cpp))).collect();
     let highest = trace.highest(&of_class, stacks.items().len());
-    let thin = trace.thinned(|life| {
+    trace.thinned(|life| {
         let next = places.get(places.partition_point(|&place| place < life.born));
         let highest = highest[of_class[life.class as usize] as usize].at;
         next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
-    });
-    Some(thin)
+    })
 }
 
 /// For each stretch between two places, which are in order, the place at which it holds the most allocated bytes; the first

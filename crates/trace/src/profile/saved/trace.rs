@@ -46,14 +46,33 @@ fn completion(one: Move) -> Option<(Move, u32)> {
     one.ends().filter(|_| one.completes().is_none()).map(|block| (Move::Free(Block { pending: true, ..block }), 0))
 }
 
-/// The trace in the file, where the classes go by these names.
-pub(super) fn saved(trace: &Trace, names: &[String]) -> SavedTrace {
-    let words = Words::new(&Ranked::new(trace));
-    let texts: Vec<String> = words.all.iter().map(|&one| text(one, names)).collect();
-    SavedTrace {
-        reserved: i64::try_from(trace.reserved).unwrap_or_default(),
-        implied: trace.implied.len() as u64,
-        moves: Folded::of_any(&words.symbols).lines(&texts),
+/// A history, folded.
+pub(super) struct Kept {
+    words: Words,
+    folded: Folded,
+}
+
+impl Kept {
+    /// `None` where it repeats too little.
+    pub(super) fn new(trace: &Trace) -> Option<Self> {
+        let words = Words::new(&Ranked::new(trace));
+        Folded::new(&words.symbols).map(|folded| Self { words, folded })
+    }
+
+    /// The same however little it repeats.
+    pub(super) fn of_any(trace: &Trace) -> Self {
+        let words = Words::new(&Ranked::new(trace));
+        Self { folded: Folded::of_any(&words.symbols), words }
+    }
+
+    /// The trace in the file, where the classes go by these names.
+    pub(super) fn saved(&self, trace: &Trace, names: &[String]) -> SavedTrace {
+        let texts: Vec<String> = self.words.all.iter().map(|&one| text(one, names)).collect();
+        SavedTrace {
+            reserved: i64::try_from(trace.reserved).unwrap_or_default(),
+            implied: trace.implied.len() as u64,
+            moves: self.folded.lines(&texts),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::Layout;
 use super::names::FrameNames;
-use super::trace::{self, MOST_MOVES};
+use super::trace::{self, Kept, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::replay::Origin;
@@ -94,9 +94,12 @@ struct Writer<'p> {
 
 impl Writer<'_> {
     fn device(&self, device: &DeviceProfile) -> SavedDevice {
-        let thin = coarse::thinned(device);
-        let is_coarse = device.coarse || thin.is_some();
-        let History { stacks, trace } = History::new(self, thin.as_ref().unwrap_or(&device.trace));
+        let whole = Kept::new(&device.trace);
+        let is_coarse = device.coarse || whole.is_none();
+        let thin = (is_coarse && !device.coarse).then(|| coarse::thinned(device));
+        let trace = thin.as_ref().unwrap_or(&device.trace);
+        let kept = whole.unwrap_or_else(|| Kept::of_any(trace));
+        let History { stacks, trace } = History::new(self, trace, &kept);
         SavedDevice {
             device: device.device,
             events: device.events,
@@ -183,7 +186,7 @@ struct History {
 }
 
 impl History {
-    fn new(writer: &Writer<'_>, trace: &Trace) -> Self {
+    fn new(writer: &Writer<'_>, trace: &Trace, kept: &Kept) -> Self {
         let tables = &writer.profile.tables;
         let classes = &trace.classes;
         let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
@@ -198,7 +201,7 @@ impl History {
         }
         let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
         let names = trace::names(classes, &contents, tables);
-        let saved = trace::saved(trace, &names);
+        let saved = kept.saved(trace, &names);
         for ((name, place), (class, start)) in names.into_iter().zip(of_class).zip(classes.iter().zip(&trace.start)) {
             stacks[place].classes.insert(name, SavedClass::new(class, *start, tables));
         }
