@@ -154,9 +154,9 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     let devices = devices(profiles, device.index)
         .both()
         .filter(|devices| devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded));
-    let (Some(devices), Some(unclear)) = (devices, device.parts_unclear) else { return };
+    let Some(devices) = devices else { return };
     let counts = devices.map(|device| device.figures.allocation_count);
-    if counts.before.min(counts.after) > 0 {
+    if let Some(unclear) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {
         let message = format!(
             "the before records {} allocations, the after {}, and whether one side lacks a part of the other is not known: \
              {}. Record both sides from the same place to the same place, with stacks",
