@@ -86,7 +86,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         ("snapshot.json", b"{\"segments\": [], \"device_traces\": []}", "this looks like JSON"),
         ("list.json", b"\n[1, 2]", "this looks like JSON"),
         ("plot.html", page, "this looks like HTML"),
-        ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP data ends too early"),
+        ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP archive is damaged or cut off"),
         ("snapshot.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "the gzip data ends too early"),
         ("snapshot.zst", b"\x28\xb5\x2f\xfd\x04\x00\x01\x00", "the Zstandard data"),
         ("snapshot.db", b"SQLite format 3\x00\x10\x00\x01\x01", "this looks like a SQLite data base"),
@@ -94,7 +94,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         (
             "model.pkl",
             &model,
-            "the file is a pickle, but no CUDA memory snapshot: a dict with the keys 'model', 'epoch', a checkpoint of a model",
+            "the file is a pickle, but no CUDA memory snapshot: a dict with the keys 'model', 'epoch'",
         ),
         ("half.pkl", &whole[..whole.len() / 2], "the file is truncated"),
         ("magic.pkl", b"\x80\x04", "the file is truncated"),
@@ -209,7 +209,7 @@ fn a_pickle_that_would_run_a_command_does_not() {
     let call = [short("os"), b"\x94".to_vec(), short("system"), call].concat();
     let cases: [(&str, Vec<u8>, &str); 5] = [
         ("protocol-0.pkl", format!("cos\nsystem\np0\n(S'{command}'\np1\ntp2\nRp3\n.").into_bytes(), "GLOBAL"),
-        ("instance.pkl", format!("(S'{command}'\nios\nsystem\np0\n.").into_bytes(), "INST"),
+        ("instance.pkl", [&b"\x80\x02(\x8c"[..], &[length], command.as_bytes(), b"ios\nsystem\n."].concat(), "INST"),
         ("protocol-2.pkl", format!("\u{0}cos\nsystem\n(S'{command}'\ntR.").into_bytes(), "GLOBAL"),
         ("protocol-4.pkl", [b"\x80\x04", &call[..], b"."].concat(), "STACK_GLOBAL"),
         // After the beginning of a snapshot, as a value of an unknown key.

@@ -173,7 +173,7 @@ fn the_label_lets_growth_pass_and_the_report_says_who_set_it() {
     assert!(report.contains("which was set before this run") && !report.contains("ann"), "{report}");
     let (_, is_approved, code, report) = approved("before.pkl", "after.pkl", "labeled", &["other"]);
     assert_eq!((is_approved.as_str(), code), ("false", 1));
-    assert!(report.contains("Approve it with the label `memory ok` on the pull request"), "{report}");
+    assert!(report.contains("n this pull request, set the label memory ok"), "{report}");
     let (name, is_approved, code, _) = approved("before.pkl", "state-only.pkl", "labeled", &["memory ok"]);
     assert_eq!((name.as_str(), is_approved.as_str(), code), ("inconclusive", "false", 3));
 }
