@@ -183,7 +183,7 @@ fn stacks(count: usize, name: &str, change: bool) -> Tables {
     tables
 }
 
-fn groups<'t>(grouper: &Grouper<'t>) -> Vec<Group<'t>> {
+fn groups<'t>(grouper: &'t Grouper<'t>) -> Vec<Group<'t>> {
     let group = |(number, stack): (usize, StackId)| {
         let number = number as u64;
         let figures =

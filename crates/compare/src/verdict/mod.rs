@@ -78,7 +78,7 @@ pub struct Thresholds {
     pub headroom: Option<Headroom>,
     /// There is no before although growth is gated: growth is then not judged.
     pub no_before: Option<NoBefore>,
-    /// Whether this is one rank of several: [`Ranks::judged`] then checks what concerns all of them.
+    /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
     pub one_of_ranks: bool,
 }
 

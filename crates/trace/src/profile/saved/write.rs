@@ -28,7 +28,7 @@ pub struct Written {
 /// The profile as the text of a file.
 ///
 /// # Errors
-/// Those of [`write`].
+/// Those of [`write()`].
 pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
     write(profile, raises).map(|written| written.text)
 }
