@@ -226,3 +226,18 @@ fn cuts_of_fixtures_are_found() {
     assert!(cuts.iter().all(|cut| matches!(cut.outcome, Outcome::Found | Outcome::WholeStepLeft)), "{}", table(&cuts));
     assert!(count(&cuts, Outcome::Found) >= 20, "{}", table(&cuts));
 }
+
+/// A batch of twice the size, and numbers of twice the bytes, on the side that is cut off or on the other one.
+#[test]
+fn cuts_are_found_where_all_sizes_changed() {
+    for change in ["batch-doubled", "float32"] {
+        let side = |side| fixtures::folder().join(format!("recorded/changes/{change}-{side}-2.11.0.pkl.zst"));
+        for (whole, rest) in [("before", "after"), ("after", "before")] {
+            let whole = measured(open(&side(whole)).unwrap());
+            let rest = cut(&open(&side(rest)).unwrap(), 0, End::Tail, 60);
+            let diff = diff::compare(whole, rest, diff::Options::default());
+            let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
+            assert_eq!(found, [End::Tail], "{change}");
+        }
+    }
+}

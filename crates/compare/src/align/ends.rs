@@ -27,6 +27,9 @@ const LEAST_MEMORY: u64 = 20;
 /// Two places of steps hold the same where they differ by less than the peak divided by this; each layer holds more.
 const SAME_MEMORY: i128 = 256;
 
+/// Sizes that differ by no more than this are the same.
+const SAME_SCALE: f64 = 0.01;
+
 /// Where one side is the rest of the other, one allocation in this many may have another stack.
 const MISMATCH_PART: usize = 50;
 
@@ -37,6 +40,8 @@ const IN_A_ROW: usize = 8;
 pub(super) struct Aligned<'a> {
     pub(super) symbols: &'a Sides<Vec<u32>>,
     pub(super) steps: Sides<Option<Steps>>,
+    /// By how much the sizes of the after differ.
+    pub(super) scale: f64,
 }
 
 /// The answer of a question.
@@ -124,6 +129,8 @@ struct Question<'a> {
     pairs: Vec<Pair>,
     /// The places of the allocations of the other side.
     born: &'a [Position],
+    /// By how much the sizes of this side differ.
+    scale: f64,
 }
 
 /// A pair with the allocation of `side` as `before`, or such a pair as it was.
@@ -159,6 +166,7 @@ impl<'a> Question<'a> {
             end,
             one: runs.of(side),
             other: runs.of(side.other()),
+            scale: if side == Side::After { aligned.scale } else { 1.0 / aligned.scale },
             steps: *aligned.steps.of(side.other()),
             own,
             whole,
@@ -310,8 +318,8 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
-        let highest = peaks[1] - peaks[1] / LEAST_MEMORY;
-        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && peaks[0] < highest
+        let highest = float(peaks[1]) * self.scale * (1.0 - 1.0 / float(LEAST_MEMORY));
+        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && float(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
@@ -355,7 +363,8 @@ impl Question<'_> {
         let more = cut.minus(&full);
         if more.bytes() >= least {
             let is_held = own.minus(&full).overlap(&more) * 2 >= more.bytes();
-            return if is_held { Evidence::Supports } else { Evidence::Contradicts };
+            let is_missing = is_held || (passing && self.is_nearer(&own, &cut, &full));
+            return if is_missing { Evidence::Supports } else { Evidence::Contradicts };
         }
         let less = full.minus(&cut);
         if less.bytes() < least {
@@ -383,6 +392,13 @@ impl Question<'_> {
         let known = counts(&self.own);
         let next = &self.whole[gone.saturating_sub(IN_A_ROW)..gone];
         next.iter().filter(|symbol| known.contains_key(symbol)).count() * 2 >= next.len()
+    }
+
+    /// True if the memory of this side is nearer to that of the other at the cut, where their sizes differ.
+    fn is_nearer(&self, own: &Blocks, cut: &Blocks, full: &Blocks) -> bool {
+        let own = float(own.bytes());
+        let [cut, full] = [cut, full].map(|blocks| float(blocks.bytes()) * self.scale);
+        (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()
     }
 }
 
@@ -436,4 +452,9 @@ impl Blocks {
     fn bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, (&bytes, &count)| sum.saturating_add(bytes.saturating_mul(count)))
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "only compared with other approximate figures")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
 }

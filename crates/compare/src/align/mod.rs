@@ -16,6 +16,7 @@ use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
 use crate::stack::{Grouper, Paired};
 use crate::trace::Position;
+use ends::float;
 use map::Map;
 use order::common_order;
 use sequence::{Common, common};
@@ -109,7 +110,8 @@ impl Alignment {
             after: aligned(&sequences.after.symbols, steps.after),
         };
         let mut order = common_order(&symbols.map(|symbols| &symbols[..]));
-        let aligned = ends::Aligned { symbols: &symbols, steps };
+        let scale = scale(runs, paired);
+        let aligned = ends::Aligned { symbols: &symbols, steps, scale };
         let parts = ends::parts(runs, &sequences, &aligned, is_unlike, &mut order);
         Some(Self {
             end: runs.map(|run| run.device.trace.dump()),
@@ -162,6 +164,16 @@ impl Alignment {
     fn begun(&self, side: Side, at: Position) -> usize {
         self.born.of(side).partition_point(|born| *born <= at)
     }
+}
+
+/// By how much the sizes of the after differ: the median over the groups that are the same.
+fn scale(runs: &Sides<Run<'_>>, paired: &Paired) -> f64 {
+    let groups = paired.pairs.iter().map(|&(old, new)| [&runs.before.totals[old], &runs.after.totals[new]]);
+    let means = groups.map(|groups| groups.map(|total| float(total.allocated_total) / float(total.allocations)));
+    let ratios = means.map(|[before, after]| after / before);
+    let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_normal()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
 }
 
 /// The symbols that are aligned.
