@@ -13,6 +13,7 @@ mod json;
 mod shape;
 mod visit;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
@@ -21,8 +22,9 @@ use self::container::{Dict, List, MOST, Packed};
 use self::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
 use self::shape::EventShape;
 use super::field::Key;
-use super::value::{Kind as ValueKind, Value};
+use super::value::{Kind as ValueKind, Short, Value};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
+use crate::pickle::Visitor;
 
 /// The kinds of dictionaries that become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,12 +52,13 @@ pub(super) struct Builder {
     actions: Vec<(StringId, Action)>,
     wide: Vec<Option<i128>>,
     floats: Vec<f64>,
-    /// Values that a [`Short`](super::value::Short) has no room for.
+    /// Values that a [`Short`] has no room for.
     long: Vec<Value>,
     dicts: Vec<Packed>,
     pairs: Vec<Vec<(Value, Value)>>,
     lists: Vec<Packed>,
-    items: Vec<Vec<Value>>,
+    /// The items of lists, in four bytes each: the longest has all events.
+    items: Vec<Vec<Short>>,
     tuples: Vec<Box<[Value]>>,
     /// How deep tuples lie within each.
     tuple_depths: Vec<u8>,
@@ -195,10 +198,8 @@ impl Builder {
             List::NoStack(_) => return None,
             List::Stack(stack) => stack,
             List::Items(at) => {
-                let items = std::mem::take(&mut self.items[at as usize]);
-                let stack = self.stack_of(&items);
-                self.items[at as usize] = items;
-                let Some(stack) = stack else {
+                let items: Vec<Value> = self.items[at as usize].iter().map(|&item| self.kept(item)).collect();
+                let Some(stack) = self.stack_of(&items) else {
                     self.lists[index] = List::NoStack(at).into();
                     return None;
                 };
@@ -209,22 +210,24 @@ impl Builder {
         Some(stack)
     }
 
-    fn list_items(&self, value: Value) -> Option<&[Value]> {
+    fn list_items(&self, value: Value) -> Option<Cow<'_, [Value]>> {
         match value.kind() {
             ValueKind::List(index) => match self.lists.get(index as usize)?.list() {
-                List::Items(at) | List::NoStack(at) => Some(&self.items[at as usize]),
-                List::Empty => Some(&[]),
+                List::Items(at) | List::NoStack(at) => {
+                    Some(self.items[at as usize].iter().map(|&item| self.kept(item)).collect())
+                }
+                List::Empty => Some(Cow::default()),
                 // An empty list has no type of its own.
-                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then_some(&[]),
+                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then(Cow::default),
             },
-            ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|items| &**items),
+            ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|items| Cow::Borrowed(&**items)),
             _ => None,
         }
     }
 
     /// The two numbers that name a pool.
     fn pool_id(&self, value: Value) -> Option<(u64, u64)> {
-        match self.list_items(value) {
+        match self.list_items(value).as_deref() {
             Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
             _ => None,
         }

@@ -1,5 +1,6 @@
 //! Makes a snapshot of the finished values, and checks what it needs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::field::Key;
@@ -75,10 +76,10 @@ impl Builder {
             return Err(Error::NotASnapshot { found: self.describe(root) });
         };
         if traces.is_none()
-            && let Some(first) = self.list_items(segments).and_then(<[_]>::first)
-            && self.record(*first, Kind::Segment).is_none()
+            && let Some(first) = self.list_items(segments).and_then(|items| items.first().copied())
+            && self.record(first, Kind::Segment).is_none()
         {
-            let found = format!("a list whose first item is {}", self.describe(*first));
+            let found = format!("a list whose first item is {}", self.describe(first));
             return Err(Error::NotASnapshot { found });
         }
         self.finish_forward()?;
@@ -260,7 +261,8 @@ impl Builder {
 
     /// Checks the events of all devices and puts those of one device together.
     fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
-        let traces = self.list_items(list).ok_or_else(|| invalid("not a list").within("device_traces"))?.to_vec();
+        let traces =
+            self.list_items(list).map(Cow::into_owned).ok_or_else(|| invalid("not a list").within("device_traces"))?;
         let mut in_order = true;
         let mut next = 0;
         let mut seen = HashSet::new();
@@ -282,13 +284,13 @@ impl Builder {
             events.truncate(next);
             return Ok(events);
         }
-        let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default());
-        let ordered = handles.filter_map(|&handle| self.record(handle, Kind::Event)).map(|at| events[at]);
+        let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default().into_owned());
+        let ordered = handles.filter_map(|handle| self.record(handle, Kind::Event)).map(|at| events[at]);
         Ok(ordered.collect())
     }
 
     /// Checks the events of a device.
-    fn finish_trace(&self, trace: Value, seen: &mut HashSet<Value>) -> Result<&[Value], Error> {
+    fn finish_trace(&self, trace: Value, seen: &mut HashSet<Value>) -> Result<Cow<'_, [Value]>, Error> {
         let handles = self.list_items(trace).ok_or_else(|| invalid("not a list of events"))?;
         if !handles.is_empty() && !seen.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));

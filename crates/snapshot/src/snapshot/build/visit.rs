@@ -145,21 +145,23 @@ impl Visitor for Builder {
             List::Empty => match self.stack_of(items) {
                 Some(stack) => List::Stack(stack),
                 None => {
-                    self.items.push(items.to_vec());
+                    let kept = items.iter().map(|&item| self.keep(item)).collect();
+                    self.items.push(kept);
                     List::Items(container::index(self.items.len() - 1))
                 }
             },
             List::Items(at) | List::NoStack(at) => {
-                self.items[at as usize].extend_from_slice(items);
+                let mut kept = std::mem::take(&mut self.items[at as usize]);
+                kept.extend(items.iter().map(|&item| self.keep(item)));
+                self.items[at as usize] = kept;
                 return Ok(());
             }
             // More than one batch: take the stack apart once, so that many small batches stay linear.
             List::Stack(stack) => {
-                let frames = self.tables.stack(stack);
-                let mut all: Vec<_> = Vec::with_capacity(frames.len() + items.len());
+                let frames = self.tables.stack(stack).to_vec();
                 #[allow(clippy::cast_possible_truncation, reason = "ids are made from 32 bits")]
-                all.extend(frames.iter().map(|id| Value::new(ValueKind::Frame(id.index() as u32))));
-                all.extend_from_slice(items);
+                let frames = frames.iter().map(|id| Value::new(ValueKind::Frame(id.index() as u32)));
+                let all = frames.chain(items.iter().copied()).map(|item| self.keep(item)).collect();
                 self.items.push(all);
                 List::Items(container::index(self.items.len() - 1))
             }
