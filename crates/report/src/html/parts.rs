@@ -62,7 +62,7 @@ pub(super) fn facts(facts: &[Fact]) -> Markup {
             @for fact in facts {
                 div {
                     dt { (fact.name) }
-                    @for items in &fact.lines { dd { (name(&items.join(", "))) } }
+                    @for items in &fact.lines { dd { (name(&items.join(", ").replace(" -> ", " → "))) } }
                 }
             }
         }

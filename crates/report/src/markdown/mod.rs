@@ -246,7 +246,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
     for Fact { name, lines, .. } in facts {
-        let mut lines = lines.iter().map(|items| prose(&items.join(", ")));
+        let mut lines = lines.iter().map(|items| prose(&items.join(", ").replace(" -> ", " → ")));
         if lines.len() > 1 {
             piece += &format!("\n**{}**\n\n", sentence(name));
             piece.extend(lines.map(|line| format!("- {line}\n")));
