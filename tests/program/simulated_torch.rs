@@ -123,7 +123,7 @@ fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told(
     let guessed = |name| {
         let (_, place) = run(&python(), &Story { name, ..Story::default() });
         let told = tool::ptmem(place.path(), &["diff", "snapshot.pkl", "snapshot.pkl"]);
-        String::from_utf8_lossy(&told.stdout).contains("conditions of the program were guessed")
+        String::from_utf8_lossy(&told.stdout).contains("guessed on simulated GPUs")
     };
     assert!(guessed("supposed"));
     assert!(!guessed("finite"));

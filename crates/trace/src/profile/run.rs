@@ -2,6 +2,7 @@
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::RunFacts;
+use crate::text::count;
 
 /// The remarks that concern no single device.
 pub(super) fn diagnostics(run: &RunFacts) -> Vec<Diagnostic> {
@@ -17,14 +18,11 @@ pub(super) fn diagnostics(run: &RunFacts) -> Vec<Diagnostic> {
         );
         found.push(Diagnostic::new(Code::ImportedElsewhere, None, message));
     }
-    for (what, count, line) in &run.followed {
-        if what == "conditions" {
-            let first = line.as_deref().unwrap_or("an unknown line");
-            let message = format!(
-                "{count} conditions of the program were guessed on simulated GPUs, first at {first}; what depends on them was not measured"
-            );
-            found.push(Diagnostic::new(Code::CourseGuessed, None, message));
-        }
+    if let Some((_, number, line)) = run.followed.iter().find(|(what, ..)| what == "conditions") {
+        let guessed = count(*number, "condition of the program was", "conditions of the program were");
+        let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
+        let message = format!("{guessed} guessed on simulated GPUs{first}: what depends on that was not measured");
+        found.push(Diagnostic::new(Code::CourseGuessed, None, message));
     }
     let told = run.to_string();
     if !told.is_empty() {
