@@ -23,8 +23,8 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let base = repository.merge_base(base)?;
     let prefix = repository.prefix();
     let changes = repository.changes(&base)?;
-    let in_checkout = |path: &String| format!("{prefix}{path}");
-    let changes: Vec<_> = changes.iter().map(|paths| paths.map(|path| path.as_ref().map(in_checkout))).collect();
+    let changes: Vec<_> =
+        changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
     let texts = repository.texts_at(&base, changes.iter().filter_map(|paths| paths.before.as_deref()))?;
     let mut patch = Patch::default();
     for paths in &changes {

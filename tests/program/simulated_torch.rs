@@ -111,6 +111,13 @@ fn sizes_and_positions_on_the_device_are_those_of_the_host() {
     assert_told_truly(&Story { name: "values", options: &["--fill", "90"], ..Story::default() });
 }
 
+/// True if a report warns that a story went on by conditions that nothing computed.
+fn is_guessed(name: &'static str) -> bool {
+    let (_, place) = run(&python(), &Story { name, ..Story::default() });
+    let told = tool::ptmem(place.path(), &["diff", "snapshot.pkl", "snapshot.pkl"]);
+    String::from_utf8_lossy(&told.stdout).contains("guessed on simulated GPUs")
+}
+
 /// What followed from values that are not known is told with the line that was the first.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
@@ -120,13 +127,8 @@ fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told(
     let (output, _) = run(&python(), &Story { options: &["--keep", "75%"], variables: &[("KEPT", "75")], ..story });
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("2 sizes followed from values that are not known, first at programs.py:"), "{stderr}");
-    let guessed = |name| {
-        let (_, place) = run(&python(), &Story { name, ..Story::default() });
-        let told = tool::ptmem(place.path(), &["diff", "snapshot.pkl", "snapshot.pkl"]);
-        String::from_utf8_lossy(&told.stdout).contains("guessed on simulated GPUs")
-    };
-    assert!(guessed("supposed"));
-    assert!(!guessed("finite"));
+    assert!(is_guessed("supposed"));
+    assert!(!is_guessed("finite"));
 }
 
 #[test]

@@ -125,12 +125,17 @@ struct Rows<'t> {
 /// Stacks of both sides that may be the same ones: of one size, count and pass. Nothing moves from one pass to another.
 type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<Left>>>;
 
+/// Bytes of a group at the moment that is compared; none where there is no such group.
+fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
+    group.map_or(0, |group| i128::from(stacks[group].at.bytes))
+}
+
 impl<'t> Rows<'t> {
     fn new(stacks: Sides<&'t [StackTotal]>, pairs: &[(usize, usize)]) -> Self {
         let mut all = Vec::new();
         for groups in matched(stacks.map(|stacks| stacks.len()), pairs) {
-            let bytes = |side: Side| groups.of(side).map_or(0, |group| i128::from(stacks.of(side)[group].at.bytes));
-            all.push(Row { groups, gained: bytes(Side::After) - bytes(Side::Before) });
+            let Sides { before, after } = groups;
+            all.push(Row { groups, gained: held(stacks.after, after) - held(stacks.before, before) });
         }
         Self { stacks, all }
     }

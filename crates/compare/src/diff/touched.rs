@@ -53,8 +53,9 @@ impl Diff {
                 row.touched = touched(row, &marks);
             }
             device.touched = Some(device.rows.iter().map(|row| row.touched.delta).sum());
-            let order = |row: &Row| (Reverse(row.delta().unsigned_abs()), row.delta() < 0, !row.touched.is_some());
-            device.rows.sort_by_key(order);
+            device
+                .rows
+                .sort_by_key(|row| (Reverse(row.delta().unsigned_abs()), row.delta() < 0, !row.touched.is_some()));
         }
     }
 }

@@ -193,7 +193,7 @@ fn lines_of_steps(steps: &Steps) -> Markup {
     }
 }
 
-/// Says of a line that lies over an earlier one which that is: dashes let both be seen.
+/// Names the earlier line that a later one lies on; dashes let both be seen.
 fn same(lines: &[StepLine], at: usize) -> String {
     let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
     earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.label)))

@@ -7,7 +7,7 @@ use super::table::{badge, cell, stack_lines, summed, table};
 use crate::Options;
 use crate::units::Delta;
 use crate::verdict::Verdict;
-use crate::view::{CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View, Way};
+use crate::view::{CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &Options) -> Markup {
@@ -62,7 +62,7 @@ pub(super) fn facts(facts: &[Fact]) -> Markup {
             @for fact in facts {
                 div {
                     dt { (fact.name) }
-                    @for items in &fact.lines { dd { (name(&items.join(", ").replace(" -> ", " → "))) } }
+                    @for items in &fact.lines { dd { (name(&arrows(&items.join(", ")))) } }
                 }
             }
         }

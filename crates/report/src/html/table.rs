@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::name;
 use crate::source::Excerpt;
-use crate::view::{Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value};
+use crate::view::{Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value, arrows};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -115,7 +115,7 @@ fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
             }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
-        @if let Some(note) = &row.note { span.remark { (name(&note.replace("->", "→"))) } }
+        @if let Some(note) = &row.note { span.remark { (name(&arrows(note))) } }
     }
 }
 

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::sparkline::sparkline;
 use super::view::{
     Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, MOST_SUMMED, Remark, Section, Source,
-    SummedLine, Timeline, View, Visibility, Way,
+    SummedLine, Timeline, View, Visibility, Way, arrows,
 };
 use super::{DEFAULT_KEY, Options};
 use crate::text::{count, cut, printable};
@@ -246,7 +246,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
     for Fact { name, lines, .. } in facts {
-        let mut lines = lines.iter().map(|items| prose(&items.join(", ").replace(" -> ", " → ")));
+        let mut lines = lines.iter().map(|items| prose(&arrows(&items.join(", "))));
         if lines.len() > 1 {
             piece += &format!("\n**{}**\n\n", sentence(name));
             piece.extend(lines.map(|line| format!("- {line}\n")));

@@ -14,7 +14,7 @@ const MOST_ENTRIES: usize = 10;
 /// A way to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// What to do, without the lines.
+    /// The advice, without the lines to add.
     pub(crate) sentence: String,
     /// The lines to copy.
     pub(crate) lines: Vec<String>,

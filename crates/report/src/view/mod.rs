@@ -39,7 +39,7 @@ pub(crate) use remarks::{CheckLine, Mark, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, SummedLine};
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
-pub(crate) use value::{Label, TreeFrame, Value};
+pub(crate) use value::{Label, TreeFrame, Value, arrows};
 
 use std::cmp::Reverse;
 

@@ -163,7 +163,7 @@ impl Value {
     /// The text with an arrow between both sides, for formats that are not read in a terminal.
     pub(crate) fn with_arrow(&self) -> String {
         match self {
-            Self::Figure { text, .. } => text.replace("->", "→"),
+            Self::Figure { text, .. } => arrows(text),
             _ => self.to_string(),
         }
     }
@@ -221,6 +221,11 @@ impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::words(text)
     }
+}
+
+/// A text with arrows of one character, for formats that are not read in a terminal.
+pub(crate) fn arrows(text: &str) -> String {
+    text.replace(" -> ", " → ")
 }
 
 #[cfg(test)]

@@ -306,7 +306,7 @@ where
                     self.stack.pop().ok_or(ErrorKind::too_few(name))?;
                 }
             }
-            // Of protocols 0 and 1, of Python 2, or of no use to plain data.
+            // Written by protocols 0 and 1 or by Python 2 alone, or of no use to plain data.
             op::INT
             | op::LONG
             | op::FLOAT

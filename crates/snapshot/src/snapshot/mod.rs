@@ -118,7 +118,7 @@ pub struct BlockSums {
     pub allocated: i128,
     /// Those that are not free.
     pub active: i128,
-    /// What was asked for in them.
+    /// Bytes that the program asked for in them.
     pub requested: i128,
 }
 
