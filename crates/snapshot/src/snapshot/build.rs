@@ -6,7 +6,6 @@
 //! list before its items arrive.
 
 mod container;
-mod draft;
 mod fill;
 mod finish;
 mod json;
@@ -16,10 +15,10 @@ mod visit;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::container::{Dict, List, MOST, Packed};
-use self::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
+use self::fill::Present;
 use self::shape::EventShape;
 use super::field::Key;
 use super::value::{Kind as ValueKind, Short, Value};
@@ -31,15 +30,10 @@ use crate::pickle::Visitor;
 pub(super) enum Kind {
     Frame,
     Event,
-    Block,
-    Segment,
-    /// An entry of a block's `history`, before release 2.1.
-    Occupant,
-    Annotation,
 }
 
 impl Kind {
-    const ALL: [Self; 6] = [Self::Frame, Self::Event, Self::Block, Self::Segment, Self::Occupant, Self::Annotation];
+    const ALL: [Self; 2] = [Self::Frame, Self::Event];
 }
 
 /// Strings up to this length are looked for in [`Builder::latest_strings`] first.
@@ -67,12 +61,16 @@ pub(super) struct Builder {
     events: Vec<Event>,
     /// The keys of the events that lack some.
     incomplete: FxHashMap<usize, Present>,
-    blocks: Vec<BlockDraft>,
-    segments: Vec<SegmentDraft>,
-    occupants: Vec<Occupant>,
-    annotations: Vec<AnnotationDraft>,
-    /// The `forward_frames` of events and blocks, by their position: few have any.
-    forward: Vec<(Kind, usize, Value)>,
+    /// The `forward_frames` of events, by their position: few have any.
+    forward: Vec<(usize, Value)>,
+    /// Frames of the forward pass, innermost first, by the list that they stand in: events of one operation share theirs.
+    forward_frames: HashMap<Value, Vec<FrameId>>,
+    /// Stacks with the frames of a list.
+    with_forward: HashMap<(StackId, Value), StackId>,
+    /// Segments, blocks and lists of them or of events that were met. Python writes each once. What stands there twice would
+    /// be counted twice, and would cost far more than its bytes in the file.
+    met: FxHashSet<Value>,
+    lacks_block_addresses: bool,
     /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
     latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
     /// Where the keys of the latest event stand.

@@ -74,16 +74,12 @@ impl Key {
         ALL.get(id.index()).map(|&(key, _)| key)
     }
 
-    /// The key that gives away what kind of dictionary this is, if it is one of them.
+    /// The kind of record that a dictionary with this key becomes.
     pub(super) fn kind(self) -> Option<super::build::Kind> {
         use super::build::Kind;
         match self {
             Self::Action => Some(Kind::Event),
             Self::Filename => Some(Kind::Frame),
-            Self::State => Some(Kind::Block),
-            Self::TotalSize => Some(Kind::Segment),
-            Self::RealSize => Some(Kind::Occupant),
-            Self::Stage => Some(Kind::Annotation),
             _ => None,
         }
     }

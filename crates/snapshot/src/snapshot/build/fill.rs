@@ -3,32 +3,23 @@
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
-use super::super::{Action, BlockState, Event, Frame, FrameId, StringId, TagsId};
+use super::super::{Action, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
-use super::draft::Present;
 use super::{Builder, Kind};
 
 impl Builder {
     /// A dictionary of a kind just recognised.
     pub(super) fn begin(&mut self, kind: Kind, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
-        let at = match kind {
+        match kind {
             Kind::Frame => {
                 let empty = self.tables.intern_string("");
-                let frame = Frame { name: empty, filename: empty, line: 0, original: None };
-                return self.filled_frame(frame, pairs);
+                self.filled_frame(Frame { name: empty, filename: empty, line: 0, original: None }, pairs)
             }
             Kind::Event => {
                 self.events.push(Event::empty(Self::no_tags()));
-                let at = self.events.len() - 1;
-                self.fill_event(at, Present::default(), pairs);
-                return Dict::Record(kind, container::index(at));
+                self.fill_event(self.events.len() - 1, Present::default(), pairs)
             }
-            Kind::Block => push_empty(&mut self.blocks),
-            Kind::Segment => push_empty(&mut self.segments),
-            Kind::Occupant => push_empty(&mut self.occupants),
-            Kind::Annotation => push_empty(&mut self.annotations),
-        };
-        self.fill(kind, at, pairs)
+        }
     }
 
     /// An event with the same keys as the latest, in the same order: nearly every one.
@@ -67,18 +58,13 @@ impl Builder {
         match kind {
             Kind::Frame => {
                 self.frame_changes += 1;
-                return self.filled_frame(*self.tables.frame(FrameId::from_index(at)), pairs);
+                self.filled_frame(*self.tables.frame(FrameId::from_index(at)), pairs)
             }
             Kind::Event => {
                 let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
-                self.fill_event(at, present, pairs);
+                self.fill_event(at, present, pairs)
             }
-            Kind::Block => self.fill_block(at, pairs),
-            Kind::Segment => self.fill_segment(at, pairs),
-            Kind::Occupant => self.fill_occupant(at, pairs),
-            Kind::Annotation => self.fill_annotation(at, pairs),
         }
-        Dict::Record(kind, index)
     }
 
     fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
@@ -110,7 +96,7 @@ impl Builder {
 
     /// Fills an event, of which some required keys are `present`.
     #[inline]
-    fn fill_event(&mut self, at: usize, mut present: Present, pairs: impl Iterator<Item = (Value, Value)>) {
+    fn fill_event(&mut self, at: usize, mut present: Present, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
         let mut event = self.events[at];
         let mut tags = [Value::ABSENT; 4];
         let [stream, compile_context, user_metadata, pool_id] = &mut tags;
@@ -119,24 +105,24 @@ impl Builder {
                 Some(Key::Action) => {
                     if let Some(action) = self.action(value) {
                         event.action = action;
-                        present.set(Present::ACTION);
+                        present.action = true;
                     }
                 }
                 Some(Key::Addr | Key::DeviceFree) => {
                     if let Some(addr) = self.unsigned(value) {
                         event.addr = addr;
-                        present.set(Present::ADDR);
+                        present.addr = true;
                     }
                 }
                 Some(Key::Size) => {
                     if let Some(size) = self.unsigned(value) {
                         event.size = size;
-                        present.set(Present::SIZE);
+                        present.size = true;
                     }
                 }
                 Some(Key::TimeUs) => event.time_us = self.time(value),
                 Some(Key::Frames) => event.stack = self.use_stack(value),
-                Some(Key::ForwardFrames) => self.forward.push((Kind::Event, at, value)),
+                Some(Key::ForwardFrames) => self.forward.push((at, value)),
                 Some(Key::Stream) => *stream = value,
                 Some(Key::CompileContext) => *compile_context = value,
                 Some(Key::UserMetadata) => *user_metadata = value,
@@ -150,6 +136,7 @@ impl Builder {
         if present != Present::ALL {
             self.incomplete.insert(at, present);
         }
+        Dict::Record(Kind::Event, container::index(at))
     }
 
     /// `before` with the values that are present of stream, compile context, metadata and pool.
@@ -189,81 +176,16 @@ impl Builder {
     fn unless_nothing(&self, tag: Value, nothing: &[&str]) -> Option<StringId> {
         Self::string_id(tag).filter(|&tag| !nothing.contains(&self.tables.string(tag)))
     }
-
-    fn fill_block(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
-        let mut block = self.blocks[at];
-        for (key, value) in pairs {
-            match Self::key(key) {
-                Some(Key::Address) => block.address = self.unsigned(value),
-                Some(Key::Size) => block.size = self.unsigned(value),
-                Some(Key::RequestedSize) => block.requested_size = self.unsigned(value),
-                Some(Key::State) => {
-                    block.state = match self.string(value) {
-                        Some("active_allocated") => Some(BlockState::ActiveAllocated),
-                        Some("active_pending_free" | "active_awaiting_free") => Some(BlockState::ActivePendingFree),
-                        Some("inactive") => Some(BlockState::Inactive),
-                        _ => None,
-                    };
-                }
-                Some(Key::Frames) => block.stack = self.use_stack(value),
-                Some(Key::ForwardFrames) => self.forward.push((Kind::Block, at, value)),
-                Some(Key::History) => block.history = Some(value),
-                _ => {}
-            }
-        }
-        self.blocks[at] = block;
-    }
-
-    fn fill_segment(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
-        let mut segment = self.segments[at];
-        for (key, value) in pairs {
-            match Self::key(key) {
-                Some(Key::Device) => segment.device = self.unsigned(value),
-                Some(Key::Address) => segment.address = self.unsigned(value),
-                Some(Key::TotalSize) => segment.total_size = self.unsigned(value),
-                Some(Key::AllocatedSize) => segment.allocated_size = self.unsigned(value),
-                Some(Key::ActiveSize) => segment.active_size = self.unsigned(value),
-                Some(Key::SegmentType) => segment.small_pool = self.string(value).map(|text| text == "small"),
-                Some(Key::Stream) => segment.stream = self.integer(value),
-                Some(Key::SegmentPoolId) => segment.pool_id = self.pool_id(value),
-                Some(Key::IsExpandable) => segment.is_expandable = self.integer(value) == Some(1),
-                Some(Key::Frames) => segment.stack = self.use_stack(value),
-                Some(Key::Blocks) => segment.blocks = Some(value),
-                _ => {}
-            }
-        }
-        self.segments[at] = segment;
-    }
-
-    fn fill_occupant(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
-        let mut occupant = self.occupants[at];
-        for (key, value) in pairs {
-            match Self::key(key) {
-                Some(Key::RealSize) => occupant.real_size = self.unsigned(value),
-                Some(Key::Frames) => occupant.stack = self.use_stack(value),
-                _ => {}
-            }
-        }
-        self.occupants[at] = occupant;
-    }
-
-    fn fill_annotation(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
-        let mut annotation = self.annotations[at];
-        for (key, value) in pairs {
-            match Self::key(key) {
-                Some(Key::Stage) => annotation.starts = self.string(value).map(|text| text == "START"),
-                Some(Key::Name) => annotation.name = Self::string_id(value),
-                Some(Key::Device) => annotation.device = self.unsigned(value),
-                Some(Key::TimeUs) => annotation.time_us = self.unsigned(value),
-                _ => {}
-            }
-        }
-        self.annotations[at] = annotation;
-    }
 }
 
-/// Adds a record without any keys; its index.
-fn push_empty<T: Default>(records: &mut Vec<T>) -> u32 {
-    records.push(T::default());
-    container::index(records.len() - 1)
+/// The required keys that an event has, with well-formed values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Present {
+    pub(super) action: bool,
+    pub(super) addr: bool,
+    pub(super) size: bool,
+}
+
+impl Present {
+    const ALL: Self = Self { action: true, addr: true, size: true };
 }

@@ -1,16 +1,17 @@
 //! Makes a snapshot of the finished values, and checks what it needs.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{
-    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, FrameId, RunFacts, Segment, Snapshot, StackId,
+    Action, AllocatorSettings, Annotation, Block, BlockState, Device, Error, Event, FrameId, RunFacts, Segment,
+    Snapshot, StackId,
 };
 use super::container::Dict;
-use super::draft::Present;
+use super::fill::Present;
 use super::{Builder, Kind};
 use crate::text::cut;
 
@@ -41,28 +42,20 @@ fn device_number(number: u64) -> Result<u32, Error> {
 
 /// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
 fn check_event(event: &Event, present: Present) -> Result<(), Error> {
-    if !present.has(Present::ACTION) {
+    if !present.action {
         return Err(invalid("the key 'action' is not a string"));
     }
     // Events of an unknown kind are skipped, whatever they hold.
     if !matches!(event.action, Action::Other(_)) {
-        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED)?;
+        required(present.size.then_some(()), Key::Size, UNSIGNED)?;
         let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
-        let addr = present.has(Present::ADDR) || event.action == Action::Snapshot;
+        let addr = present.addr || event.action == Action::Snapshot;
         required(addr.then_some(()), key, UNSIGNED)?;
     }
     Ok(())
 }
 
 const UNSIGNED: &str = "an integer from 0 to 2^64-1";
-
-/// Segments, blocks and lists of them that were met. Python writes each once. What stands there twice would be counted
-/// twice, and would cost far more than its bytes in the file.
-struct Seen {
-    segments: HashSet<usize>,
-    lists: HashSet<Value>,
-    blocks: Vec<bool>,
-}
 
 impl Builder {
     /// Makes a snapshot of the value that the pickle left.
@@ -77,7 +70,7 @@ impl Builder {
         };
         if traces.is_none()
             && let Some(first) = self.list_items(segments).and_then(|items| items.first().copied())
-            && self.record(first, Kind::Segment).is_none()
+            && self.entry(first, Key::TotalSize).is_none()
         {
             let found = format!("a list whose first item is {}", self.describe(first));
             return Err(Error::NotASnapshot { found });
@@ -100,7 +93,6 @@ impl Builder {
         if let (Some(run), Some(status)) = (&mut run, exit.and_then(|value| self.unsigned(value))) {
             run.end_with(status);
         }
-        let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
         Ok(Snapshot {
             tables: self.tables,
             events,
@@ -110,7 +102,7 @@ impl Builder {
             keeps_annotations,
             run,
             has_traces: traces.is_some(),
-            lacks_block_addresses,
+            lacks_block_addresses: self.lacks_block_addresses,
         })
     }
 
@@ -139,30 +131,36 @@ impl Builder {
         }
     }
 
-    /// Adds the frames of the forward pass to the stacks of the backward pass. Anything but a traceback is skipped.
+    /// Adds the frames of the forward pass to the stacks of events.
     fn finish_forward(&mut self) -> Result<(), Error> {
-        // Events of one operation share their list.
-        let mut known: HashMap<(StackId, Value), StackId> = HashMap::new();
-        let mut read: HashMap<Value, Vec<FrameId>> = HashMap::new();
-        for (kind, at, list) in std::mem::take(&mut self.forward) {
-            let stack = if kind == Kind::Event { self.events[at].stack } else { self.blocks[at].stack };
-            let stack = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
-            let frames = read.entry(list).or_insert_with(|| self.forward_frames(list));
-            let whole = match (known.get(&(stack, list)), frames) {
-                (Some(whole), _) => *whole,
-                (None, frames) if frames.is_empty() || !self.tables.forward(stack).is_empty() => continue,
-                (None, frames) => self.tables.intern_forward(stack, frames),
-            };
-            known.insert((stack, list), whole);
-            let slot = if kind == Kind::Event { &mut self.events[at].stack } else { &mut self.blocks[at].stack };
-            *slot = Some(whole);
+        for (at, list) in std::mem::take(&mut self.forward) {
+            self.events[at].stack = self.with_forward(self.events[at].stack, list);
         }
         let room = self.check_room();
         room.map_err(|_| invalid("more distinct stacks than this version can read").within("forward_frames"))
     }
 
+    /// A stack of the backward pass with the frames of the forward pass in a list. Anything but a traceback is skipped.
+    fn with_forward(&mut self, stack: Option<StackId>, list: Value) -> Option<StackId> {
+        let inner = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
+        if let Some(whole) = self.with_forward.get(&(inner, list)) {
+            return Some(*whole);
+        }
+        if !self.forward_frames.contains_key(&list) {
+            let frames = self.frames_of_traceback(list);
+            self.forward_frames.insert(list, frames);
+        }
+        let frames = &self.forward_frames[&list];
+        if frames.is_empty() || !self.tables.forward(inner).is_empty() {
+            return stack;
+        }
+        let whole = self.tables.intern_forward(inner, frames);
+        self.with_forward.insert((inner, list), whole);
+        Some(whole)
+    }
+
     /// The frames of a formatted traceback, innermost first.
-    fn forward_frames(&mut self, list: Value) -> Vec<FrameId> {
+    fn frames_of_traceback(&mut self, list: Value) -> Vec<FrameId> {
         let items = self.list_items(list).unwrap_or_default();
         let texts: Vec<_> = items.iter().filter_map(|&item| Self::string_id(item)).collect();
         let texts: Vec<String> = texts.into_iter().map(|id| self.tables.string(id).to_owned()).collect();
@@ -173,11 +171,12 @@ impl Builder {
         entries.iter().map(|entry| self.frame_of_traceback(entry)).collect()
     }
 
-    fn finish_segments(&self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
-        let handles = self.list_items(list).ok_or_else(|| invalid("missing or not a list").within("segments"))?;
-        let mut seen = Seen { segments: HashSet::new(), lists: HashSet::new(), blocks: vec![false; self.blocks.len()] };
-        for (i, &handle) in handles.iter().enumerate() {
-            let segment = self.finish_segment(handle, &mut seen);
+    fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
+        let handles = self.list_items(list).map(Cow::into_owned);
+        for (i, handle) in
+            handles.ok_or_else(|| invalid("missing or not a list").within("segments"))?.into_iter().enumerate()
+        {
+            let segment = self.finish_segment(handle);
             let (device, segment) = segment.map_err(|error| error.within(format_args!("segments[{i}]")))?;
             devices.entry(device).or_default().segments.push(segment);
         }
@@ -185,78 +184,97 @@ impl Builder {
     }
 
     /// A segment, and its device.
-    fn finish_segment(&self, handle: Value, seen: &mut Seen) -> Result<(u32, Segment), Error> {
-        let at = self.record(handle, Kind::Segment);
-        let at = at.ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
-        let draft = self.segments[at];
-        if !seen.segments.insert(at) {
+    fn finish_segment(&mut self, handle: Value) -> Result<(u32, Segment), Error> {
+        self.entry(handle, Key::TotalSize)
+            .ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
+        if !self.met.insert(handle) {
             return Err(repeated("segment"));
         }
-        let device = device_number(required(draft.device, Key::Device, UNSIGNED)?)?;
-        let address = required(draft.address, Key::Address, UNSIGNED)?;
-        let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED)?;
-        let list = required(draft.blocks, Key::Blocks, "a list")?;
-        let handles = self.list_items(list).ok_or_else(|| invalid("the key 'blocks' is not a list of blocks"))?;
-        if !handles.is_empty() && !seen.lists.insert(list) {
+        let device = device_number(self.required_unsigned(handle, Key::Device)?)?;
+        let address = self.required_unsigned(handle, Key::Address)?;
+        let total_size = self.required_unsigned(handle, Key::TotalSize)?;
+        let list = required(self.entry(handle, Key::Blocks), Key::Blocks, "a list")?;
+        let handles = self.list_items(list).map(Cow::into_owned);
+        let handles = handles.ok_or_else(|| invalid("the key 'blocks' is not a list of blocks"))?;
+        if !handles.is_empty() && !self.met.insert(list) {
             return Err(invalid("shares its list of blocks with another segment; the file is damaged"));
         }
         let mut blocks = Vec::with_capacity(handles.len());
         let mut next_address = address;
-        for (i, &handle) in handles.iter().enumerate() {
-            let block = self.finish_block(handle, seen, next_address);
+        for (i, block) in handles.into_iter().enumerate() {
+            let block = self.finish_block(block, next_address);
             let block = block.map_err(|error| error.within(format_args!("['blocks'][{i}]")))?;
             next_address = block.address.saturating_add(block.size);
             blocks.push(block);
         }
+        let kind = self.entry(handle, Key::SegmentType).and_then(|kind| self.string(kind));
         let segment = Segment {
             address,
             total_size,
-            allocated_size: draft.allocated_size,
-            active_size: draft.active_size,
-            small_pool: draft.small_pool.unwrap_or(false),
-            stream: draft.stream,
-            pool_id: draft.pool_id,
-            is_expandable: draft.is_expandable,
-            stack: self.known_stack(draft.stack),
+            allocated_size: self.unsigned_entry(handle, Key::AllocatedSize),
+            active_size: self.unsigned_entry(handle, Key::ActiveSize),
+            small_pool: kind == Some("small"),
+            stream: self.entry(handle, Key::Stream).and_then(|stream| self.integer(stream)),
+            pool_id: self.entry(handle, Key::SegmentPoolId).and_then(|pool| self.pool_id(pool)),
+            is_expandable: self.unsigned_entry(handle, Key::IsExpandable) == Some(1),
+            stack: self.known_stack(handle),
             blocks,
         };
         Ok((device, segment))
     }
 
-    fn finish_block(&self, handle: Value, seen: &mut Seen, next_address: u64) -> Result<Block, Error> {
-        let at = self.record(handle, Kind::Block);
-        let at = at.ok_or_else(|| invalid("not a block (a dict with the key 'state')"))?;
-        if std::mem::replace(&mut seen.blocks[at], true) {
+    fn finish_block(&mut self, handle: Value, next_address: u64) -> Result<Block, Error> {
+        let state = self.entry(handle, Key::State);
+        let state = state.ok_or_else(|| invalid("not a block (a dict with the key 'state')"))?;
+        if !self.met.insert(handle) {
             return Err(repeated("block"));
         }
-        let draft = self.blocks[at];
-        let size = required(draft.size, Key::Size, UNSIGNED)?;
+        let size = self.required_unsigned(handle, Key::Size)?;
+        let state = match self.string(state) {
+            Some("active_allocated") => Some(BlockState::ActiveAllocated),
+            Some("active_pending_free" | "active_awaiting_free") => Some(BlockState::ActivePendingFree),
+            Some("inactive") => Some(BlockState::Inactive),
+            _ => None,
+        };
         let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
-        let state = required(draft.state, Key::State, expected)?;
-        // Releases before 2.1 kept the latest occupant in `history`.
-        let latest = draft.history.and_then(|history| self.list_items(history)?.first().copied());
-        let occupant = latest.and_then(|latest| self.record(latest, Kind::Occupant)).map(|at| self.occupants[at]);
-        let occupant = occupant.unwrap_or_default();
-        let address = draft.address.unwrap_or(next_address);
+        let state = required(state, Key::State, expected)?;
+        // Releases before 2.1 wrote no address, and kept the latest occupant in `history`.
+        let address = self.unsigned_entry(handle, Key::Address);
+        self.lacks_block_addresses |= address.is_none();
+        let address = address.unwrap_or(next_address);
         address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
+        let history = self.entry(handle, Key::History).and_then(|history| self.list_items(history));
+        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(Value::OPAQUE);
+        let requested_size = self.unsigned_entry(handle, Key::RequestedSize);
         Ok(Block {
             address,
             size,
-            requested_size: draft.requested_size.or(occupant.real_size),
+            requested_size: requested_size.or_else(|| self.unsigned_entry(occupant, Key::RealSize)),
             state,
-            stack: self.known_stack(draft.stack).or(self.known_stack(occupant.stack)),
+            stack: self.known_stack(handle).or_else(|| self.known_stack(occupant)),
         })
     }
 
-    /// A stack, if anything is known of it.
-    fn known_stack(&self, stack: Option<StackId>) -> Option<StackId> {
+    /// The stack of a dictionary, if anything is known of it.
+    fn known_stack(&mut self, dict: Value) -> Option<StackId> {
+        let stack = self.entry(dict, Key::Frames).and_then(|frames| self.use_stack(frames));
+        let forward = self.entry(dict, Key::ForwardFrames);
+        let stack = forward.map_or(stack, |forward| self.with_forward(stack, forward));
         stack.filter(|&stack| self.tables.has_frames(stack))
     }
 
     /// The value of a key of a dictionary: the last one counts, as in Python.
     fn entry(&self, dict: Value, key: Key) -> Option<Value> {
-        let pairs = self.dict_pairs(dict)?;
-        pairs.iter().rev().find(|(known, _)| Self::key(*known) == Some(key)).map(|&(_, value)| value)
+        let key = Value::new(ValueKind::Str(key as u32));
+        self.dict_pairs(dict)?.iter().rev().find(|(known, _)| *known == key).map(|&(_, value)| value)
+    }
+
+    fn unsigned_entry(&self, dict: Value, key: Key) -> Option<u64> {
+        self.entry(dict, key).and_then(|value| self.unsigned(value))
+    }
+
+    fn required_unsigned(&self, dict: Value, key: Key) -> Result<u64, Error> {
+        required(self.unsigned_entry(dict, key), key, UNSIGNED)
     }
 
     /// Checks the events of all devices and puts those of one device together.
@@ -265,9 +283,8 @@ impl Builder {
             self.list_items(list).map(Cow::into_owned).ok_or_else(|| invalid("not a list").within("device_traces"))?;
         let mut in_order = true;
         let mut next = 0;
-        let mut seen = HashSet::new();
         for (d, &trace) in traces.iter().enumerate() {
-            let handles = self.finish_trace(trace, &mut seen);
+            let handles = self.finish_trace(trace);
             let handles = handles.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
             if handles.is_empty() {
                 continue;
@@ -290,9 +307,10 @@ impl Builder {
     }
 
     /// Checks the events of a device.
-    fn finish_trace(&self, trace: Value, seen: &mut HashSet<Value>) -> Result<Cow<'_, [Value]>, Error> {
-        let handles = self.list_items(trace).ok_or_else(|| invalid("not a list of events"))?;
-        if !handles.is_empty() && !seen.insert(trace) {
+    fn finish_trace(&mut self, trace: Value) -> Result<Vec<Value>, Error> {
+        let handles = self.list_items(trace).map(Cow::into_owned);
+        let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
+        if !handles.is_empty() && !self.met.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));
         }
         for (i, &handle) in handles.iter().enumerate() {
@@ -368,17 +386,16 @@ impl Builder {
     /// Annotations are an aid: malformed ones are skipped.
     fn finish_annotations(&self, value: Value) -> Vec<Annotation> {
         let handles = self.list_items(value).unwrap_or_default();
-        let drafts = handles.iter().filter_map(|&handle| self.record(handle, Kind::Annotation));
-        drafts
-            .filter_map(|at| {
-                let draft = self.annotations[at];
-                Some(Annotation {
-                    starts: draft.starts?,
-                    name: draft.name?,
-                    device: draft.device.and_then(|device| u32::try_from(device).ok()).unwrap_or(0),
-                    time_us: draft.time_us.and_then(|time| i64::try_from(time).ok())?,
-                })
+        let annotations = handles.iter().filter_map(|&handle| {
+            let stage = self.string(self.entry(handle, Key::Stage)?)?;
+            let device = self.unsigned_entry(handle, Key::Device).and_then(|device| u32::try_from(device).ok());
+            Some(Annotation {
+                starts: stage == "START",
+                name: Self::string_id(self.entry(handle, Key::Name)?)?,
+                device: device.unwrap_or(0),
+                time_us: i64::try_from(self.unsigned_entry(handle, Key::TimeUs)?).ok()?,
             })
-            .collect()
+        });
+        annotations.collect()
     }
 }
