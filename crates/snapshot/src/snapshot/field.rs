@@ -1,77 +1,70 @@
 //! The keys of a snapshot's dictionaries, as small numbers.
 
+use strum::VariantArray;
+
 use super::{StringId, Tables};
 
-macro_rules! keys {
-    ($($name:ident = $text:literal),* $(,)?) => {
-        /// A key that the model knows. The builder interns them first, in this order, so that a key in the file
-        /// is recognised by its number.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(super) enum Key {
-            $($name),*
-        }
-
-        const ALL: &[(Key, &str)] = &[$((Key::$name, $text)),*];
-    };
-}
-
-keys! {
+/// A key that the model knows. The builder interns them first, in this order, so that a key in the file is recognised by
+/// its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum Key {
     // Events.
-    Action = "action",
-    Addr = "addr",
-    DeviceFree = "device_free",
-    Size = "size",
-    Stream = "stream",
-    TimeUs = "time_us",
-    CompileContext = "compile_context",
-    UserMetadata = "user_metadata",
-    PoolId = "pool_id",
+    Action,
+    Addr,
+    DeviceFree,
+    Size,
+    Stream,
+    TimeUs,
+    CompileContext,
+    UserMetadata,
+    PoolId,
     // Everywhere.
-    Frames = "frames",
-    ForwardFrames = "forward_frames",
+    Frames,
+    ForwardFrames,
     // Frames.
-    Name = "name",
-    Filename = "filename",
-    Line = "line",
-    FxOriginalTrace = "fx_original_trace",
+    Name,
+    Filename,
+    Line,
+    FxOriginalTrace,
     // Segments.
-    Device = "device",
-    Address = "address",
-    TotalSize = "total_size",
-    AllocatedSize = "allocated_size",
-    ActiveSize = "active_size",
-    SegmentType = "segment_type",
-    SegmentPoolId = "segment_pool_id",
-    IsExpandable = "is_expandable",
-    Blocks = "blocks",
+    Device,
+    Address,
+    TotalSize,
+    AllocatedSize,
+    ActiveSize,
+    SegmentType,
+    SegmentPoolId,
+    IsExpandable,
+    Blocks,
     // Blocks and their history.
-    RequestedSize = "requested_size",
-    State = "state",
-    History = "history",
-    RealSize = "real_size",
+    RequestedSize,
+    State,
+    History,
+    RealSize,
     // Annotations.
-    Stage = "stage",
+    Stage,
     // The top level.
-    Segments = "segments",
-    DeviceTraces = "device_traces",
-    AllocatorSettings = "allocator_settings",
-    ExternalAnnotations = "external_annotations",
-    TraceAllocOverflowed = "trace_alloc_overflowed",
-    Ptmem = "ptmem",
-    PtmemExit = "ptmem_exit",
+    Segments,
+    DeviceTraces,
+    AllocatorSettings,
+    ExternalAnnotations,
+    TraceAllocOverflowed,
+    Ptmem,
+    PtmemExit,
 }
 
 impl Key {
     pub(super) fn intern_all(tables: &mut Tables) {
-        for (index, (_, text)) in ALL.iter().enumerate() {
-            let id = tables.intern_string(text);
+        for (index, key) in Self::VARIANTS.iter().enumerate() {
+            let id = tables.intern_string(key.into());
             debug_assert_eq!(id.index(), index);
         }
     }
 
     #[inline]
     pub(super) fn of(id: StringId) -> Option<Self> {
-        ALL.get(id.index()).map(|&(key, _)| key)
+        Self::VARIANTS.get(id.index()).copied()
     }
 
     /// The kind of record that a dictionary with this key becomes.
@@ -82,9 +75,5 @@ impl Key {
             Self::Filename => Some(Kind::Frame),
             _ => None,
         }
-    }
-
-    pub(super) fn text(self) -> &'static str {
-        ALL.iter().find(|(key, _)| *key == self).map_or("", |(_, text)| text)
     }
 }

@@ -156,12 +156,14 @@ pub struct Block {
 }
 
 /// The state of a [`Block`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BlockState {
     /// Held by a tensor.
     ActiveAllocated,
     /// Freed by its tensor, still in use on another stream (`active_pending_free`, which the
     /// documentation calls `active_awaiting_free`).
+    #[strum(to_string = "active_pending_free", serialize = "active_awaiting_free")]
     ActivePendingFree,
     /// Free.
     Inactive,

@@ -2,44 +2,36 @@
 //!
 //! Every string, frame and list of frames is written once: the file is smaller than PyTorch's by far.
 
-mod frames;
-
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
 use super::field::Key;
-use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, RunFacts, Segment};
-use super::{StackId, StringId, Tables, Tags};
+use super::{
+    Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Frame, FrameId, Segment, Snapshot,
+    StackId, StringId, Tags,
+};
 use crate::pickle::{Reference, Writer};
 
 /// The parts of a snapshot that are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'s> {
-    /// Strings, frames, stacks and tags that the rest refers to.
-    pub tables: &'s Tables,
-    /// Allocator settings at the dump.
-    pub settings: &'s AllocatorSettings,
+    /// The snapshot that they are of, with the strings, frames, stacks and tags that the rest refers to.
+    pub snapshot: &'s Snapshot,
     /// All events; every device owns a range of them.
     pub events: &'s [Event],
     /// Per device ordinal, in order.
     pub devices: &'s [(u32, Device)],
     /// Annotations, in order.
     pub annotations: &'s [Annotation],
-    /// Facts about the run.
-    pub run: Option<&'s RunFacts>,
     /// True if that is all of the history.
     pub is_whole: bool,
-    /// True if the file has a history at all.
-    pub has_traces: bool,
-    /// True if it is to be a file of release 2.0, whose blocks have no addresses and keep their stacks in a history.
-    pub lacks_block_addresses: bool,
 }
 
 /// Writes a snapshot as the bytes of a pickle.
 #[must_use]
 pub fn write(contents: Contents<'_>) -> Vec<u8> {
     let mut writer = SnapshotWriter::new(contents);
-    if contents.has_traces {
+    if contents.snapshot.has_traces {
         writer.snapshot();
     } else {
         writer.segments();
@@ -66,7 +58,7 @@ struct SnapshotWriter<'s> {
 
 impl<'s> SnapshotWriter<'s> {
     fn new(contents: Contents<'s>) -> Self {
-        let tables = contents.tables;
+        let tables = &contents.snapshot.tables;
         Self {
             out: Writer::default(),
             strings: Vec::new(),
@@ -87,15 +79,16 @@ impl<'s> SnapshotWriter<'s> {
         self.segments();
         self.key(Key::DeviceTraces);
         self.traces();
-        if self.contents.settings.present && !self.contents.settings.given {
+        let Snapshot { settings, run, .. } = self.contents.snapshot;
+        if settings.present && !settings.given {
             self.key(Key::AllocatorSettings);
             self.settings();
         }
         if !self.contents.annotations.is_empty() {
             self.key(Key::ExternalAnnotations);
-            self.annotations();
+            self.list(self.contents.annotations, Self::annotation);
         }
-        if let Some(run) = self.contents.run {
+        if let Some(run) = run {
             self.key(Key::Ptmem);
             self.json(&run.to_value(self.contents.is_whole));
         }
@@ -109,14 +102,7 @@ impl<'s> SnapshotWriter<'s> {
             Json::Bool(value) => self.out.bool(*value),
             Json::Number(number) => self.out.int(number.as_u64().unwrap_or_default()),
             Json::String(text) => self.out.str(text),
-            Json::Array(items) => {
-                self.out.begin_list();
-                for item in items {
-                    self.out.next();
-                    self.json(item);
-                }
-                self.out.end();
-            }
+            Json::Array(items) => self.list(items, Self::json),
             Json::Object(entries) => {
                 self.out.begin_dict();
                 for (key, value) in entries {
@@ -127,6 +113,16 @@ impl<'s> SnapshotWriter<'s> {
                 self.out.end();
             }
         }
+    }
+
+    /// A list of which each item is written in the same way.
+    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Self, T)) {
+        self.out.begin_list();
+        for item in items {
+            self.out.next();
+            write(self, item);
+        }
+        self.out.end();
     }
 
     /// Announces an entry of a dictionary.
@@ -147,7 +143,7 @@ impl<'s> SnapshotWriter<'s> {
         if let Some(reference) = self.strings[id.index()] {
             return self.out.refer(reference);
         }
-        self.out.str(self.contents.tables.string(id));
+        self.out.str(self.contents.snapshot.tables.string(id));
         self.strings[id.index()] = Some(self.out.remember());
     }
 
@@ -169,14 +165,9 @@ impl<'s> SnapshotWriter<'s> {
     }
 
     fn segments(&mut self) {
-        self.out.begin_list();
-        for (id, device) in self.contents.devices {
-            for segment in &device.segments {
-                self.out.next();
-                self.segment(*id, segment);
-            }
-        }
-        self.out.end();
+        let devices = self.contents.devices.iter();
+        let segments = devices.flat_map(|(id, device)| device.segments.iter().map(|segment| (*id, segment)));
+        self.list(segments, |writer, (id, segment)| writer.segment(id, segment));
     }
 
     fn segment(&mut self, device: u32, segment: &Segment) {
@@ -194,25 +185,20 @@ impl<'s> SnapshotWriter<'s> {
         self.key(Key::SegmentType);
         self.word(if segment.small_pool { "small" } else { "large" });
         self.pool_id(Key::SegmentPoolId, segment.pool_id);
-        if !self.contents.lacks_block_addresses {
+        if !self.contents.snapshot.lacks_block_addresses {
             self.key(Key::IsExpandable);
             self.out.bool(segment.is_expandable);
             self.key(Key::Frames);
             self.stack(segment.stack);
         }
         self.key(Key::Blocks);
-        self.out.begin_list();
-        for block in &segment.blocks {
-            self.out.next();
-            self.block(block);
-        }
-        self.out.end();
+        self.list(&segment.blocks, Self::block);
         self.out.end();
     }
 
     fn block(&mut self, block: &Block) {
         self.out.begin_dict();
-        if !self.contents.lacks_block_addresses {
+        if !self.contents.snapshot.lacks_block_addresses {
             self.entry(Key::Address, block.address);
         }
         self.entry(Key::Size, block.size);
@@ -220,29 +206,20 @@ impl<'s> SnapshotWriter<'s> {
             self.entry(Key::RequestedSize, requested);
         }
         self.key(Key::State);
-        self.word(match block.state {
-            BlockState::ActiveAllocated => "active_allocated",
-            BlockState::ActivePendingFree => "active_pending_free",
-            BlockState::Inactive => "inactive",
-        });
-        if self.contents.lacks_block_addresses {
-            self.history(block);
-        } else {
+        self.word(block.state.into());
+        if !self.contents.snapshot.lacks_block_addresses {
             self.key(Key::Frames);
             self.stack(block.stack);
             self.forward_frames(block.stack);
+        } else if block.state != BlockState::Inactive {
+            self.key(Key::History);
+            self.list([block], Self::occupant);
         }
         self.out.end();
     }
 
     /// The occupant of a block, as release 2.0 writes it.
-    fn history(&mut self, block: &Block) {
-        if block.state == BlockState::Inactive {
-            return;
-        }
-        self.key(Key::History);
-        self.out.begin_list();
-        self.out.next();
+    fn occupant(&mut self, block: &Block) {
         self.out.begin_dict();
         self.key(Key::Addr);
         self.out.int(block.address);
@@ -252,28 +229,19 @@ impl<'s> SnapshotWriter<'s> {
             self.stack(block.stack);
         }
         self.out.end();
-        self.out.end();
     }
 
     fn traces(&mut self) {
         let Contents { devices, events, .. } = self.contents;
         let count = devices.last().map_or(0, |(id, _)| id + 1);
-        self.out.begin_list();
-        for id in 0..count {
-            self.out.next();
-            self.out.begin_list();
+        self.list(0..count, |writer, id| {
             let device = devices.iter().find(|(other, _)| *other == id);
-            for event in device.map_or(&[][..], |(_, device)| &events[device.events.clone()]) {
-                self.out.next();
-                self.event(event);
-            }
-            self.out.end();
-        }
-        self.out.end();
+            writer.list(device.map_or(&[][..], |(_, device)| &events[device.events.clone()]), Self::event);
+        });
     }
 
     fn event(&mut self, event: &Event) {
-        let tags = *self.contents.tables.tags(event.tags);
+        let tags = *self.contents.snapshot.tables.tags(event.tags);
         self.out.begin_dict();
         self.key(Key::Action);
         match event.action {
@@ -319,7 +287,7 @@ impl<'s> SnapshotWriter<'s> {
     fn settings(&mut self) {
         /// The one setting that is a fraction, whatever its value.
         const FRACTION: &str = "garbage_collection_threshold";
-        let settings = self.contents.settings;
+        let settings = &self.contents.snapshot.settings;
         self.out.begin_dict();
         for (key, text) in &settings.all {
             self.out.next();
@@ -341,7 +309,7 @@ impl<'s> SnapshotWriter<'s> {
 
     fn divisions(&mut self) {
         self.out.begin_dict();
-        for (power, divisions) in self.contents.settings.roundup_power2_divisions.iter().enumerate() {
+        for (power, divisions) in self.contents.snapshot.settings.roundup_power2_divisions.iter().enumerate() {
             self.out.next();
             self.out.str(&(1_u32 << power).to_string());
             self.out.int(*divisions);
@@ -349,19 +317,71 @@ impl<'s> SnapshotWriter<'s> {
         self.out.end();
     }
 
-    fn annotations(&mut self) {
-        self.out.begin_list();
-        for annotation in self.contents.annotations {
-            self.out.next();
-            self.out.begin_dict();
-            self.key(Key::Stage);
-            self.word(if annotation.starts { "START" } else { "END" });
-            self.key(Key::Name);
-            self.string(annotation.name);
-            self.entry(Key::Device, annotation.device);
-            self.entry(Key::TimeUs, annotation.time_us);
-            self.out.end();
+    fn annotation(&mut self, annotation: &Annotation) {
+        self.out.begin_dict();
+        self.key(Key::Stage);
+        self.word(if annotation.starts { "START" } else { "END" });
+        self.key(Key::Name);
+        self.string(annotation.name);
+        self.entry(Key::Device, annotation.device);
+        self.entry(Key::TimeUs, annotation.time_us);
+        self.out.end();
+    }
+
+    /// A list of frames; an empty one where nothing is known.
+    fn stack(&mut self, stack: Option<StackId>) {
+        let known = match stack {
+            Some(stack) => self.stacks[stack.index()],
+            None => self.empty_list,
+        };
+        if let Some(reference) = known {
+            return self.out.refer(reference);
+        }
+        let frames = stack.map_or(&[][..], |stack| self.contents.snapshot.tables.stack(stack));
+        self.list(frames, |writer, &frame| writer.frame(frame));
+        let reference = Some(self.out.remember());
+        match stack {
+            Some(stack) => self.stacks[stack.index()] = reference,
+            None => self.empty_list = reference,
+        }
+    }
+
+    fn frame(&mut self, id: FrameId) {
+        if let Some(reference) = self.frames[id.index()] {
+            return self.out.refer(reference);
+        }
+        let frame = *self.contents.snapshot.tables.frame(id);
+        self.out.begin_dict();
+        self.key(Key::Name);
+        self.string(frame.name);
+        self.key(Key::Filename);
+        self.string(frame.filename);
+        self.entry(Key::Line, frame.line);
+        if let Some(original) = frame.original {
+            self.key(Key::FxOriginalTrace);
+            self.traceback_entry(original);
         }
         self.out.end();
+        self.frames[id.index()] = Some(self.out.remember());
+    }
+
+    /// A frame as Python's tracebacks have it.
+    fn traceback_entry(&mut self, id: FrameId) {
+        let tables = &self.contents.snapshot.tables;
+        let Frame { name, filename, line, .. } = *tables.frame(id);
+        let text = format!("  File \"{}\", line {line}, in {}\n", tables.string(filename), tables.string(name));
+        self.out.str(&text);
+    }
+
+    /// The frames of the forward pass, where a stack has some: a formatted traceback, the outermost frame first.
+    fn forward_frames(&mut self, stack: Option<StackId>) {
+        let tables = &self.contents.snapshot.tables;
+        let Some(stack) = stack.filter(|&stack| !tables.forward(stack).is_empty()) else { return };
+        self.key(Key::ForwardFrames);
+        if let Some(&reference) = self.forward.get(&stack) {
+            return self.out.refer(reference);
+        }
+        self.list(tables.forward(stack).iter().rev(), |writer, &frame| writer.traceback_entry(frame));
+        self.forward.insert(stack, self.out.remember());
     }
 }

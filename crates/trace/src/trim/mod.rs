@@ -312,15 +312,11 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
     let is_whole = trimmed.iter().all(|device| device.window == (0..device.events));
     let annotations = if is_whole { snapshot.annotations.clone() } else { annotations::within(snapshot, &events) };
     let bytes = snapshot::write(Contents {
-        tables: &snapshot.tables,
-        settings: &snapshot.settings,
+        snapshot,
         events: &events,
         devices: &devices,
         annotations: &annotations,
-        run: snapshot.run.as_ref(),
         is_whole: is_whole && histories.iter().all(|history| history.kept.is_none()),
-        has_traces: snapshot.has_traces,
-        lacks_block_addresses: snapshot.lacks_block_addresses,
     });
     Trimmed { bytes, devices: trimmed }
 }

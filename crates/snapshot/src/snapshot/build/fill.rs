@@ -25,13 +25,13 @@ impl Builder {
     /// An event with the same keys as the latest, in the same order: nearly every one.
     #[inline]
     pub(super) fn event_like_the_latest(&mut self, items: &[Value]) -> Option<Dict> {
-        let values = self.shape.values(items)?;
-        let addr = self.unsigned(values.addr)?;
-        let size = self.unsigned(values.size)?;
-        let action = self.action(values.action)?;
-        let stack = if values.frames == Value::ABSENT { None } else { self.use_stack(values.frames) };
-        let event = Event { addr, size, time_us: self.time(values.time_us), stack, tags: Self::no_tags(), action };
-        let tags = self.tags_with(Self::no_tags(), values.tags);
+        let [action, addr, size, time_us, frames, tags @ ..] = self.shape.values(items)?;
+        let addr = self.unsigned(addr)?;
+        let size = self.unsigned(size)?;
+        let action = self.action(action)?;
+        let stack = if frames == Value::ABSENT { None } else { self.use_stack(frames) };
+        let event = Event { addr, size, time_us: self.time(time_us), stack, tags: Self::no_tags(), action };
+        let tags = self.tags_with(Self::no_tags(), tags);
         self.events.push(Event { tags, ..event });
         Some(Dict::Record(Kind::Event, container::index(self.events.len() - 1)))
     }

@@ -29,7 +29,8 @@ fn repeated(what: &str) -> Error {
 }
 
 fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
-    value.ok_or_else(|| invalid(format!("the key '{}' is missing or is not {expected}", key.text())))
+    let key: &str = key.into();
+    value.ok_or_else(|| invalid(format!("the key '{key}' is missing or is not {expected}")))
 }
 
 /// PyTorch itself knows at most 128 devices in a process.
@@ -230,12 +231,7 @@ impl Builder {
             return Err(repeated("block"));
         }
         let size = self.required_unsigned(handle, Key::Size)?;
-        let state = match self.string(state) {
-            Some("active_allocated") => Some(BlockState::ActiveAllocated),
-            Some("active_pending_free" | "active_awaiting_free") => Some(BlockState::ActivePendingFree),
-            Some("inactive") => Some(BlockState::Inactive),
-            _ => None,
-        };
+        let state: Option<BlockState> = self.string(state).and_then(|state| state.parse().ok());
         let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
         let state = required(state, Key::State, expected)?;
         // Releases before 2.1 wrote no address, and kept the latest occupant in `history`.
