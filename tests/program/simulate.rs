@@ -213,12 +213,13 @@ fn what_a_future_pytorch_wants_has_stand_ins() {
     let torch = made_folder(&place, "torch");
     let stand_ins = made_folder(&place, "stand-ins");
     compile(
-        "int cudaOfTomorrow(void) { return 7; }",
+        "int cudaOfTomorrow(void) { return 7; } int cublasOfTomorrow(void) { return 7; } int cudnnOfTomorrow(void) { return 7; }",
         &nvidia.join("libcudart.so.77"),
         &["-shared", "-fPIC", "-Wl,-soname,libcudart.so.77"],
     );
     compile(
-        "int cudaOfTomorrow(void); int torch(void) { return cudaOfTomorrow(); }",
+        "int cudaOfTomorrow(void); int cublasOfTomorrow(void); int cudnnOfTomorrow(void); \
+         int torch(void) { return cudaOfTomorrow() | cublasOfTomorrow() | cudnnOfTomorrow(); }",
         &torch.join("libtorch.so"),
         &["-shared", "-fPIC", "-L", nvidia.to_str().unwrap(), "-l:libcudart.so.77"],
     );
@@ -232,7 +233,11 @@ fn what_a_future_pytorch_wants_has_stand_ins() {
 
     let output = Command::new(PTMEM).arg("stand-ins").args([&torch, &stand_ins]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("they only return success (cudaOfTomorrow)"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("they only return success (cublasOfTomorrow, cudaOfTomorrow, cudnnOfTomorrow)"),
+        "{}",
+        text(&output.stderr)
+    );
     // The library itself, which the stand-ins need, as `ptmem simulate` lays it out.
     let libraries = format!("{}:{}", torch.display(), stand_ins.display());
     let script = format!("LD_LIBRARY_PATH={libraries}:$LD_LIBRARY_PATH {}", program.display());

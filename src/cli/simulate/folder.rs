@@ -219,7 +219,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     link(simulate::PRELOADED, &libraries.join("libcuda.so"))?;
     for soname in simulate::SONAMES.lines() {
         let stand_in = StandIn { soname, needed: &[simulate::PRELOADED], functions: &[] };
-        fs::write(libraries.join(soname), stand_in.bytes())?;
+        fs::write(libraries.join(soname), stand_in.bytes().map_err(io::Error::other)?)?;
     }
     let python = folder.join("python");
     fs::create_dir_all(python.join(simulate::PYTHON_WATCH))?;

@@ -70,7 +70,7 @@ fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Writes a stand-in.
 fn write(folder: &Path, stand_in: &StandIn<'_>) -> Result<()> {
     let place = folder.join(stand_in.soname);
-    write_at_once(folder, &place, &stand_in.bytes()).with_context(|| format!("{}: cannot be written", place.display()))
+    write_at_once(folder, &place, &stand_in.bytes()?).with_context(|| format!("{}: cannot be written", place.display()))
 }
 
 /// Writes a file that appears as a whole: processes of a run may write it at the same time.
