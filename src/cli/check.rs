@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::diagnostic::Diagnostic;
 use ptmem::profile;
-use ptmem::report::{Approval, Subject};
+use ptmem::report::{Approval, Format, Subject};
 use ptmem::verdict::{self, Judgement, Limits, Maximum, NoBefore, Thresholds, Verdict};
 
 use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::input::{self, require_moment};
 use super::output::Output;
-use super::report::{report_options, write_reports};
+use super::report::report_options;
 use super::{config, exit_code, ranks, surroundings, thresholds};
 
 /// The after of a comparison, whose before is not there.
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.memory();
     let of_profile = profile::Options {
-        layout: found.is_none() && arguments.view.has_pictures(),
+        layout: found.is_none() && arguments.view.formats().any(Format::has_pictures),
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };
     if let Some(found) = &found {
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
         readings.ranks.judgement.diagnostics.extend(remarks(unpaired));
         let judgements = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
         options.approval = approval(unpaired, judgements.chain([&readings.ranks.judgement]))?;
-        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        arguments.view.write(Subject::Ranks(&readings), &mut options, output)?;
         let exit_zero = arguments.trust.exit_zero || options.approval.is_some();
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), exit_zero));
     }
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let mut judgement = verdict::judge_profile(&profile, &thresholds);
     judgement.diagnostics.extend(remarks(unpaired));
     options.approval = approval(unpaired, [&judgement])?;
-    write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
+    arguments.view.write(Subject::Profile(&profile, Some(&judgement)), &mut options, output)?;
     Ok(exit_code(judgement.verdict, arguments.trust.exit_zero || options.approval.is_some()))
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::leak::{self, Search, Series, Wanted};
 use ptmem::pattern::Pattern;
-use ptmem::profile;
+use ptmem::profile::{self, Moment};
 use ptmem::report::Subject;
 use ptmem::units::parse_size;
 use ptmem::verdict::{self, Finding, LeakGate, Rank};
@@ -16,7 +16,7 @@ use ptmem::verdict::{self, Finding, LeakGate, Rank};
 use super::args::{ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
-use super::report::{report_options, write_reports};
+use super::report::report_options;
 use super::{advice, config, hint, input};
 
 #[derive(Debug, Args)]
@@ -105,23 +105,18 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         (None, Some(count)) => Wanted::Windows(count.into()),
         (None, None) => Wanted::Any,
     };
+    let reading = arguments.grouping.reading(&config, &arguments.view.input);
+    let reading = profile::Options { at: Moment::End, device: arguments.view.device, ..reading };
     let options = leak::Options {
-        group_by: arguments.grouping.group_by(&config),
-        unfold: arguments.grouping.unfold,
-        rules: arguments.grouping.rules(&config),
+        group_by: reading.group_by,
+        unfold: reading.unfold,
+        rules: reading.rules.clone(),
         skip: arguments.skip,
         min_growth: arguments.min_growth,
         min_share: arguments.min_share,
         steps,
         device_memory: arguments.device.memory(&config),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
-    };
-    let of_input = arguments.view.input.reading(&config);
-    let reading = profile::Options {
-        max_input: of_input.max_input,
-        allocator_settings: of_input.allocator_settings,
-        device: arguments.view.device,
-        ..options.reading()
     };
     let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
@@ -139,7 +134,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     )?;
     let gate = LeakGate { findings };
     let mut options = report_options(&arguments.view, output);
-    write_reports(Subject::Leaks(&gate), &arguments.view, &mut options, output)?;
+    arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 

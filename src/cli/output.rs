@@ -5,16 +5,14 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use anstream::{AutoStream, ColorChoice, StripStream};
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::{self, Format, printable, wrap};
+use ptmem::report::{self, Format, Subject, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::Export;
-
-/// How readers see what a table leaves out.
-const MORE: &str = "-v";
 
 /// Terminals that are narrower or wider than these count as this wide.
 const WIDTHS: RangeInclusive<usize> = 40..=400;
@@ -60,28 +58,23 @@ impl Output {
         printed(content(&mut stdout).and_then(|()| stdout.flush()))
     }
 
-    /// Writes a report in its formats: to the files of the exports, and to standard output. `table` is the one for people.
-    pub(crate) fn report<F: Copy + PartialEq>(
+    /// Writes a report: to the files of the exports, and to standard output.
+    pub(crate) fn report(
         &self,
-        exports: &[Export<F>],
-        format: F,
-        table: F,
+        subject: Subject<'_>,
+        format: Format,
+        exports: &[Export],
         options: &report::Options,
-        write: impl Fn(F, &report::Options, &mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         // A table in a file is for people as well, but has no colours, and not the width of this terminal.
         let of_files = report::Options { width: asked_width(), ..options.clone() };
         for Export { format, path } in exports {
-            self.write(path, |out| match *format == table {
-                true => {
-                    let mut text = StripStream::new(Vec::new());
-                    write(*format, &of_files, &mut text)?;
-                    out.write_all(&text.into_inner())
-                }
-                false => write(*format, &of_files, out),
+            self.write(path, |out| match format {
+                Format::Table => out.write_all(strip_str(&format.render(subject, &of_files)?).to_string().as_bytes()),
+                _ => format.write(subject, &of_files, out),
             })?;
         }
-        self.print_with(|out| write(format, options, out))
+        self.print_with(|out| format.write(subject, options, out))
     }
 }
 
@@ -94,11 +87,6 @@ pub(crate) fn asked_width() -> Option<usize> {
 /// Columns of a stream that is a terminal.
 fn terminal_width(size: Option<(Width, Height)>) -> Option<usize> {
     size.map(|(width, _)| usize::from(width.0).clamp(*WIDTHS.start(), *WIDTHS.end()))
-}
-
-/// How readers of a table see what it leaves out; nothing where it shows everything.
-pub(crate) fn more(verbose: bool) -> Option<&'static str> {
-    (!verbose).then_some(MORE)
 }
 
 /// The result of printing. A closed pipe is not an error: its reader has seen enough.
@@ -158,7 +146,7 @@ fn replace(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
 
 /// Refuses, before any work is done, output files that must be a mistake: in a folder that does not exist, in place
 /// of an input, or the same file twice.
-pub(crate) fn check_exports<'p>(exports: &[Export<Format>], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
+pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
     let inputs: Vec<_> = inputs.collect();
     for (i, Export { path, .. }) in exports.iter().enumerate() {
         require_folder(path)?;

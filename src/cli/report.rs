@@ -6,45 +6,50 @@ use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
 use super::args::View;
-use super::{checkout, output, sources, surroundings};
+use super::output::Output;
+use super::{checkout, sources, surroundings};
 
-/// The options of reports that all commands have in common.
-pub(super) fn report_options(view: &View, output: &output::Output) -> report::Options {
+/// How readers see what a table leaves out.
+const MORE: &str = "-v";
+
+/// The options of the reports of all commands.
+pub(super) fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
     report::Options {
-        top: view.top,
+        top,
         width: output.width(),
-        more: output::more(view.verbose),
-        max_bytes: view.max_bytes,
-        comment_key: view.comment_key.clone(),
-        picture: view.picture.clone(),
-        source: view.source,
+        more: (!is_verbose).then_some(MORE),
+        max_bytes,
         run: surroundings::run(),
         ..report::Options::default()
     }
 }
 
-/// Writes the files that were asked for, and prints the report.
-pub(super) fn write_reports(
-    subject: Subject<'_>,
-    view: &View,
-    options: &mut report::Options,
-    output: &output::Output,
-) -> Result<()> {
-    let mut formats: Vec<Format> = view.export.iter().map(|export| export.format).collect();
-    formats.push(view.format);
-    if view.source || formats.iter().any(|format| format.points_at_lines()) {
-        options.checkout = match subject {
-            Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
-            Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
-            Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
-            Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
-            Subject::History(_) | Subject::Scale(_) => BTreeMap::new(),
-        };
+/// The options of reports on one profile, or on a before and an after.
+pub(super) fn report_options(view: &View, output: &Output) -> report::Options {
+    report::Options {
+        comment_key: view.comment_key.clone(),
+        picture: view.picture.clone(),
+        source: view.source,
+        ..basic_options(view.top, view.verbose, view.max_bytes, output)
     }
-    if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-        options.sources = sources::read(options.checkout.values().map(String::as_str), view.source);
+}
+
+impl View {
+    /// Writes the files that were asked for, and prints the report.
+    pub(super) fn write(&self, subject: Subject<'_>, options: &mut report::Options, output: &Output) -> Result<()> {
+        let mut formats = self.formats();
+        if self.source || self.formats().any(Format::points_at_lines) {
+            options.checkout = match subject {
+                Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
+                Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
+                Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
+                Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
+                Subject::History(_) | Subject::Scale(_) => BTreeMap::new(),
+            };
+        }
+        if self.source || formats.any(|format| matches!(format, Format::Markdown | Format::Html)) {
+            options.sources = sources::read(options.checkout.values().map(String::as_str), self.source);
+        }
+        output.report(subject, self.format, &self.export, options)
     }
-    output.report(&view.export, view.format, Format::Table, options, |format, options, out| {
-        format.write(subject, options, out)
-    })
 }

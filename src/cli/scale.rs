@@ -47,8 +47,8 @@ fn place(text: &str) -> Result<f64, String> {
 pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let runs = runs(arguments)?;
-    arguments.view.check_exports()?;
-    let reading = arguments.view.reading(&arguments.grouping, &config);
+    output::check_exports(&arguments.view.export, arguments.snapshots.iter().map(PathBuf::as_path))?;
+    let reading = arguments.grouping.reading(&config, &arguments.view.input);
     let farthest = runs.last().map_or(1.0, |run| run.x);
     let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
     let device_memory = arguments.device.memory(&config);

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use ptmem::profile;
-use ptmem::report::Subject;
+use ptmem::report::{Format, Subject};
 
 use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::phases::ShowPhases;
-use super::report::{report_options, write_reports};
+use super::report::report_options;
 use super::{config, ranks};
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let every = arguments.phases.every()?;
     let of_profile = profile::Options {
         every,
-        layout: found.is_none() && arguments.view.has_pictures(),
+        layout: found.is_none() && arguments.view.formats().any(Format::has_pictures),
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };
     let mut options = report_options(&arguments.view, output);
@@ -52,12 +52,12 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     options.tree = arguments.tree.options();
     if let Some(found) = &found {
         let readings = ranks::readings(&arguments.snapshot, found, None, &arguments.view, &of_profile)?;
-        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        arguments.view.write(Subject::Ranks(&readings), &mut options, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut profile = input::profile(&arguments.snapshot, &of_profile)?;
     profile.note_lack_of_modules();
     require_moment(&profile)?;
-    write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;
+    arguments.view.write(Subject::Profile(&profile, None), &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }

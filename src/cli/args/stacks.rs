@@ -7,6 +7,7 @@ use ptmem::config::Config;
 use ptmem::profile::{self, Moment};
 use ptmem::stack::{GroupBy, Rules};
 
+use super::InputArguments;
 use super::view::View;
 
 /// The moment whose stacks are reported, and the grouping of these stacks.
@@ -42,14 +43,8 @@ impl Stacks {
 
     /// Options to compute a profile that holds these stacks.
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
-        profile::Options {
-            group_by: self.grouping.group_by(config),
-            unfold: self.grouping.unfold,
-            at: self.moment().unwrap_or_default(),
-            device: view.device,
-            rules: self.grouping.rules(config),
-            ..view.input.reading(config)
-        }
+        let reading = self.grouping.reading(config, &view.input);
+        profile::Options { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
     }
 }
 
@@ -62,21 +57,21 @@ pub(crate) struct Grouping {
     /// Keep the numbers of layers in the paths of modules, down to this level: 1 shows decoder.layers.3.mlp for
     /// decoder.layers.*.mlp
     #[arg(long, value_name = "LEVELS", default_value_t = 0, hide_default_value = true)]
-    pub(crate) unfold: u32,
+    unfold: u32,
     /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
     strip_prefix: Vec<String>,
 }
 
 impl Grouping {
-    /// The grouping of the command line, else of the configuration.
-    pub(crate) fn group_by(&self, config: &Config) -> GroupBy {
-        self.group_by.or(config.group_by).unwrap_or_default()
-    }
-
-    /// The rules about frames.
-    pub(crate) fn rules(&self, config: &Config) -> Rules {
-        rules(config, &self.strip_prefix)
+    /// The options by which a file is read. What the command line does not say, the configuration does.
+    pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::Options {
+        profile::Options {
+            group_by: self.group_by.or(config.group_by).unwrap_or_default(),
+            unfold: self.unfold,
+            rules: rules(config, &self.strip_prefix),
+            ..input.reading(config)
+        }
     }
 }
 

@@ -1,34 +1,28 @@
 //! Values of options, and how they are read.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::ValueEnum;
+use ptmem::report::Format;
 
 /// A report to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Export<F> {
-    pub(crate) format: F,
+pub(crate) struct Export {
+    pub(crate) format: Format,
     pub(crate) path: PathBuf,
 }
 
-impl<F: ValueEnum> FromStr for Export<F> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+impl Export {
+    /// Reads `FORMAT=PATH`, with one of these formats.
+    pub(crate) fn parse(text: &str, formats: &[Format]) -> Result<Self, String> {
+        let names = formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
         let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-            return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", names::<F>()));
+            return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {names}"));
         };
-        match F::from_str(name, false) {
-            Ok(format) => Ok(Self { format, path: PathBuf::from(path) }),
-            Err(_) => Err(format!("unknown format '{name}'; accepted are {}", names::<F>())),
-        }
+        let format = Format::from_str(name, false).ok().filter(|format| formats.contains(format));
+        let format = format.ok_or_else(|| format!("unknown format '{name}'; accepted are {names}"))?;
+        Ok(Self { format, path: PathBuf::from(path) })
     }
-}
-
-fn names<F: ValueEnum>() -> String {
-    let values = F::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn reason(text: &str) -> Result<String, String> {

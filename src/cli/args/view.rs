@@ -16,8 +16,8 @@ pub(crate) struct View {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
-    #[arg(long, value_name = "FORMAT=PATH")]
-    pub(crate) export: Vec<Export<Format>>,
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = |text: &str| Export::parse(text, Format::ALL))]
+    pub(crate) export: Vec<Export>,
     /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
@@ -54,8 +54,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Whether a format is asked for that shows pictures.
-    pub(crate) fn has_pictures(&self) -> bool {
-        self.format.has_pictures() || self.export.iter().any(|export| export.format.has_pictures())
+    /// The formats that are asked for.
+    pub(crate) fn formats(&self) -> impl Iterator<Item = Format> {
+        self.export.iter().map(|export| export.format).chain([self.format])
     }
 }

@@ -10,6 +10,7 @@ use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, Kind, Moment, Profile};
+use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
 use ptmem::verdict::{self, Comparison, Day, Gate, Member, Missing, Thresholds};
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
     fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
         let Self { arguments, config, .. } = self;
         // No addresses are kept for the ranks of a job: there may be thousands.
-        let layout = item.member.is_none() && arguments.view.has_pictures();
+        let layout = item.member.is_none() && arguments.view.formats().any(Format::has_pictures);
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
         let options = profile::Options { at, layout, ..options };

@@ -16,7 +16,7 @@ use ptmem::report::{Acceptance, Subject};
 use super::args::DiffArguments;
 use super::config::{self, Loaded};
 use super::output::{self, Output};
-use super::report::{report_options, write_reports};
+use super::report::report_options;
 use super::{check, exit_code, git, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     options.explain = arguments.explain;
     options.tree = arguments.tree.options();
     options.phases = arguments.phases.phases;
-    write_reports(Subject::Gate(&gate), &arguments.view, &mut options, output)?;
+    arguments.view.write(Subject::Gate(&gate), &mut options, output)?;
     if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
         let reason = arguments.reason.as_deref();
         output::print_note(&update(path, only, reason)?);

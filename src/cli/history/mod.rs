@@ -13,7 +13,7 @@ use ptmem::report::Subject;
 use ptmem::units::parse_size;
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
-use super::output::Output;
+use super::output::{self, Output};
 use super::study::StudyView;
 use super::{advice, config, input, ranks};
 
@@ -68,8 +68,9 @@ impl Series {
 
 pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    arguments.view.check_exports()?;
-    let reading = arguments.view.reading(&arguments.grouping, &config);
+    let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
+    output::check_exports(&arguments.view.export, inputs)?;
+    let reading = arguments.grouping.reading(&config, &arguments.view.input);
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
     let series = match &arguments.git {
         Some(path) => git::read(path, last, &reading)?,
