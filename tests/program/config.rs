@@ -317,6 +317,16 @@ fn rules_that_match_nothing_are_a_warning() {
     fs::write(folder.path().join("ptmem.toml"), used).unwrap();
     let output = ptmem(folder.path(), &[&DIFF[..], &["--format", "json"]].concat());
     assert!(!text(&output.stdout).contains("unused-rule"));
+    // One comparison that uses a rule is enough.
+    let suite = format!(
+        "max-growth = \"0\"\n{used}[[suite.all.compare]]\nname = \"one\"\nbefore = \"state-only.pkl\"\nafter = \"state-only.pkl\"\n\
+         [[suite.all.compare]]\nname = \"two\"\nbefore = \"two-devices-before.pkl\"\nafter = \"two-devices-after.pkl\"\n"
+    );
+    for (config, unused) in [(suite.clone(), 0), (suite.replace("[\"attention\"]", "[\"widen\"]"), 1)] {
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+        let output = ptmem(folder.path(), &["diff", "--suite", "all", "--format", "json"]);
+        assert_eq!(text(&output.stdout).matches("\"unused-rule\"").count(), unused, "{}", text(&output.stderr));
+    }
 }
 
 #[test]

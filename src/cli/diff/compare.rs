@@ -13,20 +13,19 @@ use ptmem::profile::{self, Kind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Day, Gate, Member, Missing, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Member, Missing, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
-use super::super::ranks::{self, Found};
-use super::super::{advice, checkout, config, git, output};
+use super::super::ranks;
+use super::super::{advice, checkout, git, output};
 use super::names::Names;
 use super::pairs::Pair;
 use super::update::shell_word;
 
 /// A comparison to be made: of two files, or of one rank.
 struct Item<'f> {
-    /// Index of the pair that it belongs to.
-    pair: usize,
+    pair: &'f Pair,
     name: Option<String>,
     member: Option<Member>,
     files: Sides<&'f Path>,
@@ -37,11 +36,15 @@ impl Item<'_> {
     fn size(&self) -> u64 {
         ranks::size(self.files.before).saturating_add(ranks::size(self.files.after))
     }
+
+    fn thresholds(&self) -> Thresholds {
+        Thresholds { one_of_ranks: self.member.is_some(), ..self.pair.thresholds.clone() }
+    }
 }
 
 /// The ranks of one pair.
-struct Job {
-    pair: usize,
+struct Job<'f> {
+    pair: &'f Pair,
     /// The places of their comparisons among all.
     members: Range<usize>,
     missing: Vec<Missing>,
@@ -49,10 +52,8 @@ struct Job {
 
 /// Settings that all comparisons of a run share.
 struct Run<'a> {
-    pairs: &'a [Pair],
     arguments: &'a DiffArguments,
     config: &'a Config,
-    today: Day,
     /// The change of the code, where rows are marked by it.
     patch: Option<Patch>,
     /// Names of functions in the checkout.
@@ -62,29 +63,23 @@ struct Run<'a> {
 }
 
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
-pub(super) fn compare_all(
-    pairs: &[Pair],
-    found: &[Option<Sides<Vec<Found>>>],
-    arguments: &DiffArguments,
-    config: &Config,
-) -> Result<Gate> {
+pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Gate> {
     let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
-    let mut run =
-        Run { pairs, arguments, config, today: config::today()?, patch, names: Names::default(), parallel: false };
-    let Plan { items, ranks } = run.plan(found)?;
+    let Plan { items, ranks } = Plan::of(pairs)?;
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
-    run.parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
+    let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
+    let run = Run { arguments, config, patch, names: Names::default(), parallel };
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
-    let mut usage = Usage::default();
+    let mut usage = Usage::new(config);
     let mut gate = Gate::default();
     let mut tables = Sides::<Tables>::default();
     ranks::in_order(
         jobs,
         &sizes,
         |index| run.compare(&items[index]),
-        |_, (mut comparison, used)| {
-            usage.merge(used);
+        |_, mut comparison| {
+            usage.add(&comparison.diff);
             if comparison.member.is_some() {
                 comparison.diff.pool(&mut tables);
             }
@@ -96,38 +91,30 @@ pub(super) fn compare_all(
         comparison.diff.share(&tables);
     }
     for Job { pair, members, missing } in ranks {
-        let pair = &pairs[pair];
         let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
-        gate.judge_ranks(members, pair.name.clone(), paths, missing, &run.thresholds(pair, true));
+        let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
+        gate.judge_ranks(members, pair.name.clone(), paths, missing, &thresholds);
     }
-    add_unused(&mut gate, &usage, config);
+    // Rules that no comparison uses are told once for all of them.
+    let ranks = gate.ranks.first_mut().map(|ranks| &mut ranks.judgement);
+    let first = ranks.or_else(|| gate.comparisons.first_mut().map(|comparison| &mut comparison.judgement));
+    first.into_iter().for_each(|judgement| judgement.diagnostics.extend(usage.unused()));
     Ok(gate)
-}
-
-/// Adds the rules of the configuration that no comparison uses, once for all of them.
-fn add_unused(gate: &mut Gate, usage: &Usage, config: &Config) {
-    let judgement = match (gate.ranks.first_mut(), gate.comparisons.first_mut()) {
-        (Some(ranks), _) => &mut ranks.judgement,
-        (None, Some(comparison)) => &mut comparison.judgement,
-        (None, None) => return,
-    };
-    judgement.diagnostics.extend(usage.unused(config));
 }
 
 /// The comparisons to be made, and which of them are of the ranks of one job.
 struct Plan<'f> {
     items: Vec<Item<'f>>,
-    ranks: Vec<Job>,
+    ranks: Vec<Job<'f>>,
 }
 
-impl<'a> Run<'a> {
-    /// The comparisons of all pairs.
-    fn plan(&self, found: &'a [Option<Sides<Vec<Found>>>]) -> Result<Plan<'a>> {
-        let mut plan = Plan { items: Vec::new(), ranks: Vec::new() };
-        for (index, (pair, found)) in self.pairs.iter().zip(found).enumerate() {
-            let Some(Sides { before, after }) = found else {
+impl<'f> Plan<'f> {
+    fn of(pairs: &'f [Pair]) -> Result<Self> {
+        let mut plan = Self { items: Vec::new(), ranks: Vec::new() };
+        for pair in pairs {
+            let Some(Sides { before, after }) = &pair.found else {
                 let files = Sides { before: &*pair.before, after: &*pair.after };
-                plan.items.push(Item { pair: index, name: pair.name.clone(), member: None, files });
+                plan.items.push(Item { pair, name: pair.name.clone(), member: None, files });
                 continue;
             };
             let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
@@ -136,22 +123,19 @@ impl<'a> Run<'a> {
                 let label = &member.label;
                 let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
                 let files = Sides { before: &*before.path, after: &*after.path };
-                plan.items.push(Item { pair: index, name: Some(name), member: Some(member), files });
+                plan.items.push(Item { pair, name: Some(name), member: Some(member), files });
             }
-            plan.ranks.push(Job { pair: index, members: first..plan.items.len(), missing: paired.missing });
+            plan.ranks.push(Job { pair, members: first..plan.items.len(), missing: paired.missing });
         }
         Ok(plan)
     }
+}
 
-    fn thresholds(&self, pair: &Pair, one_of_ranks: bool) -> Thresholds {
-        let accepted = self.config.accepted.clone();
-        Thresholds { accepted, today: self.today, one_of_ranks, ..pair.thresholds.clone() }
-    }
-
-    /// Makes and judges one comparison, and finds the rules of the configuration that it uses.
-    fn compare(&self, item: &Item<'_>) -> Result<(Comparison, Usage)> {
-        let pair = &self.pairs[item.pair];
-        let thresholds = self.thresholds(pair, item.member.is_some());
+impl Run<'_> {
+    /// Makes and judges one comparison.
+    fn compare(&self, item: &Item<'_>) -> Result<Comparison> {
+        let pair = item.pair;
+        let thresholds = item.thresholds();
         if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
             bail!("comparison '{name}' has no limit, here or in ptmem.toml");
         }
@@ -170,11 +154,8 @@ impl<'a> Run<'a> {
         let mut judgement = verdict::judge_diff(&diff, &thresholds);
         advice::complete_judgement(&mut judgement);
         advice::complete_diagnostics(&mut diff.diagnostics);
-        let usage = Usage::of(self.config, &diff);
         let min_delta = thresholds.min_delta;
-        let comparison =
-            Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta };
-        Ok((comparison, usage))
+        Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
     }
 
     fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
@@ -202,14 +183,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn match_ratio(&self) -> f64 {
-        let match_ratio = self.arguments.match_ratio.or(self.config.match_ratio);
-        match_ratio.unwrap_or(diff::Options::default().match_ratio)
-    }
-
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
+        let match_ratio = self.arguments.match_ratio.or(self.config.match_ratio);
         let options = diff::Options {
-            match_ratio: self.match_ratio(),
+            match_ratio: match_ratio.unwrap_or(diff::Options::default().match_ratio),
             phases: self.arguments.phases.options(&pair.thresholds, self.config),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);

@@ -61,15 +61,12 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     remarks.extend(arguments.no_before.as_deref().map(other_before));
     let Loaded { config, folder, .. } = loaded;
     let pairs = pairs(&arguments, &config, &folder)?;
-    let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
-    let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
-    let inputs = inputs.chain(arguments.config.config.as_deref());
-    let of_ranks = found.iter().flatten().flat_map(|sides| sides.before.iter().chain(&sides.after));
-    output::check_exports(&arguments.view.export, inputs.chain(of_ranks.map(|found| &*found.path)))?;
-    if let (Some(_), Some(Some(_))) = (&arguments.update, found.first()) {
+    let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.config.as_deref());
+    output::check_exports(&arguments.view.export, inputs)?;
+    if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
     }
-    let mut gate = compare_all(&pairs, &found, &arguments, &config)?;
+    let mut gate = compare_all(&pairs, &arguments, &config)?;
     if let Some(first) = gate.comparisons.first_mut() {
         first.judgement.diagnostics.extend(remarks);
     }

@@ -8,6 +8,7 @@ use ptmem::sides::Sides;
 use ptmem::verdict::{Limits, Thresholds};
 
 use super::super::args::DiffArguments;
+use super::super::config::today;
 use super::super::ranks::{self, Found};
 use super::super::{output, thresholds};
 use super::update::shell_word;
@@ -18,11 +19,23 @@ pub(super) struct Pair {
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
     pub(super) thresholds: Thresholds,
+    /// The files of both sides where they are those of ranks.
+    pub(super) found: Option<Sides<Vec<Found>>>,
 }
 
 impl Pair {
-    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits) -> Result<Self> {
-        Ok(Self { name, before, after, thresholds: thresholds(limits)? })
+    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits, config: &Config) -> Result<Self> {
+        let accepted = config.accepted.clone();
+        let thresholds = Thresholds { accepted, today: today()?, ..thresholds(limits)? };
+        let pair = Self { name, before, after, thresholds, found: None };
+        let found = pair.context(ranks::sides(&pair.before, &pair.after))?;
+        Ok(Self { found, ..pair })
+    }
+
+    /// All files and folders that are read.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
+        let of_ranks = self.found.iter().flat_map(|sides| sides.before.iter().chain(&sides.after));
+        [&*self.before, &*self.after].into_iter().chain(of_ranks.map(|found| &*found.path))
     }
 
     /// Adds the name of the comparison in a suite to an error.
@@ -31,11 +44,6 @@ impl Pair {
             Some(name) => result.with_context(|| format!("comparison '{name}'")),
             None => result,
         }
-    }
-
-    /// The files of both sides where they are those of ranks.
-    pub(super) fn found(&self) -> Result<Option<Sides<Vec<Found>>>> {
-        self.context(ranks::sides(&self.before, &self.after))
     }
 }
 
@@ -56,7 +64,7 @@ fn pairs_of_suite(suite: &Suite, limits: &Limits, config: &Config, folder: &Path
             bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
         }
         let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
-        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits)?);
+        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits, config)?);
     }
     Ok(pairs)
 }
@@ -70,7 +78,7 @@ fn only_pair(arguments: &DiffArguments, config: &Config) -> Result<Pair> {
     if let Some(profile) = &arguments.update {
         require_before(profile, before, after)?;
     }
-    Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&config.limits))
+    Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&config.limits), config)
 }
 
 /// Both inputs; the profile that is updated is the before.

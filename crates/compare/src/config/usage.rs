@@ -36,6 +36,7 @@ impl Noun {
 }
 
 /// A pattern of the configuration.
+#[derive(Debug)]
 struct Rule<'c> {
     /// Where it stands.
     key: &'static str,
@@ -69,62 +70,49 @@ fn rules(config: &Config) -> Vec<Rule<'_>> {
     accepted.chain(own).chain(foreign).collect()
 }
 
-/// The names that the rules of a configuration are compared with, and which of the rules matched one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// For each of the rules.
-    used: Vec<bool>,
-    categories: Vec<bool>,
+/// The rules of a configuration that nothing matched so far, and the names that they were compared with.
+#[derive(Debug)]
+pub struct Usage<'c> {
+    rules: Vec<Rule<'c>>,
+    /// Categories by their places in the configuration.
+    categories: Vec<(usize, &'c str)>,
     names: BTreeMap<Noun, BTreeSet<String>>,
 }
 
-impl Usage {
-    /// The rules that a comparison uses.
+impl<'c> Usage<'c> {
+    /// All rules of a configuration.
     #[must_use]
-    pub fn of(config: &Config, diff: &Diff) -> Self {
-        let mut usage = Self::default();
-        for rule in rules(config) {
-            let names = usage.names.entry(rule.noun).or_insert_with(|| rule.noun.names(diff));
-            usage.used.push(rule.is_used(diff, names));
-        }
-        if !config.rules.categories.is_empty() {
-            diff.codes().each().iter().for_each(|(_, code)| any(&mut usage.categories, &code.used_categories()));
-        }
-        usage
+    pub fn new(config: &'c Config) -> Self {
+        let categories = config.rules.categories.iter().map(|category| &*category.name);
+        Self { rules: rules(config), categories: categories.enumerate().collect(), names: BTreeMap::new() }
     }
 
-    /// Adds the rules that another comparison uses.
-    pub fn merge(&mut self, other: Self) {
-        any(&mut self.used, &other.used);
-        any(&mut self.categories, &other.categories);
-        for (noun, names) in other.names {
-            self.names.entry(noun).or_default().extend(names);
+    /// Leaves out the rules that a comparison uses.
+    pub fn add(&mut self, diff: &Diff) {
+        let nouns: BTreeSet<Noun> = self.rules.iter().map(|rule| rule.noun).collect();
+        for noun in nouns {
+            self.names.entry(noun).or_default().extend(noun.names(diff));
+        }
+        self.rules.retain(|rule| !rule.is_used(diff, &self.names[&rule.noun]));
+        if !self.categories.is_empty() {
+            let used = diff.codes().each().map(|(_, code)| code.used_categories());
+            self.categories.retain(|(at, _)| !used.iter().any(|used| used.get(*at) == Some(&true)));
         }
     }
 
     /// A warning for each rule that nothing matched, with the nearest name that there is.
     #[must_use]
-    pub fn unused(&self, config: &Config) -> Vec<Diagnostic> {
-        let rules = rules(config).into_iter().zip(&self.used).filter(|(_, used)| !**used);
-        let of_rules = rules.map(|(Rule { key, pattern, noun }, _)| {
-            let names = self.names.get(&noun).into_iter().flatten();
+    pub fn unused(&self) -> Vec<Diagnostic> {
+        let of_rules = self.rules.iter().map(|Rule { key, pattern, noun }| {
+            let names = self.names.get(noun).into_iter().flatten();
             let noun: &str = noun.into();
             let near = pattern.unmatched(noun, names.map(String::as_str));
             format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str())
         });
-        let categories = config.rules.categories.iter().zip(&self.categories).filter(|(_, used)| !**used);
-        let of_categories = categories.map(|(rule, _)| {
-            format!("the [[category]] '{}' in the configuration matches no frame of any comparison", rule.name)
+        let of_categories = self.categories.iter().map(|(_, name)| {
+            format!("the [[category]] '{name}' in the configuration matches no frame of any comparison")
         });
         of_rules.chain(of_categories).map(|message| Diagnostic::new(Code::UnusedRule, None, message)).collect()
-    }
-}
-
-/// Adds the rules that another comparison uses.
-fn any(used: &mut Vec<bool>, more: &[bool]) {
-    used.resize(used.len().max(more.len()), false);
-    for (used, more) in used.iter_mut().zip(more) {
-        *used |= more;
     }
 }
 
@@ -133,18 +121,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_that_matched_anywhere_are_used() {
-        let mut config = Config::parse(
+    fn rules_that_match_nothing_are_told_with_the_nearest_name() {
+        let config = Config::parse(
             "own = [\"*/mine/*\", \"*/gone/*\"]\n[[accept]]\npattern = \"atention\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-12-31\n",
         )
         .unwrap();
-        let mut usage = Usage {
-            used: vec![false, true, false],
-            names: [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into(),
-            ..Usage::default()
-        };
-        usage.merge(Usage { used: vec![false; 3], ..Usage::default() });
-        let messages: Vec<String> = usage.unused(&config).into_iter().map(|found| found.message).collect();
+        let mut usage = Usage::new(&config);
+        usage.rules.remove(1);
+        usage.names = [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into();
+        let messages: Vec<String> = usage.unused().into_iter().map(|found| found.message).collect();
         assert_eq!(
             messages,
             [
@@ -153,9 +138,5 @@ mod tests {
                 "own '*/gone/*' in the configuration matches no path of any comparison",
             ]
         );
-        usage.merge(Usage { used: vec![true, false, true], ..Usage::default() });
-        assert!(usage.unused(&config).is_empty());
-        config.accepted.clear();
-        assert!(Usage::default().unused(&config).is_empty());
     }
 }
