@@ -8,7 +8,7 @@ use ptmem::config::Config;
 use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::pattern::Pattern;
 use ptmem::profile::Every;
-use ptmem::verdict::{Target, Thresholds};
+use ptmem::verdict::{About, Thresholds};
 
 /// Phases and equal parts of one history.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) struct DiffPhases {
 impl DiffPhases {
     /// Options to compare phases, given the limits of the comparison.
     pub(crate) fn options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
-        let gated = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
+        let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
         PhaseOptions {
             occurrences: self.phase_occurrence.or(config.phase_occurrence).unwrap_or_default(),
             skip_first: self.skip_first,

@@ -9,7 +9,7 @@ use ptmem::phase::Source;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Comparison, Target, Verdict};
+use ptmem::verdict::{Comparison, Verdict};
 
 use super::super::args::{ConfigArguments, DiffArguments};
 use super::super::output;
@@ -38,9 +38,8 @@ fn words(changes: Vec<Change>) -> Vec<String> {
 }
 
 fn changes(comparison: &Comparison) -> Vec<Change> {
+    let checks = &comparison.judgement.checks;
     let mut changes = Vec::new();
-    let checks = comparison.judgement.checks.iter();
-    let limited: Vec<&Target> = checks.filter_map(|check| check.of.target()).collect();
     for device in &comparison.diff.devices {
         for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
             let name = format!("{} {}", device.name(), metric.name());
@@ -55,7 +54,7 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
         }
         // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
         let mut most: BTreeMap<(&str, bool), i128> = BTreeMap::new();
-        for row in device.phases.iter().filter(|row| limited.iter().any(|target| target.is_about_phase(&row.name))) {
+        for row in device.phases.iter().filter(|row| checks.iter().any(|check| check.of.is_about_phase(&row.name))) {
             let delta = row.delta().unwrap_or(0);
             let found = most.entry((&row.name, delta > 0)).or_default();
             *found = if delta.abs() > found.abs() { delta } else { *found };

@@ -13,7 +13,7 @@ use crate::snapshot::AllocatorSettings;
 use crate::stack::GroupBy;
 use crate::text::did_you_mean;
 use crate::units::parse_size;
-use crate::verdict::{Day, Growth, Level, Limits, Maximum, ParseThresholdError, Subject, Target};
+use crate::verdict::{About, Day, Growth, Level, Limits, Maximum, ParseThresholdError, Target};
 
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
 /// keys.
@@ -127,15 +127,17 @@ from_text!(Settings(AllocatorSettings), |text| text
 
 from_text!(Label(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
 from_text!(Search(Pattern), |text| Pattern::search_code(text).map_err(|error| error.to_string()));
-from_text!(MetricName(Subject), |text| match text.parse() {
-    Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
-    Ok(Target::Phase(Some(pattern))) => Ok(Subject::Phases(pattern)),
-    Ok(Target::Phase(None)) => Err("expected the phase whose growth is accepted, such as phase:forward".to_owned()),
-    Ok(Target::Module(pattern)) => Ok(Subject::Modules(pattern)),
-    Ok(Target::Imbalance) => Err("imbalance is no figure of one rank; accept what grew on its ranks".to_owned()),
-    Ok(Target::Stack(_) | Target::StackHighest(_)) =>
-        Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
-    Err(error) => Err(error.to_string()),
+from_text!(MetricName(Target), |text| {
+    let target: Target = text.parse().map_err(|error: ParseThresholdError| error.to_string())?;
+    let mistake = match target.about {
+        About::Phases if target.pattern.is_none() => {
+            "expected the phase whose growth is accepted, such as phase:forward"
+        }
+        About::Imbalance => "imbalance is no figure of one rank; accept what grew on its ranks",
+        About::Stacks | About::StackHighest => "expected the name of a figure; stacks are named by 'pattern'",
+        _ => return Ok(target),
+    };
+    Err(mistake.to_owned())
 });
 from_text!(Which(Occurrences), |text| text.parse());
 from_text!(By(GroupBy), |text| {

@@ -9,7 +9,7 @@ use crate::diff::Occurrences;
 use crate::snapshot::AllocatorSettings;
 use crate::stack::{CategoryRule, GroupBy, Rules};
 use crate::text::did_you_mean;
-use crate::verdict::{Accepted, Limits, Subject};
+use crate::verdict::{About, Accepted, Limits, Target};
 use file::{Date, File, FileAccept, FileCategory, FileSuite};
 pub use usage::Usage;
 
@@ -124,7 +124,7 @@ fn category(rule: FileCategory) -> CategoryRule {
 
 fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     let subject = match (read.pattern, read.metric) {
-        (Some(pattern), None) => Subject::Stacks(pattern.0),
+        (Some(pattern), None) => Target { about: About::Stacks, pattern: Some(pattern.0) },
         (None, Some(metric)) => metric.0,
         _ => return Err(Error("[[accept]] needs either 'pattern' or 'metric'".to_owned())),
     };
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::budget::DeviceMemory;
     use crate::profile::Metric;
-    use crate::verdict::{Level, Maximum, Target};
+    use crate::verdict::{Level, Maximum};
 
     const WHOLE: &str = r#"
 min-delta = "4MiB"
@@ -230,7 +230,10 @@ max-growth = ["peak=2%", "end=0"]
         let growth: Vec<_> = config.limits.growth.iter().map(ToString::to_string).collect();
         assert_eq!(growth, ["peak=5 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(config.limits.growth[2].level, Level::Warn);
-        assert_eq!(config.limits.maximum, [Maximum { target: Target::Metric(Metric::Reserved), limit: 75 << 30 }]);
+        assert_eq!(
+            config.limits.maximum,
+            [Maximum { target: About::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
+        );
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));
         let headroom = config.limits.thresholds().unwrap().headroom.unwrap();

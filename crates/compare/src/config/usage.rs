@@ -6,7 +6,7 @@ use super::Config;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::Diff;
 use crate::pattern::Pattern;
-use crate::verdict::{Subject, module_names};
+use crate::verdict::{About, Accepted, Target, module_names};
 
 /// A kind of names that patterns are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -59,11 +59,13 @@ impl Rule<'_> {
 
 /// The patterns of a configuration, but those of categories.
 fn rules(config: &Config) -> Vec<Rule<'_>> {
-    let accepted = config.accepted.iter().filter_map(|accepted| match &accepted.subject {
-        Subject::Stacks(pattern) => Some(Rule { key: "[[accept]] pattern", pattern, noun: Noun::Stack }),
-        Subject::Phases(pattern) => Some(Rule { key: "[[accept]] phase", pattern, noun: Noun::Phase }),
-        Subject::Modules(pattern) => Some(Rule { key: "[[accept]] module", pattern, noun: Noun::Module }),
-        Subject::Metric(_) => None,
+    let accepted = config.accepted.iter().filter_map(|Accepted { subject: Target { about, pattern }, .. }| {
+        let (key, noun) = match about {
+            About::Phases => ("[[accept]] phase", Noun::Phase),
+            About::Modules => ("[[accept]] module", Noun::Module),
+            _ => ("[[accept]] pattern", Noun::Stack),
+        };
+        Some(Rule { key, pattern: pattern.as_ref()?, noun })
     });
     let own = config.rules.own.iter().map(|pattern| Rule { key: "own", pattern, noun: Noun::Path });
     let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign", pattern, noun: Noun::Path });

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Check, Outcome};
+use super::{About, Check, Outcome, Target};
 use crate::diff::{DeviceDiff, Row};
-use crate::pattern::{Pattern, Selector};
+use crate::pattern::Selector;
 use crate::profile::Metric;
 use crate::units::Size;
 
@@ -51,42 +51,18 @@ impl fmt::Display for Day {
     }
 }
 
-/// Subject of accepted growth.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
-    /// Stacks whose label matches, and the peak as far as they made it grow.
-    Stacks(Pattern),
-    /// A figure.
-    Metric(Metric),
-    /// The peaks inside phases whose name matches.
-    Phases(Pattern),
-    /// Modules whose path matches.
-    Modules(Pattern),
-}
-
 /// Growth that was agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Stacks or figure that may grow.
-    pub subject: Subject,
+    /// What may grow: a figure, or stacks, phases or modules whose names match. With stacks the peak may, as far as they made
+    /// it grow.
+    pub subject: Target,
     /// Bytes beyond the limit, on each device.
     pub bytes: u64,
     /// The reason that was given.
     pub reason: String,
     /// The last day on which it counts.
     pub expires: Day,
-}
-
-impl Subject {
-    /// Whether it is about the phase of this name.
-    pub(super) fn is_phase(&self, name: &str) -> bool {
-        matches!(self, Self::Phases(pattern) if pattern.matches(name))
-    }
-
-    /// Whether it is about the module of this name.
-    pub(super) fn is_module(&self, name: &str) -> bool {
-        matches!(self, Self::Modules(pattern) if pattern.matches(name))
-    }
 }
 
 /// Accepted growth and how much of it one device has used up.
@@ -101,9 +77,9 @@ pub(super) struct Budget<'a> {
 
 impl<'a> Budget<'a> {
     pub(super) fn new(accepted: &'a [Accepted], device: &DeviceDiff, today: Day) -> Self {
-        let stacks = accepted.iter().map(|accepted| match &accepted.subject {
-            Subject::Stacks(pattern) => Some(device.selector(pattern)),
-            Subject::Phases(_) | Subject::Modules(_) | Subject::Metric(_) => None,
+        let stacks = accepted.iter().map(|Accepted { subject, .. }| {
+            let pattern = subject.pattern.as_ref().filter(|_| subject.about == About::Stacks);
+            pattern.map(|pattern| device.selector(pattern))
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
         Self { accepted, stacks: stacks.collect(), left, today }
@@ -125,13 +101,18 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Accepts growth of a subject, whatever its stacks.
-    pub(super) fn accept_if(&self, check: &mut Check, is_meant: impl Fn(&Subject) -> bool) {
-        self.accept(check, &self.offers_if(is_meant));
+    /// Accepts growth of a phase or of a module.
+    pub(super) fn accept_named(&self, check: &mut Check, name: &str) {
+        self.accept(check, &self.offers_for(check.about(), name));
     }
 
-    fn offers_if(&self, is_meant: impl Fn(&Subject) -> bool) -> Vec<u64> {
-        self.accepted.iter().map(|accepted| if is_meant(&accepted.subject) { accepted.bytes } else { 0 }).collect()
+    fn offers_for(&self, about: About, name: &str) -> Vec<u64> {
+        let offers = self.accepted.iter().map(
+            |Accepted { subject, bytes, .. }| {
+                if subject.about == about && subject.selects(name) { *bytes } else { 0 }
+            },
+        );
+        offers.collect()
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
@@ -142,7 +123,7 @@ impl<'a> Budget<'a> {
 
     /// Bytes that each agreement offers for a figure, given the growth of the stacks.
     fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = &'r Row>) -> Vec<u64> {
-        let mut offers = self.offers_if(|subject| *subject == Subject::Metric(metric));
+        let mut offers = self.offers_for(About::Metric(metric), metric.name());
         for row in rows.filter(|row| metric == Metric::Peak && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);

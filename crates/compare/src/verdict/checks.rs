@@ -53,7 +53,7 @@ impl Standing {
 }
 
 /// The kinds of what checks are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum About {
     /// A figure of a device.
     Metric(Metric),
@@ -76,6 +76,7 @@ pub enum About {
     /// Memory of the device that is left free.
     Headroom,
     /// Growth as such, where there is no before.
+    #[default]
     Growth,
 }
 
@@ -97,53 +98,12 @@ impl About {
             Self::Growth => "growth",
         }
     }
-}
 
-/// What a check is about.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Checked {
-    /// What a limit names.
-    Target(Target),
-    /// Whether both sides have the same ranks.
-    Ranks,
-    /// Memory that does not come back.
-    Leaks,
-    /// Memory that ran out.
-    OutOfMemory,
-    /// Memory of the device that is left free.
-    Headroom,
-    /// Growth as such, where there is no before.
-    #[default]
-    Growth,
-}
-
-impl Checked {
-    /// Its name in messages and in machine-readable output: `peak`, `stack:*attention*`, ….
-    #[must_use]
-    pub fn name(&self) -> String {
-        self.target().map_or_else(|| self.about().name().to_owned(), Target::name)
-    }
-
-    /// What a limit names, where it is about that.
-    #[must_use]
-    pub fn target(&self) -> Option<&Target> {
+    /// The kind of thing that patterns for it name.
+    pub(super) fn noun(self) -> &'static str {
         match self {
-            Self::Target(target) => Some(target),
-            Self::Ranks | Self::Leaks | Self::OutOfMemory | Self::Headroom | Self::Growth => None,
-        }
-    }
-
-    /// Its kind.
-    #[must_use]
-    pub fn about(&self) -> About {
-        match self {
-            Self::Target(target) => target.about(),
-            Self::Ranks => About::Ranks,
-            Self::Leaks => About::Leaks,
-            Self::OutOfMemory => About::OutOfMemory,
-            Self::Headroom => About::Headroom,
-            Self::Growth => About::Growth,
+            Self::Phases | Self::Modules => self.name(),
+            _ => "stack",
         }
     }
 }
@@ -153,7 +113,7 @@ impl Checked {
 #[non_exhaustive]
 pub struct Check {
     /// What it is about.
-    pub of: Checked,
+    pub of: Target,
     /// The label of the stack or the phase, where it is about one.
     pub scope: Option<String>,
     /// The key of that.
@@ -193,8 +153,8 @@ pub struct Check {
 
 impl Check {
     /// A check without a result yet.
-    pub(super) fn new(of: Checked, limit: String, level: Level) -> Self {
-        Self { of, limit, level, ..Self::default() }
+    pub(super) fn new(of: impl Into<Target>, limit: String, level: Level) -> Self {
+        Self { of: of.into(), limit, level, ..Self::default() }
     }
 
     /// Compares a change with a limit on growth, and returns the growth where it is known.
@@ -212,7 +172,7 @@ impl Check {
     /// The kind of what it is about.
     #[must_use]
     pub fn about(&self) -> About {
-        self.of.about()
+        self.of.about
     }
 
     /// Whether it is about the peaks inside phases.
@@ -221,33 +181,18 @@ impl Check {
         self.about() == About::Phases
     }
 
-    /// Whether it is about what a limit names.
-    #[must_use]
-    pub fn is_of(&self, target: &Target) -> bool {
-        self.of.target() == Some(target)
-    }
-
     /// The kind of thing that its scope names.
     pub(super) fn noun(&self) -> &'static str {
         match self.about() {
-            About::Phases => "phase",
-            About::Modules => "module",
             // It need not be what the stack holds at the peak, which tables show.
             About::StackHighest => "the most held by stack",
-            About::Metric(_)
-            | About::Stacks
-            | About::Imbalance
-            | About::Ranks
-            | About::Leaks
-            | About::OutOfMemory
-            | About::Headroom
-            | About::Growth => "stack",
+            about => about.noun(),
         }
     }
 
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
-        !self.absolute && self.of.target().is_some() && self.standing() == Standing::Exceeded
+        !self.absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
     }
 
     /// Its severity.

@@ -2,10 +2,11 @@
 
 use super::accepted::Budget;
 use super::judge::no_history;
-use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
+use super::{About, Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diagnostic::Advice;
 use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use crate::pattern::Pattern;
 use crate::profile::{Bucket, DeviceProfile, Metric, Moment};
 use crate::units::Size;
 
@@ -38,6 +39,14 @@ impl<'a> Gated<'a> {
         Check { outcome: Outcome::Pass, ..self.check() }
     }
 
+    /// The patterns of all limits of its kind and level.
+    pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
+        let Self { growth, thresholds, .. } = *self;
+        let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
+        let of_kind = same_level.filter(|other| other.target.about == growth.target.about);
+        of_kind.filter_map(|other| other.target.pattern.as_ref())
+    }
+
     pub(super) fn budget(&self) -> Budget<'a> {
         Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
     }
@@ -68,7 +77,7 @@ impl<'a> Gated<'a> {
     /// The reason why a side has no history, where the limit needs one.
     fn no_history(&self) -> Option<String> {
         let target = &self.growth.target;
-        let needs_none = matches!(target, Target::Metric(metric) if !metric.needs_history());
+        let needs_none = matches!(target.about, About::Metric(metric) if !metric.needs_history());
         let reason = self.sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
         (!needs_none).then(|| format!("{reason}; {} cannot be compared", target.name()))
     }
@@ -87,7 +96,7 @@ impl<'a> Gated<'a> {
             return None;
         }
         let mut words = "memory ran out in the before and no longer does".to_owned();
-        if let Target::Metric(metric) = &self.growth.target
+        if let About::Metric(metric) = self.growth.target.about
             && let Some(bytes) = metric.value(self.sides.after)
         {
             words += &format!("; {} of the after is {}", metric.name(), Size(bytes));
@@ -98,10 +107,10 @@ impl<'a> Gated<'a> {
     /// The reason why a side lacks a part that the limit is about, unless that is allowed.
     fn part_missing(&self) -> Option<String> {
         let target = &self.growth.target;
-        let missing = self.device.missing.iter().find(|missing| match target {
-            Target::Metric(Metric::Baseline) => missing.end == End::Head,
-            Target::Metric(Metric::End) => missing.end == End::Tail,
-            Target::Metric(_) => true,
+        let missing = self.device.missing.iter().find(|missing| match target.about {
+            About::Metric(Metric::Baseline) => missing.end == End::Head,
+            About::Metric(Metric::End) => missing.end == End::Tail,
+            About::Metric(_) => true,
             _ => target.is_at_peak(),
         })?;
         (!self.thresholds.allow_partial).then(|| {
@@ -119,7 +128,7 @@ impl<'a> Gated<'a> {
     /// what is left of them is compared.
     fn ran_over(&self) -> Option<String> {
         let target = &self.growth.target;
-        let is_concerned = target.is_at_peak() || *target == Target::Metric(Metric::Baseline);
+        let is_concerned = target.is_at_peak() || target.about == About::Metric(Metric::Baseline);
         let side = match (self.sides.before.ran_over, self.sides.after.ran_over) {
             (true, false) => "before",
             (false, true) => "after",
@@ -149,10 +158,9 @@ impl<'a> Gated<'a> {
 impl Target {
     /// Whether it is about memory at the peak.
     fn is_at_peak(&self) -> bool {
-        match self {
-            Self::Metric(metric) => metric.is_peak(),
-            Self::Stack(_) | Self::StackHighest(_) | Self::Module(_) => true,
-            Self::Phase(_) | Self::Imbalance => false,
+        match self.about {
+            About::Metric(metric) => metric.is_peak(),
+            about => matches!(about, About::Stacks | About::StackHighest | About::Modules),
         }
     }
 }
@@ -194,14 +202,14 @@ impl Judge {
             self.checks.push(check);
             return;
         }
-        match &growth.target {
-            Target::Metric(metric) => self.growth_of_metric(&gated, *metric),
-            Target::Stack(pattern) => self.growth_of_stacks(&gated, pattern.as_ref()),
-            Target::StackHighest(pattern) => self.growth_of_highest(&gated, pattern.as_ref()),
-            Target::Phase(pattern) => self.growth_of_phases(&gated, pattern.as_ref()),
-            Target::Module(pattern) => self.growth_of_modules(&gated, pattern),
-            // Checked for all ranks together.
-            Target::Imbalance => {}
+        match growth.target.about {
+            About::Metric(metric) => self.growth_of_metric(&gated, metric),
+            About::Stacks => self.growth_of_stacks(&gated),
+            About::StackHighest => self.growth_of_highest(&gated),
+            About::Phases => self.growth_of_phases(&gated),
+            About::Modules => self.growth_of_modules(&gated),
+            // Imbalance is checked for all ranks together; no limit names the others.
+            About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::run;
-use super::{About, Check, Checked, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict};
+use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{DeviceDiff, Diff, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
@@ -16,7 +16,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
     judge.out_of_memory_of_diff(diff, thresholds);
     judge.imbalance_of_one(thresholds);
-    for growth in thresholds.growth.iter().filter(|growth| growth.target != Target::Imbalance) {
+    for growth in thresholds.growth.iter().filter(|growth| growth.target.about != About::Imbalance) {
         if diff.devices.is_empty() {
             judge.cannot_tell(growth.check(), "neither side holds any memory");
         }
@@ -76,7 +76,7 @@ impl Judge {
     /// Growth that should be gated, and has nothing to be compared with.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
         let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
-        let check = Check::new(Checked::Growth, "a before".to_owned(), Level::Fail);
+        let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
         if *is_first {
             let words = Some(format!("nothing to compare with yet: {reason}"));
             self.checks.push(Check { outcome: Outcome::Pass, words, ..check });
@@ -91,10 +91,10 @@ impl Judge {
             return;
         }
         let reason = "there is only one rank; give a directory or a glob with a file for each";
-        for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
+        for growth in thresholds.growth.iter().filter(|growth| growth.target.about == About::Imbalance) {
             self.cannot_tell(growth.check(), reason);
         }
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target == Target::Imbalance) {
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about == About::Imbalance) {
             self.cannot_tell(maximum.check(), reason);
         }
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::gate::{Part, headline};
-use super::{Check, Checked, Headline, Judge, Judgement, Level, Outcome, Verdict};
+use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
 use crate::text::count;
 use crate::units::Size;
@@ -75,7 +75,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
 /// A check of the limit on leaks, without a result yet.
 fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
     let per_step = format!("{} per {}", Size(limit), nouns.one);
-    Check { device, allowed: Some(u128::from(limit)), ..Check::new(Checked::Leaks, per_step, Level::Fail) }
+    Check { device, allowed: Some(u128::from(limit)), ..Check::new(About::Leaks, per_step, Level::Fail) }
 }
 
 impl Judge {

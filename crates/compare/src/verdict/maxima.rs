@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::judge::no_history;
-use super::{Check, Checked, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
+use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
 use crate::budget::DeviceBudget;
 use crate::diagnostic;
 use crate::pattern::{Naming, Pattern, Selector};
@@ -18,13 +18,13 @@ impl Maximum {
         Check {
             allowed: Some(u128::from(self.limit)),
             absolute: true,
-            ..Check::new(Checked::Target(self.target.clone()), GivenSize(self.limit).to_string(), Level::Fail)
+            ..Check::new(self.target.clone(), GivenSize(self.limit).to_string(), Level::Fail)
         }
     }
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
-        self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_)))
+        self.target.pattern.as_ref().filter(|_| self.target.about == About::Stacks)
     }
 }
 
@@ -99,12 +99,12 @@ impl Judge {
     ) {
         let limited = Limited { profile, thresholds, code: OnceCell::new() };
         // Imbalance is checked for all ranks together.
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target != Target::Imbalance) {
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about != About::Imbalance) {
             self.without_device(&maximum.check(), devices, missing);
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
-                match &maximum.target {
-                    Target::Metric(metric) => self.maximum_of_metric(&limited, device, *metric, check),
+                match maximum.target.about {
+                    About::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
                     _ => self.maximum_of_stacks(&limited, device, maximum, check),
                 }
             }
@@ -163,7 +163,7 @@ impl Judge {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
-        if let Target::Module(_) = maximum.target {
+        if maximum.target.about == About::Modules {
             return self.maximum_of_modules(maximum, check, device, limited.profile);
         }
         let checked = self.checks.len();
@@ -220,7 +220,7 @@ impl Headroom {
         Check {
             allowed: Some(u128::from(budget.usable().saturating_sub(self.least))),
             absolute: true,
-            ..Check::new(Checked::Headroom, limit, Level::Fail)
+            ..Check::new(About::Headroom, limit, Level::Fail)
         }
     }
 }

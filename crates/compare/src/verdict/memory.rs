@@ -1,6 +1,6 @@
 //! Memory that ran out.
 
-use super::{Check, Checked, Judge, Level, Outcome, Thresholds};
+use super::{About, Check, Judge, Level, Outcome, Thresholds};
 use crate::diff::{DeviceDiff, Diff};
 use crate::leak::{DeviceLeaks, Mode};
 use crate::profile::{DeviceProfile, Oom, Profile};
@@ -57,7 +57,7 @@ fn exceeded(device: u32, words: String) -> Check {
         outcome: Outcome::Exceeded,
         reason: Some(words.clone()),
         words: Some(words),
-        ..Check::new(Checked::OutOfMemory, "none".to_owned(), Level::Fail)
+        ..Check::new(About::OutOfMemory, "none".to_owned(), Level::Fail)
     }
 }
 

@@ -19,8 +19,8 @@ mod touched;
 mod ungated;
 mod words;
 
-pub use accepted::{Accepted, Day, Subject};
-pub use checks::{About, Check, Checked, Judgement, Outcome, Standing};
+pub use accepted::{Accepted, Day};
+pub use checks::{About, Check, Judgement, Outcome, Standing};
 pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};

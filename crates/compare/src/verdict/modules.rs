@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::growth::Gated;
-use super::{Check, Growth, Judge, Maximum, Outcome, Target, Thresholds};
+use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
 use crate::diff::{Change, Diff, Sides};
-use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, HOW_TO_RECORD, Profile};
 
 impl Judge {
     /// A check for each module that exceeds the limit, or one that passes.
-    pub(super) fn growth_of_modules(&mut self, gated: &Gated<'_>, pattern: &Pattern) {
+    pub(super) fn growth_of_modules(&mut self, gated: &Gated<'_>) {
         let Sides { before, after } = &gated.diff.profiles;
         let modules =
             Sides { before: before.modules_of(gated.sides.before), after: after.modules_of(gated.sides.after) };
@@ -19,13 +18,13 @@ impl Judge {
         }
         let checked = self.checks.len();
         let names: BTreeSet<&String> = modules.before.keys().chain(modules.after.keys()).collect();
-        for name in names.into_iter().filter(|name| pattern.matches(name)) {
+        for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
             let held = modules.map(|modules| modules.get(name).copied().unwrap_or(0));
             if gated.is_growth(held.before, held.delta()) {
                 let mut check = Check { scope: Some(name.clone()), ..gated.check() };
                 let change = Change { before: Some(held.before), after: Some(held.after) };
                 check.compare(change, &gated.growth.limit);
-                gated.budget().accept_if(&mut check, |subject| subject.is_module(name));
+                gated.budget().accept_named(&mut check, name);
                 self.add(check);
             }
         }
@@ -34,7 +33,9 @@ impl Judge {
 
     /// A pattern that matches no module on any device checks nothing.
     pub(super) fn unmatched_module(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
-        let Target::Module(pattern) = &growth.target else { return };
+        let Some(pattern) = growth.target.pattern.as_ref().filter(|_| growth.target.about == About::Modules) else {
+            return;
+        };
         let profiles = [&diff.profiles.before, &diff.profiles.after];
         let names: BTreeSet<String> = profiles.into_iter().flat_map(module_names).collect();
         if !names.is_empty() && !names.iter().any(|name| pattern.matches(name)) {
@@ -45,7 +46,7 @@ impl Judge {
 
     /// A check for each module that holds more than the limit, or one that passes.
     pub(super) fn maximum_of_modules(&mut self, maximum: &Maximum, check: Check, device: &DeviceProfile, of: &Profile) {
-        let Target::Module(pattern) = &maximum.target else { return };
+        let Some(pattern) = &maximum.target.pattern else { return };
         let modules = of.modules_of(device);
         if modules.is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::growth::Gated;
-use super::{Check, Growth, Judge, Target, Thresholds};
+use super::{About, Check, Growth, Judge, Target, Thresholds};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, PhaseRow, Side, Sides};
-use crate::pattern::Pattern;
 use crate::phase::Source;
 use crate::profile::{MOST_PHASES, Metric};
 use crate::text::{shorten, thousands};
@@ -23,19 +22,17 @@ impl<'a> Gated<'a> {
     /// Whether the limit is about a phase: one whose name matches; without a pattern the outermost ones that the program
     /// names, but those with limits of their own. What is inside of them, such as PyTorch's own steps of the optimizer,
     /// may grow below their peaks.
-    fn is_about(&self, row: &PhaseRow, pattern: Option<&Pattern>) -> bool {
-        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
-        let mut others = same_level.filter_map(Growth::phases);
-        match pattern {
+    fn is_about(&self, row: &PhaseRow) -> bool {
+        match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
-            None => row.is_outermost && !others.any(|pattern| pattern.matches(&row.name)),
+            None => row.is_outermost && !self.patterns().any(|pattern| pattern.matches(&row.name)),
         }
     }
 
     /// The rows that the limit concerns, those of one phase together.
-    fn phases(&self, pattern: Option<&Pattern>) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
+    fn phases(&self) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
         let mut phases: BTreeMap<(Source, &str), Vec<&PhaseRow>> = BTreeMap::new();
-        for row in self.device.phases.iter().filter(|row| self.is_about(row, pattern)) {
+        for row in self.device.phases.iter().filter(|row| self.is_about(row)) {
             phases.entry((row.source, &*row.name)).or_default().push(row);
         }
         phases
@@ -83,20 +80,20 @@ const LONGEST_NAME: usize = 60;
 impl Judge {
     /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
     /// does.
-    pub(super) fn growth_of_phases(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+    pub(super) fn growth_of_phases(&mut self, gated: &Gated<'_>) {
         if let Some(reason) = gated.phases_cut() {
             return self.cannot_tell(gated.check(), reason);
         }
         let checked = self.checks.len();
         // The check of the phase that stays nearest to its limit, and by how much: 0 is the nearest.
         let mut nearest: Option<(i128, Check)> = None;
-        for occurrences in gated.phases(pattern).into_values() {
+        for occurrences in gated.phases().into_values() {
             // Take the first of equal ones.
             let worst = occurrences.iter().rev().max_by_key(|row| gated.excess(row));
             let Some(&row) = worst else { continue };
             let check = gated.check_of_phase(row);
             match gated.excess(row) {
-                None if pattern.is_some() => {
+                None if gated.growth.target.pattern.is_some() => {
                     let check = Check { scope: Some(row.name.to_string()), ..check };
                     self.cannot_tell(check, format!("the phase is missing in the {}", lacking(row)));
                 }
@@ -132,22 +129,22 @@ impl Judge {
         let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
         remarks.extend(gated.remarks(occurrences, row));
         check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
-        gated.budget().accept_if(&mut check, |subject| subject.is_phase(&row.name));
+        gated.budget().accept_named(&mut check, &row.name);
         self.add(check);
     }
 
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
     /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
-        let Target::Phase(pattern) = &growth.target else { return };
+        let Target { about: About::Phases, pattern } = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
-        if self.checks.iter().any(|check| check.is_of(&growth.target) && check.level == growth.level) {
+        if self.checks.iter().any(|check| check.of == growth.target && check.level == growth.level) {
             return;
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
-            None if thresholds.growth.iter().any(|other| !matches!(other.target, Target::Phase(_))) => return,
+            None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => return,
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
             _ if is_empty => {
                 "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"

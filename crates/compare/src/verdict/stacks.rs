@@ -1,9 +1,9 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
-use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
+use super::{About, Check, Growth, Judge, Outcome, Thresholds};
 use crate::diff::{Change, Diff, Row, RowKind, Sides};
-use crate::pattern::{Pattern, Selector};
+use crate::pattern::Selector;
 use crate::profile::Bucket;
 
 /// Stacks that a limit is about.
@@ -25,17 +25,11 @@ impl Scope<'_> {
 
 impl<'a> Gated<'a> {
     /// The rows that a limit on stacks, all or those that a pattern names, concerns.
-    fn scope<'p>(&self, pattern: Option<&'p Pattern>) -> Scope<'p>
-    where
-        'a: 'p,
-    {
-        if let Some(pattern) = pattern {
-            return Scope::Only(self.device.selector(pattern));
+    fn scope(&self) -> Scope<'a> {
+        match &self.growth.target.pattern {
+            Some(pattern) => Scope::Only(self.device.selector(pattern)),
+            None => Scope::AllBut(self.patterns().map(|pattern| self.device.selector(pattern)).collect()),
         }
-        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
-        let of_stacks = same_level.filter(|other| matches!(other.target, Target::Stack(_)));
-        let patterns = of_stacks.filter_map(Growth::pattern);
-        Scope::AllBut(patterns.map(|pattern| self.device.selector(pattern)).collect())
     }
 
     /// Whether a limit on the stacks of a scope concerns a row.
@@ -113,7 +107,7 @@ impl<'a> Gated<'a> {
 impl Judge {
     /// The totals of stacks, all or those that a pattern names: a check for each that exceeds the limit, or one that
     /// passes.
-    pub(super) fn growth_of_stacks(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+    pub(super) fn growth_of_stacks(&mut self, gated: &Gated<'_>) {
         if let Some(side) = gated.sides.map(|device| device.at).missing() {
             let moment = &gated.diff.profiles.after.options.at;
             let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
@@ -121,7 +115,7 @@ impl Judge {
         }
         let checked = self.checks.len();
         let mut budget = gated.budget();
-        let scope = gated.scope(pattern);
+        let scope = gated.scope();
         for row in gated.device.rows.iter().filter(|row| gated.concerns(row, &scope)) {
             if let Some(mut check) = gated.check_of_row(row) {
                 budget.accept_stack(&mut check, row);
@@ -132,11 +126,11 @@ impl Judge {
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
-    pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
+    pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());
-        let selector = pattern.map(|pattern| gated.device.selector(pattern));
+        let selector = gated.growth.target.pattern.as_ref().map(|pattern| gated.device.selector(pattern));
         for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
             if let Some(mut check) = gated.check_of_highest(row) {
                 budget.accept_stack(&mut check, row);
@@ -149,7 +143,9 @@ impl Judge {
     /// A pattern that matches no stack on any device checks nothing.
     pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
         let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
-        let unmatched = growth.pattern().filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
+        let stacks = [About::Stacks, About::StackHighest].contains(&growth.target.about);
+        let pattern = growth.target.pattern.as_ref().filter(|_| stacks);
+        let unmatched = pattern.filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
         if let Some(pattern) = unmatched {
             let near = pattern.unmatched("stack", labels(diff));
             self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));

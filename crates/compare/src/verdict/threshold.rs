@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{About, Check, Checked, Headroom, Thresholds};
+use super::{About, Check, Headroom, Thresholds};
 use crate::budget::DeviceMemory;
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::profile::Metric;
@@ -29,61 +29,41 @@ impl Level {
     }
 }
 
-/// Subject of a limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Target {
-    /// A figure of a device.
-    Metric(Metric),
-    /// Every stack's total at the peak, or that of those whose label matches.
-    Stack(Option<Pattern>),
-    /// The most that every stack held at any moment, or that of those whose label matches.
-    StackHighest(Option<Pattern>),
-    /// The peak inside every outermost phase that both sides have, or inside those whose name matches.
-    Phase(Option<Pattern>),
-    /// The total at the peak of modules whose path matches, each with all its parts.
-    Module(Pattern),
-    /// How far the highest peak of all ranks lies above their median.
-    Imbalance,
+/// Subject of a limit, of a check, or of growth that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// Its kind.
+    pub about: About,
+    /// Those of its kind whose names match; `None` where it is about all of them, or about what has no name.
+    pub pattern: Option<Pattern>,
 }
 
 impl Target {
-    /// The subject of checks of it.
-    pub(super) fn about(&self) -> About {
-        match self {
-            Self::Metric(metric) => About::Metric(*metric),
-            Self::Stack(_) => About::Stacks,
-            Self::StackHighest(_) => About::StackHighest,
-            Self::Phase(_) => About::Phases,
-            Self::Module(_) => About::Modules,
-            Self::Imbalance => About::Imbalance,
-        }
-    }
-
     /// Whether it is about the peak inside a phase of this name.
     #[must_use]
     pub fn is_about_phase(&self, name: &str) -> bool {
-        matches!(self, Self::Phase(pattern) if pattern.as_ref().is_none_or(|pattern| pattern.matches(name)))
+        self.about == About::Phases && self.selects(name)
     }
 
-    /// The pattern of what it is about, where it is not about all of it.
-    #[must_use]
-    pub fn pattern(&self) -> Option<&Pattern> {
-        match self {
-            Self::Stack(pattern) | Self::StackHighest(pattern) | Self::Phase(pattern) => pattern.as_ref(),
-            Self::Module(pattern) => Some(pattern),
-            Self::Metric(_) | Self::Imbalance => None,
-        }
+    /// Whether it is about what has this name, among things of its kind.
+    pub(super) fn selects(&self, name: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 
     /// As it is written.
     #[must_use]
     pub fn name(&self) -> String {
-        let name = self.about().name();
-        match self.pattern() {
+        let name = self.about.name();
+        match &self.pattern {
             Some(pattern) => format!("{name}:{}", pattern.as_str()),
             None => name.to_owned(),
         }
+    }
+}
+
+impl From<About> for Target {
+    fn from(about: About) -> Self {
+        Self { about, pattern: None }
     }
 }
 
@@ -99,19 +79,9 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// The pattern of the stacks that it is about, where it is not about all of them.
-    pub(super) fn pattern(&self) -> Option<&Pattern> {
-        self.target.pattern().filter(|_| matches!(self.target, Target::Stack(_) | Target::StackHighest(_)))
-    }
-
     /// A check of the limit, without a result yet.
     pub(super) fn check(&self) -> Check {
-        Check::new(Checked::Target(self.target.clone()), self.limit.to_string(), self.level)
-    }
-
-    /// The pattern of the phases that it is about, where it is not about all of them.
-    pub(super) fn phases(&self) -> Option<&Pattern> {
-        self.target.pattern().filter(|_| matches!(self.target, Target::Phase(_)))
+        Check::new(self.target.clone(), self.limit.to_string(), self.level)
     }
 
     /// Whether both are limits on the same figure, so that one takes the place of the other.
@@ -149,10 +119,13 @@ const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
 
 fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
     let metrics = Metric::ALL.map(Metric::name);
-    let others = ["stack", "stack-highest", "phase", "module:GLOB", "imbalance"];
-    let near = did_you_mean(name, metrics.into_iter().chain(others));
+    let near = did_you_mean(name, metrics.into_iter().chain(BESIDE_METRICS.map(About::name)));
     ParseThresholdError(format!("unknown metric '{name}'; accepted are {}, {accepted}{near}", metrics.join(", ")))
 }
+
+/// What limits may be about besides metrics.
+const BESIDE_METRICS: [About; 5] =
+    [About::Stacks, About::StackHighest, About::Phases, About::Modules, About::Imbalance];
 
 impl Target {
     /// Reads a target; the error lists those that are accepted.
@@ -161,17 +134,10 @@ impl Target {
             Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
             _ => (text, None),
         };
-        match (name, pattern) {
-            ("stack", pattern) => Ok(Self::Stack(pattern)),
-            ("stack-highest", pattern) => Ok(Self::StackHighest(pattern)),
-            ("phase", pattern) => Ok(Self::Phase(pattern)),
-            ("module", Some(pattern)) => Ok(Self::Module(pattern)),
-            ("imbalance", _) => Ok(Self::Imbalance),
-            _ => {
-                let found = Metric::ALL.into_iter().find(|metric| metric.name() == text);
-                found.map(Self::Metric).ok_or_else(|| unknown_metric(text, accepted))
-            }
-        }
+        let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
+        // A limit on all modules would count the parts of each again and again.
+        let found = kinds.find(|about| about.name() == name && (*about != About::Modules || pattern.is_some()));
+        found.map(|about| Self { about, pattern }).ok_or_else(|| unknown_metric(text, accepted))
     }
 }
 
@@ -191,7 +157,7 @@ impl Growth {
     pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
         // The limit has no '=', a pattern may.
         let Some((target, limit)) = text.rsplit_once('=') else {
-            return Self::new(Target::Metric(Metric::Peak), text, level);
+            return Self::new(About::Metric(Metric::Peak).into(), text, level);
         };
         Self::new(target.trim().parse()?, limit, level)
     }
@@ -219,7 +185,7 @@ impl FromStr for Maximum {
             None => (Metric::Peak.name(), text),
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
-        if let Target::StackHighest(_) | Target::Phase(_) = target {
+        if let About::StackHighest | About::Phases = target.about {
             return Err(unknown_metric(name.trim(), OF_MAXIMUM));
         }
         Ok(Self { target, limit: parse_size(size).map_err(|error| ParseThresholdError(error.to_string()))? })
@@ -329,13 +295,12 @@ mod tests {
         assert_eq!(growth("reserved=200MiB").unwrap().to_string(), "reserved=200.00 MiB");
         assert_eq!(growth("stack=5%+1MiB").unwrap().to_string(), "stack=5 % + 1.00 MiB");
         let glob = growth("stack:*attention*=0").unwrap();
-        let Target::Stack(Some(pattern)) = glob.target else { panic!() };
-        assert!(pattern.matches("self_attention (nn/model.py:7)") && !pattern.matches("mlp (a.py:1)"));
+        assert_eq!(glob.target.about, About::Stacks);
+        assert!(glob.target.selects("self_attention (nn/model.py:7)") && !glob.target.selects("mlp (a.py:1)"));
         // Names of phases may hold what else divides a limit.
         let phase = growth("phase:step=1:*=5%").unwrap();
         assert_eq!(phase.to_string(), "phase:step=1:*=5 %");
-        let Target::Phase(Some(pattern)) = phase.target else { panic!() };
-        assert!(pattern.matches("step=1:forward") && !pattern.matches("step=2:forward"));
+        assert!(phase.target.is_about_phase("step=1:forward") && !phase.target.is_about_phase("step=2:forward"));
         for text in
             ["phases=5%", "phase:=5%", "5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "peak=", "peak"]
         {
@@ -344,12 +309,15 @@ mod tests {
         assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
-        assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: Target::Metric(Metric::Peak), limit: 70 << 30 }));
-        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: Target::Imbalance, limit: 1 << 30 }));
-        assert_eq!(growth("imbalance=1GiB").unwrap().target, Target::Imbalance);
+        assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: About::Metric(Metric::Peak).into(), limit: 70 << 30 }));
+        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: About::Imbalance.into(), limit: 1 << 30 }));
+        assert_eq!(growth("imbalance=1GiB").unwrap().target, About::Imbalance.into());
         assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
-        assert_eq!("fragmentation=1GiB".parse::<Maximum>().unwrap().target, Target::Metric(Metric::Fragmentation));
-        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, Target::Stack(None));
+        assert_eq!(
+            "fragmentation=1GiB".parse::<Maximum>().unwrap().target,
+            About::Metric(Metric::Fragmentation).into()
+        );
+        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, About::Stacks.into());
         assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().target.name(), "stack:a=b*");
         assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
         for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {

@@ -1,7 +1,7 @@
 //! The part of a growth that comes through lines which the change of the code touches.
 
 use super::judge::Judge;
-use super::{Check, Target};
+use super::{About, Check};
 use crate::diff::{DeviceDiff, Diff, Metric};
 use crate::profile::Moment;
 use crate::units::Size;
@@ -18,11 +18,11 @@ impl Judge {
 fn touched(check: &Check, diff: &Diff) -> Option<i128> {
     let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
     let of_device = device.touched?;
-    match check.of.target()? {
-        Target::Metric(metric) => is_at(*metric, &diff.profiles.after.options.at).then_some(of_device),
-        Target::Stack(_) => of_stack(check, device),
+    match check.about() {
+        About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
+        About::Stacks => of_stack(check, device),
         // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
-        Target::StackHighest(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => None,
+        _ => None,
     }
 }
 

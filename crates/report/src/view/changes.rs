@@ -22,7 +22,7 @@ use crate::source::Site;
 use crate::stack::Code;
 use crate::tree as call_tree;
 use crate::units::Delta;
-use crate::verdict::{Comparison, Standing, Target};
+use crate::verdict::{About, Comparison, Standing};
 
 /// A device of a comparison, with the other ranks where it is of a job.
 pub(super) struct Changed<'a> {
@@ -103,7 +103,7 @@ impl Changed<'_> {
         let number = self.device.ordinal();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
-            .filter(|check| check.is_of(&Target::Metric(metric)) && check.device == number && check.scope.is_none());
+            .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.scope.is_none());
         // Several limits may stand on one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);

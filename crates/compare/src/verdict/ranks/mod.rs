@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use self::peaks::{Balance, Known};
 use super::{
-    Check, Checked, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Target, Thresholds, growth,
-    maxima,
+    About, Check, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Thresholds, growth, maxima,
 };
 use crate::diff::{Change, Side, Sides};
 use crate::text::{count, numbers as written};
@@ -126,15 +125,15 @@ pub(super) fn judge_ranks(ranks: &[OfRank<'_>], missing: &[Missing], thresholds:
     }
     let balance = Balance::new(ranks, missing);
     for growth in &thresholds.growth {
-        match growth.target {
-            Target::Imbalance => judge.growth_of_imbalance(growth, &balance),
-            _ => judge.unmatched_on_all_ranks(growth.check(), &growth.target, ranks),
+        match growth.target.about {
+            About::Imbalance => judge.growth_of_imbalance(growth, &balance),
+            _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
         }
     }
     for maximum in &thresholds.maximum {
-        match maximum.target {
-            Target::Imbalance => judge.maximum_of_imbalance(maximum, &balance),
-            _ => judge.unmatched_on_all_ranks(maximum.check(), &maximum.target, ranks),
+        match maximum.target.about {
+            About::Imbalance => judge.maximum_of_imbalance(maximum, &balance),
+            _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
         }
     }
     let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
@@ -151,20 +150,16 @@ impl Judge {
         }
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        let check = Check::new(Checked::Ranks, "both sides".to_owned(), Level::Fail);
+        let check = Check::new(About::Ranks, "both sides".to_owned(), Level::Fail);
         self.checks.push(Check { reason: Some(reason), ..check });
     }
 
     /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
-    fn unmatched_on_all_ranks(&mut self, check: Check, target: &Target, ranks: &[OfRank<'_>]) {
+    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>]) {
         let mut checks = ranks.iter().flat_map(|rank| rank.checks);
         let is_checked = checks.any(|other| other.of == check.of && other.absolute == check.absolute);
-        if let Some(pattern) = target.pattern().filter(|_| !is_checked) {
-            let noun = match target {
-                Target::Module(_) => "module",
-                Target::Phase(_) => "phase",
-                Target::Stack(_) | Target::StackHighest(_) | Target::Metric(_) | Target::Imbalance => "stack",
-            };
+        if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
+            let noun = check.about().noun();
             let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
             let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
             self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
