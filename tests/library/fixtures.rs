@@ -266,9 +266,9 @@ fn rows_add_up_and_swapping_negates_them() {
             let (forth, back) = (compare(before, after, by), compare(after, before, by));
             for (there, again) in forth.devices.iter().zip(&back.devices) {
                 let sum: i128 = there.rows.iter().map(diff::Row::delta).sum();
-                assert_eq!(Some(sum), there.metric(Metric::Peak).delta(), "{before} {after}");
+                assert_eq!(Some(sum), there.metric(Metric::Peak).gained(), "{before} {after}");
                 for (metric, change) in &there.metrics {
-                    assert_eq!(change.delta(), again.metric(*metric).delta().map(|delta| -delta));
+                    assert_eq!(change.gained(), again.metric(*metric).gained().map(|delta| -delta));
                 }
                 for top in [0, 1, 3] {
                     for min_delta in [0, 1 << 20, u64::MAX] {
@@ -292,7 +292,7 @@ fn moved_lines_change_nothing() {
         let diff = compare("before", "moved", by);
         let rows = &diff.devices[0].rows;
         assert!(rows.iter().all(|row| row.change == diff::Kind::Same), "{by}: {rows:?}");
-        assert!(diff.devices[0].metrics.iter().all(|(_, change)| change.delta() == Some(0)));
+        assert!(diff.devices[0].metrics.iter().all(|(_, change)| change.gained() == Some(0)));
         let sees_lines = matches!(by, GroupBy::Frames | GroupBy::Line);
         assert_eq!(rows.iter().any(|row| row.moved), sees_lines, "{by}: {rows:?}");
     }

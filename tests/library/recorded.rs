@@ -69,10 +69,10 @@ fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
             let [forth, back] = [&forth, &back].map(|diff| &diff.devices[0]);
             for device in [forth, back] {
                 let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
-                assert_eq!(Some(rows), device.metric(diff::Metric::Peak).delta(), "{} by {by}", after.display());
+                assert_eq!(Some(rows), device.metric(diff::Metric::Peak).gained(), "{} by {by}", after.display());
             }
             for (metric, change) in &forth.metrics {
-                assert_eq!(change.delta(), back.metric(*metric).delta().map(|delta| -delta), "{}", after.display());
+                assert_eq!(change.gained(), back.metric(*metric).gained().map(|delta| -delta), "{}", after.display());
             }
         }
     }

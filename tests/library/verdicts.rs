@@ -268,7 +268,7 @@ fn headroom_is_left_on_the_device() {
 fn categories_add_up_to_the_change() {
     let diff = compare(allocating(8, vec![]), allocating(4, vec![]));
     let categories: i128 = diff.devices[0].categories.iter().map(diff::CategoryChange::delta).sum();
-    assert_eq!(Some(categories), diff.devices[0].metric(Metric::Peak).delta());
+    assert_eq!(Some(categories), diff.devices[0].metric(Metric::Peak).gained());
 }
 
 #[test]
@@ -283,5 +283,5 @@ fn the_library_compares_where_the_program_does_the_same() {
     assert_eq!(places.reason, None);
     assert!(places.higher_elsewhere() > 0, "the leak has its peak in its last step");
     let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
-    assert_eq!(Some(rows), device.metric(Metric::Peak).delta());
+    assert_eq!(Some(rows), device.metric(Metric::Peak).gained());
 }

@@ -113,6 +113,14 @@ impl<T> Sides<T> {
     }
 }
 
+impl Sides<Option<u64>> {
+    /// Gain from the before to the after; `None` where a side is not known.
+    #[must_use]
+    pub fn gained(self) -> Option<i128> {
+        Some(self.both()?.delta())
+    }
+}
+
 impl<T> Sides<Option<T>> {
     /// Both values, where both sides have one.
     pub fn both(self) -> Option<Sides<T>> {

@@ -66,7 +66,7 @@ fn highest_peak<'d>(devices: impl Iterator<Item = &'d DeviceProfile>) -> Change 
 
 impl Outputs {
     fn lines(&self) -> String {
-        let delta = self.peak.delta();
+        let delta = self.peak.gained();
         let share = delta.zip(self.peak.before).and_then(|(delta, before)| percent(delta, before));
         [
             line("verdict", Some(self.verdict.map_or("none", Verdict::name))),
@@ -106,14 +106,14 @@ fn worst_peak(gate: &Gate) -> Option<Change> {
 }
 
 fn growth(device: &DeviceDiff) -> i128 {
-    device.metric(Metric::Peak).delta().unwrap_or(i128::MIN)
+    device.metric(Metric::Peak).gained().unwrap_or(i128::MIN)
 }
 
 /// True if a figure or a stack changed, or a phase where there is a limit on phases.
 fn has_changed(comparison: &Comparison) -> bool {
     let phases_matter = comparison.judgement.checks.iter().any(Check::is_of_phases);
     comparison.diff.devices.iter().any(|device| {
-        let metrics = device.metrics.iter().any(|(_, change)| change.delta().is_some_and(|delta| delta != 0));
+        let metrics = device.metrics.iter().any(|(_, change)| change.gained().is_some_and(|delta| delta != 0));
         let phases = phases_matter && device.phases.iter().any(|row| row.delta() != Some(0));
         metrics || phases || device.rows.iter().any(|row| row.change != Kind::Same)
     })

@@ -43,7 +43,7 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
     for device in &comparison.diff.devices {
         for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
             let name = format!("{} {}", device.name(), metric.name());
-            let delta = change.delta();
+            let delta = change.gained();
             let percent = change.before.zip(delta).and_then(|(before, delta)| format_percent(delta, before));
             let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
             let words = match delta {

@@ -120,7 +120,7 @@ impl Finding {
 pub(super) fn again(diff: &Diff) -> Finding {
     let aspect = Aspect::Again;
     let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
-    let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.delta().map(i128::unsigned_abs)) else {
+    let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.gained().map(i128::unsigned_abs)) else {
         return Finding::good(aspect, "no device does anything in both recordings");
     };
     let rows = diff.devices.iter().flat_map(|device| &device.rows);

@@ -36,22 +36,8 @@ pub use stacks::pairs;
 use stacks::rows;
 pub use touched::{CodeLine, Touched};
 
-/// The change of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Change {
-    /// Bytes before, where they are known.
-    pub before: Option<u64>,
-    /// Bytes after, where they are known.
-    pub after: Option<u64>,
-}
-
-impl Change {
-    /// Bytes gained; `None` where a side is not known.
-    #[must_use]
-    pub fn delta(self) -> Option<i128> {
-        Some(i128::from(self.after?) - i128::from(self.before?))
-    }
-}
+/// The bytes of a figure on both sides, where they are known.
+pub type Change = Sides<Option<u64>>;
 
 /// The comparison of one device.
 #[derive(Debug)]
@@ -92,7 +78,7 @@ impl DeviceDiff {
     #[must_use]
     pub fn metric(&self, metric: Metric) -> Change {
         let found = self.metrics.iter().find(|(of, _)| *of == metric);
-        found.map_or(Change { before: None, after: None }, |&(_, change)| change)
+        found.map(|&(_, change)| change).unwrap_or_default()
     }
 
     /// A pattern among the names of all stacks of the device.
@@ -279,10 +265,7 @@ fn compare_devices(
     found: &mut Vec<Diagnostic>,
 ) -> DeviceDiff {
     let devices = devices(profiles, index);
-    let metrics = Metric::ALL.map(|metric| {
-        let Sides { before, after } = metric.values(devices);
-        (metric, Change { before, after })
-    });
+    let metrics = Metric::ALL.map(|metric| (metric, metric.values(devices)));
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
     // Stacks can be compared only where both sides have the moment.
     let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));

@@ -67,7 +67,7 @@ impl PhaseRow {
     /// Bytes gained at its peak; `None` where a side is missing.
     #[must_use]
     pub fn delta(&self) -> Option<i128> {
-        self.peak.delta()
+        self.peak.gained()
     }
 
     /// Its name, and which occurrence it is where there are several.
@@ -130,14 +130,13 @@ impl PhaseRow {
     /// `is_single` where each side has one phase of that name at most.
     fn new(phases: Sides<Option<&Occurrence>>, is_single: bool) -> Option<Self> {
         let named = phases.after.or(phases.before)?;
-        let peak = phases.map(|phase| phase.map(|phase| phase.peak));
         Some(Self {
             name: Arc::clone(&named.name),
             source: named.source,
             number: phases.map(|phase| phase.map(|phase| phase.number)),
             is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
-            peak: Change { before: peak.before, after: peak.after },
+            peak: phases.map(|phase| phase.map(|phase| phase.peak)),
             is_whole: phases.each().into_iter().filter_map(|(_, phase)| *phase).all(Occurrence::is_whole),
         })
     }

@@ -161,7 +161,7 @@ impl Check {
     pub(super) fn compare(&mut self, change: Change, limit: &Limit) -> Option<i128> {
         self.before = change.before;
         self.after = change.after;
-        self.delta = change.delta();
+        self.delta = change.gained();
         let before = change.before?;
         let delta = self.delta?;
         self.allowed = Some(limit.allowed(before));

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::ranks::{JudgedRanks, OfRank, judge_ranks};
-use super::{Check, Finding, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
-use crate::diff::{Change, Diff, Sides};
+use super::ranks::OfRank;
+use super::{Check, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
+use crate::diff::{Diff, Sides};
 use crate::profile::Profile;
 
 /// A comparison with the verdict by its limits.
@@ -60,21 +60,8 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of_comparison(comparison: &'a Comparison) -> Self {
-        Self { name: comparison.name.as_deref(), judgement: &comparison.judgement }
-    }
-
-    /// With the name of its rank, where there are several.
-    pub(super) fn of_finding(finding: &'a Finding) -> Self {
-        Self { name: finding.search.name.as_deref(), judgement: &finding.judgement }
-    }
-
-    fn of_member(member: Option<&'a Member>, judgement: &'a Judgement) -> Self {
-        Self { name: member.map(|member| &*member.label), judgement }
-    }
-
-    fn of_ranks(ranks: &'a Ranks) -> Self {
-        Self { name: ranks.name.as_deref(), judgement: &ranks.judgement }
+    pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
+        Self { name, judgement }
     }
 
     /// By this the worst part comes last.
@@ -95,9 +82,9 @@ impl Gate {
         thresholds: &Thresholds,
     ) {
         let ranks: Vec<_> = self.comparisons[members.clone()].iter().map(OfRank::compared).collect();
-        let JudgedRanks { judgement, imbalance } = judge_ranks(&ranks, &missing, thresholds);
         let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
-        self.ranks.push(Ranks { name, paths, members, missing, imbalance, judgement });
+        let ranks = Ranks::judged(name, paths, members, missing, &ranks, thresholds);
+        self.ranks.push(ranks);
     }
 
     /// The verdict: the worst of all.
@@ -142,19 +129,16 @@ impl Gate {
     #[must_use]
     pub fn headline_of_job(&self, ranks: &Ranks) -> Headline {
         let members = self.comparisons[ranks.members.clone()].iter();
-        let mut parts: Vec<_> = members.map(|of| Part::of_member(of.member.as_ref(), &of.judgement)).collect();
-        parts.sort_by_key(|part| Reverse(part.badness()));
-        let verdict = parts.iter().map(|part| part.judgement.verdict).max().unwrap_or(Verdict::Inconclusive);
-        let together = Part { name: None, judgement: &ranks.judgement };
-        headline(&parts, &[together], verdict.max(ranks.judgement.verdict), "rank")
+        let parts = members.map(|of| Part::new(of.member.as_ref().map(|member| &*member.label), &of.judgement));
+        headline(&worst_first(parts), &[Part::new(None, &ranks.judgement)], "rank")
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let parts: Vec<_> = self.worst_first().into_iter().map(Part::of_comparison).collect();
-        let together: Vec<_> = self.ranks.iter().map(Part::of_ranks).collect();
-        headline(&parts, &together, self.verdict(), if self.is_one_job() { "rank" } else { "comparison" })
+        let parts = self.comparisons.iter().map(|of| Part::new(of.name.as_deref(), &of.judgement));
+        let together: Vec<_> = self.ranks.iter().map(|of| Part::new(of.name.as_deref(), &of.judgement)).collect();
+        headline(&worst_first(parts), &together, if self.is_one_job() { "rank" } else { "comparison" })
     }
 }
 
@@ -163,15 +147,8 @@ impl Readings {
     #[must_use]
     pub fn new(path: String, readings: Vec<Reading>, thresholds: &Thresholds) -> Self {
         let ranks: Vec<_> = readings.iter().map(OfRank::read).collect();
-        let JudgedRanks { judgement, imbalance } = judge_ranks(&ranks, &[], thresholds);
-        let ranks = Ranks {
-            name: None,
-            paths: Sides { before: None, after: Some(path) },
-            members: 0..readings.len(),
-            missing: Vec::new(),
-            imbalance: Change { before: None, ..imbalance },
-            judgement,
-        };
+        let paths = Sides { before: None, after: Some(path) };
+        let ranks = Ranks::judged(None, paths, 0..readings.len(), Vec::new(), &ranks, thresholds);
         Self { readings, ranks }
     }
 
@@ -186,11 +163,9 @@ impl Readings {
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let judged = self.readings.iter().filter_map(|reading| Some((&reading.member, reading.judgement.as_ref()?)));
-        let mut parts: Vec<_> = judged.map(|(member, judgement)| Part::of_member(Some(member), judgement)).collect();
-        parts.sort_by_key(|part| Reverse(part.badness()));
-        let verdict = self.verdict().unwrap_or(Verdict::Inconclusive);
-        headline(&parts, &[Part { name: None, judgement: &self.ranks.judgement }], verdict, "rank")
+        let judged =
+            self.readings.iter().filter_map(|of| Some(Part::new(Some(&of.member.label), of.judgement.as_ref()?)));
+        headline(&worst_first(judged), &[Part::new(None, &self.ranks.judgement)], "rank")
     }
 }
 
@@ -204,8 +179,17 @@ fn measured(check: &Check) -> Option<i128> {
     check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
 }
 
+/// Parts with the worst first.
+fn worst_first<'a>(parts: impl Iterator<Item = Part<'a>>) -> Vec<Part<'a>> {
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_by_key(|part| Reverse(part.badness()));
+    parts
+}
+
 /// One line for parts that come with the worst first, and for judgements of several of them together.
-pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, noun: &str) -> Headline {
+pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) -> Headline {
+    let all = parts.iter().chain(together).map(|part| part.judgement.verdict);
+    let verdict = all.max().unwrap_or(Verdict::Inconclusive);
     let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
     let of_all =
         failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::ranks::ONE_RANK;
 use super::run;
 use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
@@ -90,12 +91,11 @@ impl Judge {
         if thresholds.one_of_ranks {
             return;
         }
-        let reason = "there is only one rank; give a directory or a glob with a file for each";
         for growth in thresholds.growth.iter().filter(|growth| growth.target.about == About::Imbalance) {
-            self.cannot_tell(growth.check(), reason);
+            self.cannot_tell(growth.check(), ONE_RANK);
         }
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about == About::Imbalance) {
-            self.cannot_tell(maximum.check(), reason);
+            self.cannot_tell(maximum.check(), ONE_RANK);
         }
     }
 

@@ -49,8 +49,9 @@ impl LeakGate {
     /// The verdict in one line.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let parts: Vec<Part<'_>> = self.worst_first().into_iter().map(Part::of_finding).collect();
-        headline(&parts, &[], self.verdict(), "rank")
+        let findings = self.worst_first().into_iter();
+        let parts: Vec<_> = findings.map(|of| Part::new(of.search.name.as_deref(), &of.judgement)).collect();
+        headline(&parts, &[], "rank")
     }
 }
 

@@ -1,9 +1,9 @@
 //! Memory that ran out.
 
 use super::{About, Check, Judge, Level, Outcome, Thresholds};
-use crate::diff::{DeviceDiff, Diff};
+use crate::diff::Diff;
 use crate::leak::{DeviceLeaks, Mode};
-use crate::profile::{DeviceProfile, Oom, Profile};
+use crate::profile::{DeviceProfile, Oom};
 use crate::units::Size;
 
 impl Judge {
@@ -11,15 +11,10 @@ impl Judge {
     pub(super) fn out_of_memory_of_diff(&mut self, diff: &Diff, thresholds: &Thresholds) {
         for device in &diff.devices {
             let before = device.index.before.map(|index| &diff.profiles.before.devices[index]);
-            if !before.is_some_and(DeviceProfile::ran_out_of_memory) {
-                self.out_of_memory_of_device(&diff.profiles.after, device, thresholds);
+            let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
+            if let Some(after) = after.filter(|_| !before.is_some_and(DeviceProfile::ran_out_of_memory)) {
+                self.out_of_memory(after, thresholds);
             }
-        }
-    }
-
-    fn out_of_memory_of_device(&mut self, after: &Profile, device: &DeviceDiff, thresholds: &Thresholds) {
-        if let Some(index) = device.index.after {
-            self.out_of_memory(&after.devices[index], thresholds);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::growth::Gated;
 use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
-use crate::diff::{Change, Diff, Sides};
+use crate::diff::{Diff, Sides};
 use crate::profile::{DeviceProfile, HOW_TO_RECORD, Profile};
 
 impl Judge {
@@ -22,8 +22,7 @@ impl Judge {
             let held = modules.map(|modules| modules.get(name).copied().unwrap_or(0));
             if gated.is_growth(held.before, held.delta()) {
                 let mut check = Check { scope: Some(name.clone()), ..gated.check() };
-                let change = Change { before: Some(held.before), after: Some(held.after) };
-                check.compare(change, &gated.growth.limit);
+                check.compare(held.map(|bytes| Some(*bytes)), &gated.growth.limit);
                 gated.budget().accept_named(&mut check, name);
                 self.add(check);
             }

@@ -2,7 +2,7 @@
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
 use super::{About, Check, Growth, Judge, Outcome, Thresholds};
-use crate::diff::{Change, Diff, Row, RowKind, Sides};
+use crate::diff::{Diff, Row, RowKind, Sides};
 use crate::pattern::Selector;
 use crate::profile::Bucket;
 
@@ -72,7 +72,7 @@ impl<'a> Gated<'a> {
     fn check_of_highest(&self, row: &Row) -> Option<Check> {
         let Sides { before, after } = row.highest;
         let mut check = Check { before, after, ..self.check_named(row) };
-        let (Some(before), Some(delta)) = (before, check.compare(Change { before, after }, &self.growth.limit)) else {
+        let (Some(before), Some(delta)) = (before, check.compare(row.highest, &self.growth.limit)) else {
             let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
             return Some(Check { reason: Some(reason), ..check });
         };
@@ -91,7 +91,7 @@ impl<'a> Gated<'a> {
             return None;
         }
         let mut check = self.check_named(row);
-        check.compare(Change { before: Some(held.before), after: Some(held.after) }, limit);
+        check.compare(held.map(|bytes| Some(*bytes)), limit);
         check.outcome = Outcome::Exceeded;
         if row.is_older_than_recording() {
             check.reason = Some(HOW_TO_NAME.to_owned());

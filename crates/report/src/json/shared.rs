@@ -166,8 +166,8 @@ object! {
     pub(super) ChangeReport(change: Change) {
         before: change.before,
         after: change.after,
-        delta: change.delta(),
-        percent: change.before.zip(change.delta()).and_then(|(before, delta)| percent(delta, before)),
+        delta: change.gained(),
+        percent: change.before.zip(change.gained()).and_then(|(before, delta)| percent(delta, before)),
     }
 }
 

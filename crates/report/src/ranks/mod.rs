@@ -53,7 +53,7 @@ impl<'a> Compared<'a> {
 
     /// Bytes that the peak gained.
     pub(super) fn growth(&self) -> Option<i128> {
-        known::change(Metric::Peak, self.device?, &self.of.diff.profiles).delta()
+        known::change(Metric::Peak, self.device?, &self.of.diff.profiles).gained()
     }
 
     /// The finding of the checks; none where nothing was checked.

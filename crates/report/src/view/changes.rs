@@ -107,7 +107,7 @@ impl Changed<'_> {
         // Several limits may stand on one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);
-        let delta = change.delta();
+        let delta = change.gained();
         let cells = [
             metric.name().into(),
             side(self.device.index.before, change.before),

@@ -48,7 +48,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
     let Comparison { diff, judgement, .. } = comparison;
     let sides = diff.profiles.each();
     let sections = diff.devices.iter().map(|device| Section {
-        growth: peak(comparison, Some(device)).delta().unwrap_or(0),
+        growth: peak(comparison, Some(device)).gained().unwrap_or(0),
         ..section(comparison, device, None, options)
     });
     let mut sections: Vec<Section> = sections.collect();
@@ -138,7 +138,7 @@ fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
     }
     devices.sort_by_key(|&(comparison, device)| {
         let standing = comparison.judgement.standing(device.and_then(DeviceDiff::ordinal));
-        Reverse((standing, peak(comparison, device).delta().unwrap_or(0)))
+        Reverse((standing, peak(comparison, device).gained().unwrap_or(0)))
     });
     let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
     for job in &gate.ranks {
@@ -164,8 +164,8 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
         Value::words(name),
         Value::size(change.before),
         Value::size(change.after),
-        Value::change(change.delta()),
-        Value::percent(change.delta(), change.before),
+        Value::change(change.gained()),
+        Value::percent(change.gained(), change.before),
         Value::mark(mark),
     ];
     Row::new(Tone::of_mark(mark), cells)
@@ -212,7 +212,7 @@ fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
     let worst = gate.worst_first().into_iter();
     let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
     let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
-        let growth = peak(comparison, Some(device)).delta();
+        let growth = peak(comparison, Some(device)).gained();
         Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
     })?;
     let number = device.ordinal();

@@ -1,17 +1,22 @@
 //! Checks of all ranks of a job together: none is missing, and their peaks are in balance.
 
-mod peaks;
-
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use self::peaks::{Balance, Known};
 use super::{
     About, Check, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Thresholds, growth, maxima,
 };
 use crate::diff::{Change, Side, Sides};
+use crate::profile::{DeviceProfile, Metric};
+use crate::replay::History;
 use crate::text::{count, numbers as written};
+use crate::units::Size;
+
+const BOTH: Sides<Side> = Sides { before: Side::Before, after: Side::After };
+
+/// The reason why there is no imbalance.
+pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
 
 /// The process of a job that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,34 +115,115 @@ fn or_unknown(peaks: Vec<Sides<Known>>) -> Vec<Sides<Known>> {
     if peaks.is_empty() { vec![Sides::default()] } else { peaks }
 }
 
-/// The judgement of all ranks together, and how far their peaks are out of balance.
-pub(super) struct JudgedRanks {
-    pub(super) judgement: Judgement,
-    pub(super) imbalance: Change,
+impl Ranks {
+    /// Judges the ranks of a job together, of which each was judged by the same limits. A pattern that matches nothing of
+    /// any rank checks nothing.
+    pub(super) fn judged(
+        name: Option<String>,
+        paths: Sides<Option<String>>,
+        members: Range<usize>,
+        missing: Vec<Missing>,
+        ranks: &[OfRank<'_>],
+        thresholds: &Thresholds,
+    ) -> Self {
+        let mut judge = Judge::default();
+        for side in Side::BOTH {
+            judge.missing(side, &missing);
+        }
+        let spread = BOTH.map(|&side| Spread::of(ranks, &missing, side));
+        for growth in &thresholds.growth {
+            match growth.target.about {
+                About::Imbalance => judge.growth_of_imbalance(growth, &spread),
+                _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
+            }
+        }
+        for maximum in &thresholds.maximum {
+            match maximum.target.about {
+                About::Imbalance => judge.maximum_of_imbalance(maximum, &spread.after),
+                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
+            }
+        }
+        let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
+        let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
+        Self { name, paths, members, missing, imbalance, judgement }
+    }
 }
 
-/// Judges the ranks of a job together, of which each was judged by the same limits. A pattern that matches nothing of any
-/// rank checks nothing.
-pub(super) fn judge_ranks(ranks: &[OfRank<'_>], missing: &[Missing], thresholds: &Thresholds) -> JudgedRanks {
-    let mut judge = Judge::default();
-    for side in Side::BOTH {
-        judge.missing(side, missing);
-    }
-    let balance = Balance::new(ranks, missing);
-    for growth in &thresholds.growth {
-        match growth.target.about {
-            About::Imbalance => judge.growth_of_imbalance(growth, &balance),
-            _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
+/// A peak and how far it may be from the truth, each `None` where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Known {
+    peak: Option<u64>,
+    error: Option<u64>,
+}
+
+impl Known {
+    /// The peak of a device; one that is missing or has no history has none.
+    fn of(device: Option<&DeviceProfile>) -> Self {
+        match device.filter(|device| device.figures.history == History::Recorded) {
+            Some(device) => Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device) },
+            None => Self::default(),
         }
     }
-    for maximum in &thresholds.maximum {
-        match maximum.target.about {
-            About::Imbalance => judge.maximum_of_imbalance(maximum, &balance),
-            _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
+}
+
+/// The highest peak of one side, the rank that it is of, and the median.
+struct Spread<'p> {
+    highest: u64,
+    label: &'p str,
+    median: u64,
+    /// The largest error of a peak, where all are known.
+    error: Option<u64>,
+}
+
+impl<'p> Spread<'p> {
+    /// Of the ranks that are on both sides, given those that one side lacks. The error is the reason why it is not known.
+    fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side) -> Result<Self, String> {
+        if ranks.len() + missing.len() < 2 {
+            return Err(ONE_RANK.to_owned());
         }
+        if let Some(missing) = missing.iter().find(|missing| missing.side == side) {
+            return Err(format!("{} is missing in the {side}", missing.member.label));
+        }
+        let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
+        let mut error = Some(0);
+        for (label, known) in ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))))
+        {
+            peaks.push((known.peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
+            error = error.zip(known.error).map(|(one, other): (u64, u64)| one.max(other));
+        }
+        // The first of those that are equally high names the highest.
+        peaks.sort_by_key(|(peak, _)| *peak);
+        let values: Vec<u64> = peaks.iter().map(|(peak, _)| *peak).collect();
+        let highest = peaks.iter().find(|(peak, _)| Some(peak) == values.last());
+        let (median, &(highest, label)) = median(&values).zip(highest).ok_or("there is no rank")?;
+        Ok(Self { highest, label, median, error })
     }
-    let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
-    JudgedRanks { judgement, imbalance: balance.imbalance() }
+
+    /// How far the highest peak lies above the median.
+    fn imbalance(&self) -> u64 {
+        self.highest - self.median
+    }
+
+    /// The largest error of that: it is a difference, and both of its figures may be off.
+    fn error(&self) -> Option<u64> {
+        Some(self.error?.saturating_mul(2))
+    }
+
+    /// The figures behind the imbalance, in words.
+    fn explain(&self) -> String {
+        let Self { highest, label, median, .. } = self;
+        format!("{label} peaks at {}, the median of the ranks is {}", Size(*highest), Size(*median))
+    }
+}
+
+/// The median: of an even number the mean of the two in the middle, rounded down.
+fn median(sorted: &[u64]) -> Option<u64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = sorted[sorted.len() / 2 - 1];
+    Some(lower + (upper - lower) / 2)
 }
 
 impl Judge {
@@ -166,28 +252,29 @@ impl Judge {
         }
     }
 
-    fn growth_of_imbalance(&mut self, growth: &Growth, balance: &Balance<'_>) {
+    fn growth_of_imbalance(&mut self, growth: &Growth, spread: &Sides<Result<Spread<'_>, String>>) {
         let mut check = growth.check();
-        match (&balance.spread.before, &balance.spread.after) {
-            (Ok(_), Ok(after)) => {
-                check.compare(balance.imbalance(), &growth.limit);
+        match (&spread.before, &spread.after) {
+            (Ok(before), Ok(after)) => {
+                let sides = Sides { before, after };
+                check.compare(sides.map(|spread| Some(spread.imbalance())), &growth.limit);
                 check.reason = (check.outcome == Outcome::Exceeded).then(|| after.explain());
-                self.doubt(&mut check, balance.error);
+                self.doubt(&mut check, sides.map(|spread| spread.error()));
             }
             (Err(why), _) | (_, Err(why)) => check.reason = Some(why.clone()),
         }
         self.checks.push(check);
     }
 
-    fn maximum_of_imbalance(&mut self, maximum: &Maximum, balance: &Balance<'_>) {
+    fn maximum_of_imbalance(&mut self, maximum: &Maximum, spread: &Result<Spread<'_>, String>) {
         let mut check = maximum.check();
-        match &balance.spread.after {
+        match spread {
             Ok(spread) => {
                 check.after = Some(spread.imbalance());
                 let holds = spread.imbalance() <= maximum.limit;
                 check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
                 check.reason = (!holds).then(|| spread.explain());
-                self.doubt(&mut check, Sides { before: Some(0), after: balance.error.after });
+                self.doubt(&mut check, Sides { before: Some(0), after: spread.error() });
             }
             Err(why) => check.reason = Some(why.clone()),
         }
@@ -223,11 +310,15 @@ mod tests {
         OfRank { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
     }
 
-    fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> JudgedRanks {
+    fn judged(ranks: &[OfRank<'_>], missing: Vec<Missing>, thresholds: &Thresholds) -> Ranks {
+        Ranks::judged(None, Sides::default(), 0..ranks.len(), missing, ranks, thresholds)
+    }
+
+    fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> Ranks {
         let growth = Growth::parse(growth, Level::Fail).unwrap();
         let thresholds =
             Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
-        judge_ranks(ranks, &[], &thresholds)
+        judged(ranks, Vec::new(), &thresholds)
     }
 
     #[test]
@@ -235,7 +326,7 @@ mod tests {
         let peaks: Vec<_> = [("rank 0", 100, 100), ("rank 1", 100, 120), ("rank 2", 100, 110), ("rank 3", 130, 200)]
             .map(|(rank, before, after)| peak(rank, Some(before), Some(after)))
             .into();
-        let JudgedRanks { judgement, imbalance } = judge(&peaks, "imbalance=55B", "imbalance=85B");
+        let Ranks { judgement, imbalance, .. } = judge(&peaks, "imbalance=55B", "imbalance=85B");
         assert_eq!((imbalance.before, imbalance.after), (Some(30), Some(85)));
         assert_eq!(judgement.verdict, Verdict::Pass, "{judgement:?}");
         let judgement = judge(&peaks, "imbalance=54B", "imbalance=85B").judgement;
@@ -261,11 +352,11 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_no_pass() {
         let one = [peak("rank 0", Some(1), Some(1))];
-        let JudgedRanks { judgement, imbalance } = judge(&one, "imbalance=0", "imbalance=1GiB");
+        let Ranks { judgement, imbalance, .. } = judge(&one, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
         assert!(judgement.headline().sentence.contains("only one rank"), "{}", judgement.headline());
         let unknown = [peak("rank 0", Some(1), Some(1)), peak("rank 1", None, Some(1))];
-        let JudgedRanks { judgement, imbalance } = judge(&unknown, "imbalance=0", "imbalance=1GiB");
+        let Ranks { judgement, imbalance, .. } = judge(&unknown, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, imbalance.before, imbalance.after), (Verdict::Inconclusive, None, Some(0)));
         assert!(judgement.headline().sentence.contains("rank 1 has no peak in the before"), "{}", judgement.headline());
         let missing = Missing {
@@ -274,8 +365,17 @@ mod tests {
             path: String::new(),
         };
         let two = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
-        let JudgedRanks { judgement, imbalance } = judge_ranks(&two, &[missing], &Thresholds::default());
+        let Ranks { judgement, imbalance, .. } = judged(&two, vec![missing], &Thresholds::default());
         assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
         assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
+    }
+
+    #[test]
+    fn the_median_is_that_of_statistics() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[7]), Some(7));
+        assert_eq!(median(&[1, 2, 9]), Some(2));
+        assert_eq!(median(&[1, 2, 5, 9]), Some(3));
+        assert_eq!(median(&[u64::MAX, u64::MAX]), Some(u64::MAX));
     }
 }
