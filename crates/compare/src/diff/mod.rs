@@ -2,14 +2,11 @@
 
 mod alignment;
 mod categories;
-mod inputs;
-mod lines;
 mod moved;
 mod phases;
 mod places;
 mod recordings;
 mod row;
-mod runs;
 mod stacks;
 mod touched;
 
@@ -27,11 +24,10 @@ use alignment::Aligned;
 pub use alignment::PeakPlace;
 pub(crate) use alignment::alignment;
 pub use categories::CategoryChange;
-pub use lines::{RowLine, RowLines};
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use row::{Kind, Listing, Row, RowKind, listed};
+pub use row::{Kind, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub use stacks::pairs;
 use stacks::rows;
 pub use touched::{CodeLine, Touched};
@@ -212,7 +208,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
         places::tell(&profiles, device, &mut diagnostics);
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
-    runs::compare(&profiles, &mut diagnostics);
+    recordings::compare_runs(&profiles, &mut diagnostics);
     diagnostics.extend(of_phases);
     Diff { profiles, devices, diagnostics }
 }
@@ -276,13 +272,13 @@ fn compare_devices(
     let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
     let Aligned { mut alignment, peaks } = aligned;
     let Parts { missing, unclear } = match &mut alignment {
-        Some(alignment) if !runs::have_same_whole_steps(profiles) => std::mem::take(&mut alignment.parts),
+        Some(alignment) if !recordings::have_same_whole_steps(profiles) => std::mem::take(&mut alignment.parts),
         Some(_) | None => Parts::default(),
     };
     let places =
         devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, alignment.as_ref(), &missing));
     if let Some(devices) = devices.both() {
-        inputs::tell(devices.after.device, stacks, &paired.pairs, both, found);
+        recordings::compare_inputs(devices.after.device, stacks, &paired.pairs, both, found);
     }
     let Compared { stacks, pairs } = moved::follow(devices, both, paired);
     let stacks = stacks.map(|stacks| &**stacks);

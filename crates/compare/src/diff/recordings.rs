@@ -1,10 +1,17 @@
-//! Diagnostics about recordings that were not made the same way.
+//! Diagnostics about recordings that were not made the same way: with other settings, of other versions or code, or with
+//! other inputs.
 
-use super::{DeviceDiff, Sides, devices};
+use std::collections::BTreeMap;
+
+use super::{DeviceDiff, Diff, Sides, devices};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Profile, StackTotal};
 use crate::replay::History;
 use crate::sides::Side;
+use crate::snapshot::{OwnPackage, RunFacts, StackId};
+use crate::stack::{self, Grouper};
+use crate::text::count;
+use crate::units::Size;
 
 /// How the frames that both sides of a device record differ, if they do: equal code has other stacks then.
 pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
@@ -71,4 +78,115 @@ pub(super) fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagno
         let message = format!("allocator settings differ ({})", differing.join("; "));
         found.push(Diagnostic::new(Code::SettingsDiffer, None, message));
     }
+}
+
+/// The most versions that are told in a line.
+const MOST_TOLD: usize = 12;
+
+/// Adds how the versions differ, and whether both ran the same code.
+pub(super) fn compare_runs(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
+    let (Some(before), Some(after)) = (&profiles.before.run, &profiles.after.run) else { return };
+    let changed = changed_versions(before, after);
+    if !changed.is_empty() {
+        found.push(Diagnostic::new(Code::VersionsDiffer, None, changed.join(", ")));
+    }
+    if let Some(reason) = same_code(before, after) {
+        let message = format!("{reason}; install each checkout before it is recorded, or put it first on PYTHONPATH");
+        found.push(Diagnostic::new(Code::SameCode, None, message));
+    }
+}
+
+/// True if both sides are known to hold equally many steps, each of them whole: then neither lacks a part of one.
+pub(super) fn have_same_whole_steps(profiles: &Sides<Profile>) -> bool {
+    match (whole_steps(&profiles.before), whole_steps(&profiles.after)) {
+        (Some(before), Some(after)) => before == after,
+        _ => false,
+    }
+}
+
+/// The number of steps that a profile holds whole, where it holds some and is not cut short.
+fn whole_steps(profile: &Profile) -> Option<u64> {
+    let run = profile.run.as_ref().filter(|run| run.failure().is_none())?;
+    let is_cut = profile.diagnostics.iter().any(|found| found.code == Code::HistoryTruncated)
+        || profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
+    Some(run.steps?.count()).filter(|&count| count > 0 && !is_cut)
+}
+
+/// The versions that are not the same, those of packages that one side lacks left out.
+fn changed_versions(before: &RunFacts, after: &RunFacts) -> Vec<String> {
+    let old: BTreeMap<&str, &str> =
+        before.versions.iter().map(|(name, version)| (name.as_str(), version.as_str())).collect();
+    let pairs = after.versions.iter().filter_map(|(name, new)| Some((name, *old.get(name.as_str())?, new)));
+    let changed = pairs.filter(|(_, old, new)| old != new).take(MOST_TOLD);
+    changed.map(|(name, old, new)| format!("{name} {old} → {new}")).collect()
+}
+
+/// The reason why both sides ran the same code of a package although another is checked out, if they did.
+fn same_code(before: &RunFacts, after: &RunFacts) -> Option<String> {
+    let (old, new) = (before.commit.as_ref()?, after.commit.as_ref()?);
+    let pairs = after.packages.iter().filter_map(|package| Some((find(before, &package.name)?, package)));
+    // Where each side ran what is checked out there, the commit changed nothing in the package.
+    let mut same = pairs.filter(|(old, new)| old.digest == new.digest && !(old.same && new.same));
+    let (one, other) = same.next().filter(|_| old != new)?;
+    let from = if one.same { &other.path } else { &one.path };
+    Some(format!(
+        "both sides ran the same code of {}, which was imported from {from}, although their commits differ",
+        other.name
+    ))
+}
+
+fn find<'r>(run: &'r RunFacts, name: &str) -> Option<&'r OwnPackage> {
+    run.packages.iter().find(|package| package.name == name)
+}
+
+impl Diff {
+    /// The reason why both sides ran the same code although their commits differ, if they did.
+    #[must_use]
+    pub(crate) fn same_code(&self) -> Option<String> {
+        same_code(self.profiles.before.run.as_ref()?, self.profiles.after.run.as_ref()?)
+    }
+}
+
+/// Tells of the largest input that has another size, as often as it is allocated on both sides.
+pub(super) fn compare_inputs(
+    device: u32,
+    stacks: Sides<&[StackTotal]>,
+    pairs: &[(usize, usize)],
+    groupers: Sides<&Grouper<'_>>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let pairs =
+        pairs.iter().map(|&(before, after)| Sides { before: &stacks.before[before], after: &stacks.after[after] });
+    let mut differing: Vec<Sides<&StackTotal>> = pairs.filter(|totals| differ(*totals, groupers)).collect();
+    differing.sort_by_key(|totals| std::cmp::Reverse(totals.after.allocated_total));
+    let Some(first) = differing.first() else { return };
+    let others = match differing.len() - 1 {
+        0 => String::new(),
+        more => format!("; {more} more differ"),
+    };
+    let message = format!(
+        "inputs have other sizes: {}, {} before and {} after in {}{others}",
+        first.after.label,
+        Size(first.before.allocated_total),
+        Size(first.after.allocated_total),
+        count(first.after.allocations, "allocation", "allocations"),
+    );
+    found.push(Diagnostic::new(Code::InputsDiffer, Some(device), message));
+}
+
+fn differ(totals: Sides<&StackTotal>, groupers: Sides<&Grouper<'_>>) -> bool {
+    let Sides { before, after } = totals;
+    after.allocations > 0
+        && before.allocations == after.allocations
+        && before.allocated_total != after.allocated_total
+        && before.stack().is_some_and(|stack| is_input(groupers.before.code(), stack))
+        && after.stack().is_some_and(|stack| is_input(groupers.after.code(), stack))
+}
+
+/// True for copies to the device and numbers by chance that no module makes.
+fn is_input(code: &stack::Code<'_>, stack: StackId) -> bool {
+    let operator = code.allocating_operator(stack).unwrap_or_default();
+    (operator == "_to_copy" || operator.starts_with("rand"))
+        && !code.is_backward(stack)
+        && !code.python(stack).any(|frame| code.path(frame).starts_with("torch/nn/"))
 }

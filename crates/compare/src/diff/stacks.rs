@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::lines::{RowLine, RowLines};
 use super::moved::is_left;
-use super::{Kind, Options, Row, RowKind, Sides};
+use super::{Kind, Options, Row, RowKind, RowLine, RowLines, Sides};
 use crate::profile::{Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;

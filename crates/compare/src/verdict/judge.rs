@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 
 use super::ranks::ONE_RANK;
-use super::run;
 use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{DeviceDiff, Diff, Sides};
-use crate::profile::{DeviceProfile, Metric, Profile};
+use crate::profile::{DeviceProfile, Metric, Moment, Profile};
 use crate::replay::History;
 use crate::units::Size;
 
@@ -51,7 +50,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     judge.growth_without_before(thresholds);
     judge.imbalance_of_one(thresholds);
     judge.maxima(profile, &active, &[], thresholds);
-    judge.doubt_run(run::failure(profile));
+    judge.doubt_run(failure(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
 
@@ -209,4 +208,82 @@ fn order(check: &Check) -> impl Ord + use<> {
     };
     let bytes = check.delta.or(check.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))
+}
+
+impl Judge {
+    /// Takes back what a comparison cannot tell, because a side is not a whole run or both ran the same code.
+    pub(super) fn doubt_runs_of_diff(&mut self, diff: &Diff) {
+        if let Some(reason) = diff.same_code() {
+            self.take_back(&reason, |check| !check.absolute);
+        }
+        let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
+        // A part of a run needs as much as it shows, and perhaps more.
+        if let Some(failure) = failures.after {
+            let reason = format!("the after is not a whole run: {failure}");
+            self.take_back(&reason, |check| check.outcome != Outcome::Exceeded);
+        }
+        if let Some(failure) = failures.before {
+            self.take_back(&format!("the before is not a whole run: {failure}"), |check| !check.absolute);
+        }
+    }
+
+    /// The same for one snapshot under absolute limits, or in a search for leaks.
+    pub(super) fn doubt_run(&mut self, failure: Option<String>) {
+        if let Some(failure) = failure {
+            let reason = format!("the snapshot is not of a whole run: {failure}");
+            self.take_back(&reason, |check| check.outcome != Outcome::Exceeded);
+        }
+    }
+
+    /// Makes the checks of a kind inconclusive. Memory that ran out did so.
+    fn take_back(&mut self, reason: &str, concerns: fn(&Check) -> bool) {
+        for check in &mut self.checks {
+            if check.about() != About::OutOfMemory && concerns(check) {
+                check.outcome = Outcome::Inconclusive;
+                check.reason = Some(reason.to_owned());
+                check.advice = None;
+                check.accepted = false;
+            }
+        }
+    }
+}
+
+/// The reason why a profile is not that of a whole run.
+pub(super) fn failure(profile: &Profile) -> Option<String> {
+    profile.run.as_ref()?.failure()
+}
+
+impl Judge {
+    /// Adds it to every check of growth at the moment whose stacks are compared.
+    pub(super) fn touched(&mut self, diff: &Diff) {
+        for check in self.checks.iter_mut().filter(|check| check.delta.is_some_and(|delta| delta > 0)) {
+            check.touched = touched(check, diff);
+        }
+    }
+}
+
+fn touched(check: &Check, diff: &Diff) -> Option<i128> {
+    let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
+    let of_device = device.touched?;
+    match check.about() {
+        About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
+        About::Stacks => of_stack(check, device),
+        // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
+        _ => None,
+    }
+}
+
+fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
+    let key = check.key.as_deref()?;
+    device.rows.iter().find(|row| row.key == key).map(|row| row.touched.delta)
+}
+
+/// True if the stacks at a moment add up to the metric.
+fn is_at(metric: Metric, moment: &Moment) -> bool {
+    matches!(
+        (metric, moment),
+        (Metric::Peak, Moment::Peak | Moment::Aligned(_))
+            | (Metric::Baseline, Moment::Baseline)
+            | (Metric::End, Moment::End)
+    )
 }

@@ -12,11 +12,8 @@ mod memory;
 mod modules;
 mod phases;
 mod ranks;
-mod run;
 mod stacks;
 mod threshold;
-mod touched;
-mod ungated;
 mod words;
 
 pub use accepted::{Accepted, Day};
@@ -29,8 +26,7 @@ pub use memory::out_of_memory;
 pub(crate) use modules::module_names;
 pub use ranks::{Member, Missing, Rank, Ranks, numbers};
 pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
-pub use ungated::PeakChange;
-pub use words::{Headline, Verdict};
+pub use words::{Headline, PeakChange, Verdict};
 
 use crate::budget::DeviceMemory;
 

@@ -2,9 +2,14 @@
 
 use std::fmt;
 
-use super::{About, Check, Judgement, Level, Outcome, touched};
+use super::growth::has_rows_at_peak;
+use super::judge::no_history;
+use super::{About, Check, Judgement, Level, Outcome};
+use crate::diff::{DeviceDiff, Diff, RowKind};
+use crate::profile::{DeviceProfile, Metric};
+use crate::sides::{Side, Sides};
 use crate::text::count;
-use crate::units::{Size, format_percent};
+use crate::units::{Delta, Size, format_percent};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -135,7 +140,7 @@ impl Judgement {
             }
             (false, _, Some(delta)) => {
                 let change = change(delta, check.before);
-                let touched = check.touched.map(|touched| touched::words(touched, delta)).unwrap_or_default();
+                let touched = check.touched.map(|touched| touched_words(touched, delta)).unwrap_or_default();
                 let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
                 format!("{subject} {change}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
             }
@@ -157,7 +162,7 @@ impl Judgement {
 }
 
 /// A change in words, with its percentage where the value before is known.
-pub(super) fn change(delta: i128, before: Option<u64>) -> String {
+fn change(delta: i128, before: Option<u64>) -> String {
     let direction = match delta {
         0 => return "did not change".to_owned(),
         1.. => "grew",
@@ -179,5 +184,84 @@ fn saturated(bytes: u128) -> u64 {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// The part in words, to follow those of the growth; nothing where it is zero: a change that only widens a layer or drops a
+/// `no_grad` grows stacks of lines that it leaves as they are, and must not read as if it were not the cause.
+fn touched_words(touched: i128, growth: i128) -> String {
+    const THROUGH: &str = "through lines that this change touches";
+    match touched {
+        ..=0 => String::new(),
+        // More than all where other lines shrank.
+        _ if touched >= growth => format!(", all of it {THROUGH}"),
+        _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
+    }
+}
+
+/// The change of the peak of the device that grew most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeakChange {
+    /// The device.
+    pub device: Option<u32>,
+    /// The peak on both sides.
+    pub peak: Sides<u64>,
+    /// The row that grew most, with the bytes that it gained.
+    pub most: Option<(String, i128)>,
+}
+
+impl PeakChange {
+    /// The change in a comparison; none where no device has a known peak on both sides.
+    pub(super) fn of(diff: &Diff) -> Option<Self> {
+        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device));
+        changes.max_by_key(Self::delta)
+    }
+
+    fn of_device(diff: &Diff, device: &DeviceDiff) -> Option<Self> {
+        let peak = Sides {
+            before: known_peak(&diff.profiles.before.devices[device.index.before?], Side::Before)?,
+            after: known_peak(&diff.profiles.after.devices[device.index.after?], Side::After)?,
+        };
+        let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
+        let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
+        let most = most.map(|row| (row.label.clone(), row.delta()));
+        Some(Self { device: device.ordinal(), peak, most })
+    }
+
+    /// Bytes gained.
+    pub(super) fn delta(&self) -> i128 {
+        i128::from(self.peak.after) - i128::from(self.peak.before)
+    }
+}
+
+/// The peak of a side, where its recording tells it.
+fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
+    let is_known = no_history(device, side.name()).is_none() && Metric::Peak.max_error(device).is_some();
+    Metric::Peak.value(device).filter(|_| is_known)
+}
+
+impl fmt::Display for PeakChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "peak {}", change(self.delta(), Some(self.peak.before)))?;
+        match &self.most {
+            Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_is_all_or_some_of_the_growth_and_no_word_where_it_is_none() {
+        let through = "through lines that this change touches";
+        for (touched, expected) in [(10, "10 B of it"), (20, "all of it"), (30, "all of it")] {
+            assert_eq!(touched_words(touched, 20), format!(", {expected} {through}"));
+        }
+        for touched in [-1, 0] {
+            assert_eq!(touched_words(touched, 20), "");
+        }
     }
 }

@@ -14,7 +14,6 @@ mod facts;
 mod group_by;
 mod label;
 mod languages;
-mod noise;
 mod operator;
 mod order;
 mod pairing;

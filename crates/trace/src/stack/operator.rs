@@ -2,7 +2,6 @@
 
 use super::code::{Token, sha1};
 use super::legible;
-use super::noise::is_noise;
 
 /// The function of a C++ signature: without return type, template and call arguments, and what compilers
 /// append to copies of a function.
@@ -245,6 +244,21 @@ impl<'t> Operation<'t> {
 fn stand_in(kind: &str, name: &str) -> Token {
     let kind = sha1(&[kind.as_bytes()]);
     Token::new(&kind, &kind, &sha1(&[name.as_bytes()]))
+}
+
+/// Parts of their names.
+const INSIDE: &str = include_str!("names/noise_inside.txt");
+
+/// Beginnings of the names of functions of the interpreter, the C library and the loader.
+const BEGINNINGS: &str = include_str!("names/noise_beginnings.txt");
+
+/// Frames that are the same below every allocation, or belong to the interpreter or the loader.
+fn is_noise(name: &str) -> bool {
+    let bare = without_namespace(bare_name(name));
+    let unknown = bare.is_empty() || bare == "??" || bare.starts_with('<');
+    unknown
+        || INSIDE.lines().any(|noise| name.contains(noise))
+        || !bare.contains("::") && BEGINNINGS.lines().any(|noise| bare.starts_with(noise))
 }
 
 #[cfg(test)]

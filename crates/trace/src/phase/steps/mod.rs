@@ -1,17 +1,18 @@
 //! The steps of a history: by their names, by what recurs, or as equal parts.
 
-mod course;
-mod optimizers;
 mod rounds;
 
-use rustc_hash::FxHashMap;
+use std::ops::Range;
 
-pub use self::course::{Allocated, Course};
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::pattern::Pattern;
-use crate::replay::Position;
+use crate::replay::{Origin, Position};
+use crate::snapshot::StackId;
 use crate::stack::Code;
+use crate::trace::Trace;
 
 /// A named part of a history, at which a step may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,4 +211,106 @@ fn nearly_all(part: usize, all: usize) -> bool {
 fn mostly(values: &[u64], are_related: fn(u64, u64) -> bool) -> bool {
     let related = values.windows(2).filter(|pair| are_related(pair[0], pair[1])).count();
     nearly_all(related, values.len())
+}
+
+/// An allocation of a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Allocated {
+    /// The index of its event.
+    pub event: usize,
+    /// Its stack; `None` where it has no frames, as on the threads of autograd where C++ is not recorded.
+    pub stack: Option<StackId>,
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// Just after the event that frees it.
+    freed: Position,
+}
+
+/// The allocations of a history, in order.
+#[derive(Debug, Clone)]
+pub struct Course {
+    /// Number of events.
+    pub events: usize,
+    /// Those that events make.
+    pub allocations: Vec<Allocated>,
+}
+
+impl Course {
+    /// The allocations of a trace.
+    #[must_use]
+    pub fn new(trace: &Trace) -> Self {
+        let mut allocations = Vec::new();
+        for life in trace.lives() {
+            let Some(event) = life.born.event().map(|event| event as usize).filter(|_| life.born < trace.dump()) else {
+                continue;
+            };
+            let class = &trace.classes[life.class as usize];
+            let stack = match class.origin {
+                Origin::Stack(stack) => Some(stack),
+                Origin::Bucket(_) => None,
+            };
+            allocations.push(Allocated { event, stack, requested: class.requested, freed: life.freed });
+        }
+        Self { events: trace.symbols.len(), allocations }
+    }
+
+    /// The allocations of a range of events.
+    fn within(&self, events: &Range<usize>) -> &[Allocated] {
+        let [from, to] = [events.start, events.end.max(events.start)]
+            .map(|event| self.allocations.partition_point(|one| one.event < event));
+        &self.allocations[from..to]
+    }
+
+    /// True if some allocation of a range of events is freed in it.
+    fn frees_own(&self, events: &Range<usize>) -> bool {
+        self.within(events).iter().any(|one| one.freed.count() <= events.end)
+    }
+}
+
+/// A step calls no more optimizers than these.
+const MOST_IN_ROUND: usize = 8;
+
+/// Calls that are this alike, in thousandths, recur.
+const ALIKE: u64 = 700;
+
+/// Neighbours are at most this percentage as alike as calls that recur.
+const NEIGHBOURS_ALIKE: u64 = 75;
+
+impl Steps {
+    /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
+    /// Merges each two rounds if every second round is more alike than neighbours are.
+    fn folded(mut self, course: &Course) -> Self {
+        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        begins.push(course.events);
+        let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
+        let rounds: Vec<FxHashSet<Option<StackId>>> =
+            rounds.map(|round| round.iter().map(|one| one.stack).collect()).collect();
+        // The first round warms up, and the last is not over.
+        let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
+        let next = likeness(rounds, 1);
+        // Calls after which everything recurs, with their likeness.
+        let lags = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3).map(|lag| (lag, likeness(rounds, lag)));
+        let periods = lags.filter(|(_, alike)| *alike >= ALIKE && next * 100 <= alike * NEIGHBOURS_ALIKE);
+        // Take the shortest of equally good periods: two rounds in a row are a period too.
+        if let Some((lag, _)) = periods.reduce(|best, other| if other.1 > best.1 + 50 { other } else { best }) {
+            self.steps = self.steps.into_iter().step_by(lag).collect();
+            if let How::Named(name) = &mut self.how {
+                name.push_str(&format!(", {lag} to a step"));
+            }
+        }
+        self
+    }
+}
+
+/// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
+fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> u64 {
+    let pairs: Vec<u64> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
+    pairs.iter().sum::<u64>().checked_div(pairs.len() as u64).unwrap_or(0)
+}
+
+/// The share of the stacks of two rounds that both have, in thousandths.
+fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> u64 {
+    let common = a.intersection(b).count() as u64;
+    let all = (a.len() + b.len()) as u64 - common;
+    (common * 1000).checked_div(all).unwrap_or(1000)
 }

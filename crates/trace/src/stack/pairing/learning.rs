@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::group::Side;
-use super::{Pairing, SAME_FUNCTION};
+use super::{Pairing, SAME_FUNCTION, Side};
 use crate::stack::Token;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.

@@ -1,12 +1,13 @@
 //! The likeness of two stacks, and of the functions in which they differ.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use similar::DiffOp;
 
 use super::super::Token;
 use super::super::order::diff;
-use super::{Group, Pairing, SAME_FUNCTION, shape_shift};
+use super::{Group, Pairing, SAME_FUNCTION};
 
 /// The weight of a frame that exists on one side only, against 1 for one that exists on both: changes to the code make
 /// such frames.
@@ -256,4 +257,28 @@ fn are_one_apart(old: &[Token], new: &[Token]) -> bool {
 fn does_the_same(before: &Group<'_>, after: &Group<'_>) -> f64 {
     let is_known = !before.inside().is_empty() || !before.operators.is_empty();
     if is_known && before.inside() == after.inside() && before.operators == after.operators { 0.25 } else { 0.0 }
+}
+
+/// The distances that functions of a file have moved, in lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shift {
+    /// The distance of most of them.
+    pub(super) common: i64,
+    pub(super) least: i64,
+    pub(super) most: i64,
+}
+
+impl Shift {
+    /// From distances, with the number of functions that moved by each.
+    pub(super) fn of(votes: &BTreeMap<i64, usize>) -> Option<Self> {
+        let (&common, _) = votes.iter().max_by_key(|&(shift, count)| (count, Reverse(shift)))?;
+        Some(Self { common, least: *votes.first_key_value()?.0, most: *votes.last_key_value()?.0 })
+    }
+}
+
+/// The distance between two sets of lines that are otherwise the same.
+pub(super) fn shape_shift(old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> Option<i64> {
+    let shift = i64::from(*new.first()?) - i64::from(*old.first()?);
+    let moved = old.iter().map(|&line| i64::from(line) + shift);
+    (old.len() == new.len() && moved.eq(new.iter().map(|&line| i64::from(line)))).then_some(shift)
 }
