@@ -4,7 +4,6 @@
 //! a layer takes the loop over layers apart. So what is left of them shares rules: whatever occurs three times or more,
 //! neighbours or not, is written once. Folded, a history is as long as the program, however long that ran.
 
-mod order;
 mod rules;
 mod tandem;
 mod text;
@@ -19,26 +18,45 @@ pub const MOST_ITEMS: usize = 16_384;
 /// times as many.
 const ITEMS_FOR_RULES: usize = 16;
 
-/// An item of a folded sequence.
+/// An item of a folded sequence: a symbol or a body, once or several times in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Item {
-    /// One symbol.
-    One(u32),
-    /// A body, once or several times in a row.
-    Loop {
-        /// Index into [`Folded::bodies`].
-        body: u32,
-        /// Number of rounds, at least 1.
-        count: u64,
-    },
+struct Item {
+    unit: Unit,
+    /// Number of rounds, at least 1.
+    count: u64,
+}
+
+/// One round of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Unit {
+    Symbol(u32),
+    /// What a loop or a rule stands for, as an index into the sequences.
+    Body(u32),
+}
+
+impl Item {
+    /// The body that it refers to.
+    fn body(self) -> Option<usize> {
+        match self.unit {
+            Unit::Symbol(_) => None,
+            Unit::Body(body) => Some(body as usize),
+        }
+    }
 }
 
 /// A folded sequence of symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folded {
-    items: Vec<Item>,
-    /// What loops and rules stand for; each refers to those before it alone, and none is empty.
-    bodies: Vec<Vec<Item>>,
+    /// The bodies, and last the sequence itself. Each refers to those before it alone, and no body is empty.
+    sequences: Vec<Vec<Item>>,
+}
+
+/// The state of a sequence while all are put in order.
+#[derive(Clone, Copy)]
+enum State {
+    New,
+    Open,
+    Placed(u32),
 }
 
 impl Folded {
@@ -55,46 +73,72 @@ impl Folded {
         rules::share(tandem::fold(symbols, usize::MAX).unwrap_or_default())
     }
 
-    /// The sequence.
-    #[must_use]
-    pub fn items(&self) -> &[Item] {
-        &self.items
+    /// Puts sequences in order, without those that the one at `root` does not need. `None` where one holds itself.
+    fn ordered(mut sequences: Vec<Vec<Item>>, root: usize) -> Option<Self> {
+        let mut states = vec![State::New; sequences.len()];
+        let mut ordered: Vec<Vec<Item>> = Vec::with_capacity(sequences.len());
+        // No recursion: rules may lie in rules as deep as there are rules.
+        let mut open = vec![root];
+        while let Some(&at) = open.last() {
+            match states[at] {
+                State::New => {
+                    states[at] = State::Open;
+                    for inner in sequences[at].iter().filter_map(|item| item.body()) {
+                        match states[inner] {
+                            State::New => open.push(inner),
+                            State::Open => return None,
+                            State::Placed(_) => {}
+                        }
+                    }
+                }
+                State::Open => {
+                    for item in &mut sequences[at] {
+                        if let Some(State::Placed(place)) = item.body().map(|body| states[body]) {
+                            item.unit = Unit::Body(place);
+                        }
+                    }
+                    states[at] = State::Placed(index(ordered.len()));
+                    ordered.push(std::mem::take(&mut sequences[at]));
+                    open.pop();
+                }
+                State::Placed(_) => {
+                    open.pop();
+                }
+            }
+        }
+        Some(Self { sequences: ordered })
     }
 
-    /// The bodies of loops and rules; each refers to those before it alone.
-    #[must_use]
-    pub fn bodies(&self) -> &[Vec<Item>] {
-        &self.bodies
+    /// The items of the sequence itself.
+    fn items(&self) -> &[Item] {
+        self.sequences.last().map_or(&[], Vec::as_slice)
     }
 
     /// Number of items, those of bodies included.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.items.len() + self.bodies.iter().map(Vec::len).sum::<usize>()
+        self.sequences.iter().map(Vec::len).sum()
     }
 
     /// How many places refer to each body.
     fn uses(&self) -> Vec<usize> {
-        let mut uses = vec![0; self.bodies.len()];
-        for item in self.bodies.iter().flatten().chain(&self.items) {
-            if let Item::Loop { body, .. } = item {
-                uses[*body as usize] += 1;
-            }
-        }
+        let mut uses = vec![0; self.sequences.len()];
+        self.sequences.iter().flatten().filter_map(|item| item.body()).for_each(|body| uses[body] += 1);
         uses
     }
 
     /// The number of symbols that it stands for; `None` where 64 bits do not hold it.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        length(&self.items, &self.lengths())
+        self.lengths().pop().unwrap_or(Some(0))
     }
 
-    /// The number of symbols that each body stands for.
+    /// The number of symbols that each sequence stands for.
     fn lengths(&self) -> Vec<Option<u64>> {
-        let mut lengths = Vec::with_capacity(self.bodies.len());
-        for body in &self.bodies {
-            lengths.push(length(body, &lengths));
+        let mut lengths = Vec::with_capacity(self.sequences.len());
+        for items in &self.sequences {
+            let length = items.iter().try_fold(0_u64, |sum, item| sum.checked_add(length(*item, &lengths)?));
+            lengths.push(length);
         }
         lengths
     }
@@ -105,13 +149,10 @@ impl Folded {
         let lengths = self.lengths();
         let mut start = 0_u64;
         let mut longest: Option<[u64; 3]> = None;
-        for item in &self.items {
-            let all = length(&[*item], &lengths)?;
-            if let Item::Loop { body, count } = *item
-                && count > 1
-                && longest.is_none_or(|[_, round, count]| round * count < all)
-            {
-                longest = Some([start, lengths[body as usize]?, count]);
+        for &item in self.items() {
+            let all = length(item, &lengths)?;
+            if item.count > 1 && longest.is_none_or(|[_, round, count]| round * count < all) {
+                longest = Some([start, all / item.count, item.count]);
             }
             start = start.checked_add(all)?;
         }
@@ -119,64 +160,34 @@ impl Folded {
     }
 
     /// The symbols, one by one.
-    #[must_use]
-    pub fn unfolded(&self) -> Unfolded<'_> {
-        Unfolded { bodies: &self.bodies, open: vec![Round { items: &self.items, at: 0, left: 0 }] }
-    }
-}
-
-/// The number of symbols that items stand for; `None` where 64 bits do not hold it. An outer body may use such an inner
-/// one only if it does not fit itself, as no count is 0.
-fn length(items: &[Item], lengths: &[Option<u64>]) -> Option<u64> {
-    items.iter().try_fold(0_u64, |sum, item| {
-        let length = match *item {
-            Item::One(_) => 1,
-            Item::Loop { body, count } => lengths[body as usize]?.checked_mul(count)?,
-        };
-        sum.checked_add(length)
-    })
-}
-
-/// The symbols of a folded sequence, without a copy of them.
-#[derive(Debug, Clone)]
-pub struct Unfolded<'f> {
-    bodies: &'f [Vec<Item>],
-    /// The bodies around the next symbol.
-    open: Vec<Round<'f>>,
-}
-
-/// A body in one of its rounds.
-#[derive(Debug, Clone)]
-struct Round<'f> {
-    items: &'f [Item],
-    at: usize,
-    /// Rounds that follow.
-    left: u64,
-}
-
-impl Iterator for Unfolded<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        loop {
-            let round = self.open.last_mut()?;
-            let item = round.items.get(round.at).copied();
-            round.at += 1;
-            match item {
-                Some(Item::One(symbol)) => return Some(symbol),
-                Some(Item::Loop { body, count }) => {
-                    self.open.push(Round { items: &self.bodies[body as usize], at: 0, left: count - 1 });
+    pub fn unfolded(&self) -> impl Iterator<Item = u32> {
+        // The items that are left of the bodies around the next symbol, and how often the first of them was there.
+        let mut open = vec![(self.items(), 0)];
+        std::iter::from_fn(move || {
+            loop {
+                let (items, rounds) = open.last_mut()?;
+                let Some(&Item { unit, count }) = items.first() else {
+                    open.pop();
+                    continue;
+                };
+                *rounds += 1;
+                if *rounds == count {
+                    *items = &items[1..];
+                    *rounds = 0;
                 }
-                None if round.left > 0 => {
-                    round.left -= 1;
-                    round.at = 0;
-                }
-                None => {
-                    self.open.pop();
+                match unit {
+                    Unit::Symbol(symbol) => return Some(symbol),
+                    Unit::Body(body) => open.push((&self.sequences[body as usize], 0)),
                 }
             }
-        }
+        })
     }
+}
+
+/// The number of symbols that an item stands for; `None` where 64 bits do not hold it. An outer body may use such an
+/// inner one only if it does not fit itself, as no count is 0.
+fn length(item: Item, lengths: &[Option<u64>]) -> Option<u64> {
+    item.body().map_or(Some(1), |body| lengths[body])?.checked_mul(item.count)
 }
 
 fn index(length: usize) -> u32 {

@@ -6,8 +6,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
-use super::order::ordered;
-use super::{Folded, Item, index};
+use super::{Folded, Item, Unit, index};
 use crate::interner::Interner;
 
 /// A rule pays for itself from this number of places on.
@@ -22,7 +21,7 @@ pub(super) fn share(folded: Folded) -> Folded {
     while let Some(pair) = pairs.most_frequent() {
         pairs.replace(pair);
     }
-    inlined(pairs.finish())
+    pairs.finish()
 }
 
 /// Two items in a row.
@@ -41,13 +40,14 @@ struct Places {
 struct Pairs {
     /// What the numbers in `at` mean.
     items: Vec<Item>,
-    bodies: Vec<Vec<Item>>,
+    /// The bodies of the rules, which follow the sequences.
+    rules: Vec<Vec<Item>>,
     /// The sequences one after another, as numbers of items.
     at: Vec<u32>,
     /// The place before and after each item, past those that are gone.
     previous: Vec<u32>,
     next: Vec<u32>,
-    /// Where each sequence begins: the bodies, then the items at the top.
+    /// Where each sequence begins.
     starts: Vec<u32>,
     places: FxHashMap<Pair, Places>,
     /// Pairs by the number of their places at some time.
@@ -58,7 +58,7 @@ impl Pairs {
     fn new(folded: &Folded) -> Self {
         let mut pairs = Self {
             items: Vec::new(),
-            bodies: folded.bodies.clone(),
+            rules: Vec::new(),
             at: Vec::new(),
             previous: Vec::new(),
             next: Vec::new(),
@@ -67,7 +67,7 @@ impl Pairs {
             queue: BinaryHeap::new(),
         };
         let mut numbers = Interner::default();
-        for sequence in folded.bodies.iter().chain([&folded.items]) {
+        for sequence in &folded.sequences {
             pairs.starts.push(index(pairs.at.len()));
             for &item in sequence {
                 pairs.at.push(numbers.number(&item));
@@ -143,8 +143,8 @@ impl Pairs {
         }
         let [first, second] = pair.map(|number| self.items[number as usize]);
         let rule = index(self.items.len());
-        self.items.push(Item::Loop { body: index(self.bodies.len()), count: 1 });
-        self.bodies.push(vec![first, second]);
+        self.items.push(Item { unit: Unit::Body(index(self.starts.len() + self.rules.len())), count: 1 });
+        self.rules.push(vec![first, second]);
         let mut seen = Vec::new();
         for place in places {
             self.merge(place, rule, &mut seen);
@@ -182,45 +182,35 @@ impl Pairs {
         places.map_while(|place| self.items.get(self.item(place) as usize).copied()).collect()
     }
 
-    fn finish(mut self) -> Folded {
-        let mut sequences: Vec<Vec<Item>> = self.starts.iter().map(|&start| self.sequence(start)).collect();
-        let items = sequences.pop().unwrap_or_default();
-        // The bodies of rules follow those of loops.
-        self.bodies.splice(..sequences.len(), sequences);
-        Folded { items, bodies: self.bodies }
+    /// The sequences with their rules, but for those that one place alone uses, since they became part of larger ones.
+    fn finish(self) -> Folded {
+        let sequences = self.starts.iter().map(|&start| self.sequence(start)).chain(self.rules.iter().cloned());
+        // Pairs refer to sequences that lie before them: no body holds itself.
+        let Some(folded) = Folded::ordered(sequences.collect(), self.starts.len().saturating_sub(1)) else {
+            return Folded::default();
+        };
+        let uses = folded.uses();
+        let mut written: Vec<Vec<Item>> = Vec::with_capacity(folded.sequences.len());
+        for items in &folded.sequences {
+            let items = rewritten(items, &uses, &mut written);
+            written.push(items);
+        }
+        let last = written.len() - 1;
+        Folded::ordered(written, last).unwrap_or_default()
     }
 }
 
-/// The same without the rules that one place alone uses, since they became part of larger ones, and with the bodies in
-/// order.
-fn inlined(folded: Folded) -> Folded {
-    // Pairs refer to sequences that lie before them: no body holds itself.
-    let Some(folded) = ordered(folded) else { return Folded::default() };
-    let uses = folded.uses();
-    let Folded { items, bodies } = folded;
-    let mut written: Vec<Vec<Item>> = Vec::with_capacity(bodies.len());
-    for body in &bodies {
-        let body = rewritten(body, &uses, &mut written);
-        written.push(body);
-    }
-    let items = rewritten(&items, &uses, &mut written);
-    ordered(Folded { items, bodies: written }).unwrap_or_default()
-}
-
-/// Items with the rules that are used once in their place, and without bodies that are a single loop themselves.
+/// Items with the rules that are used once in their place, and without bodies that are a single item themselves.
 fn rewritten(items: &[Item], uses: &[usize], written: &mut [Vec<Item>]) -> Vec<Item> {
     let mut all = Vec::with_capacity(items.len());
     for &item in items {
-        match item {
-            Item::Loop { body, count: 1 } if uses[body as usize] == 1 => all.append(&mut written[body as usize]),
-            Item::Loop { body, count } => all.push(match written[body as usize][..] {
-                [Item::Loop { body, count: inner }] if inner.checked_mul(count).is_some() => {
-                    Item::Loop { body, count: inner * count }
-                }
-                [one @ Item::One(_)] if count == 1 => one,
-                _ => item,
-            }),
-            Item::One(_) => all.push(item),
+        match item.body() {
+            Some(body) if item.count == 1 && uses[body] == 1 => all.append(&mut written[body]),
+            body => {
+                let only = body.and_then(|body| written[body].as_slice().first().filter(|_| written[body].len() == 1));
+                let rounds = only.and_then(|only| only.count.checked_mul(item.count));
+                all.push(only.zip(rounds).map_or(item, |(only, count)| Item { count, ..*only }));
+            }
         }
     }
     all

@@ -1,11 +1,9 @@
 //! Loops: what is repeated right after itself, loops of loops included. One pass, in time that grows as the sequence.
 
-mod places;
-
 use rustc_hash::FxHashMap;
 
-use super::{Folded, Item, index};
-use places::{Due, Last};
+use super::{Folded, Item, Unit, index};
+use crate::interner::Interner;
 
 /// The most places that are tried as the start of a repetition, per item.
 const MOST_CANDIDATES: usize = 8;
@@ -15,20 +13,18 @@ const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Folds the loops of a sequence. `None` where more than `most` items would be left.
 pub(super) fn fold(symbols: &[u32], most: usize) -> Option<Folded> {
-    let mut folder = Folder::default();
+    let mut folder = Folder { hashes: vec![0], powers: vec![1], ..Folder::default() };
     // Most loops are of one symbol: they need no search.
     for run in symbols.chunk_by(|a, b| a == b) {
-        let item = match run {
-            [one] => Item::One(*one),
-            _ => Item::Loop { body: folder.body(&[Item::One(run[0])]), count: run.len() as u64 },
-        };
-        folder.append(item);
-        while folder.fold_once() {}
-        if folder.size > most {
+        folder.append(Item { unit: Unit::Symbol(run[0]), count: run.len() as u64 });
+        while folder.next_round() || folder.second_round() {}
+        if folder.out.len() + folder.in_bodies > most {
             return None;
         }
     }
-    Some(Folded { items: folder.out, bodies: folder.bodies })
+    let mut sequences = folder.bodies.into_items();
+    sequences.push(folder.out);
+    Some(Folded { sequences })
 }
 
 /// The sequence folded so far.
@@ -37,65 +33,55 @@ struct Folder {
     out: Vec<Item>,
     /// For each item the latest equal one before it.
     earlier: Vec<Option<u32>>,
-    last: Last,
-    /// A hash of all items up to each.
+    /// The last of equal items.
+    last: FxHashMap<Item, u32>,
+    /// A hash of the items before each place.
     hashes: Vec<u64>,
     powers: Vec<u64>,
-    due: Due,
-    bodies: Vec<Vec<Item>>,
+    /// The places of loops by the length that the sequence has when one more round of them is complete.
+    due: FxHashMap<usize, Vec<u32>>,
+    bodies: Interner<Vec<Item>>,
     /// A hash of each body.
     body_hashes: Vec<u64>,
-    known: FxHashMap<Vec<Item>, u32>,
-    /// Items, those of bodies included.
-    size: usize,
+    /// Number of their items.
+    in_bodies: usize,
 }
 
 impl Folder {
     fn append(&mut self, item: Item) {
-        let at = index(self.out.len());
-        let before = self.hashes.last().copied().unwrap_or(0);
-        self.hashes.push(before.wrapping_mul(BASE).wrapping_add(digest(item)));
-        while self.powers.len() <= self.hashes.len() {
-            let power = self.powers.last().map_or(1, |power: &u64| power.wrapping_mul(BASE));
-            self.powers.push(power);
+        let at = self.out.len();
+        self.hashes.push(chained(self.hashes[at], item));
+        if self.powers.len() < self.hashes.len() {
+            self.powers.push(self.powers[at].wrapping_mul(BASE));
         }
-        self.earlier.push(self.last.set(item, Some(at)));
+        self.earlier.push(self.last.insert(item, index(at)));
         self.out.push(item);
-        self.size += 1;
-        if let Item::Loop { body, .. } = item {
-            self.due.push(self.out.len() + self.bodies[body as usize].len(), at);
+        if let Some(body) = item.body() {
+            self.due.entry(at + 1 + self.bodies.items()[body].len()).or_default().push(index(at));
         }
     }
 
     /// Takes items off the end.
     fn cut(&mut self, left: usize) {
-        while self.out.len() > left {
-            let (Some(item), Some(earlier)) = (self.out.pop(), self.earlier.pop()) else { return };
+        for item in self.out.drain(left..).rev() {
             self.hashes.pop();
-            self.size -= 1;
-            self.last.set(item, earlier);
-            if let Item::Loop { body, .. } = item {
-                self.due.pop(self.out.len() + 1 + self.bodies[body as usize].len());
+            match self.earlier.pop().flatten() {
+                Some(earlier) => self.last.insert(item, earlier),
+                None => self.last.remove(&item),
+            };
+            if let Some(body) = item.body() {
+                let due = self.earlier.len() + 1 + self.bodies.items()[body].len();
+                self.due.get_mut(&due).and_then(Vec::pop);
             }
         }
     }
 
     /// A hash of the items from `from` to `to`.
     fn hash(&self, from: usize, to: usize) -> u64 {
-        self.hash_until(to).wrapping_sub(self.hash_until(from).wrapping_mul(self.powers[to - from]))
+        self.hashes[to].wrapping_sub(self.hashes[from].wrapping_mul(self.powers[to - from]))
     }
 
-    /// A hash of the items before a place.
-    fn hash_until(&self, at: usize) -> u64 {
-        at.checked_sub(1).map_or(0, |last| self.hashes[last])
-    }
-
-    /// Folds the end of the sequence if that is one more round of a loop. Returns true if it is.
-    fn fold_once(&mut self) -> bool {
-        self.next_round() || self.second_round()
-    }
-
-    /// One more round of a loop that is there already.
+    /// Folds one more round of a loop that is there already. Returns true if the end of the sequence is one.
     fn next_round(&mut self) -> bool {
         let Some((at, more)) = self.complete_loop() else { return false };
         self.cut(at);
@@ -106,21 +92,18 @@ impl Folder {
     /// The loop of which another round is complete, with that round.
     fn complete_loop(&self) -> Option<(usize, Item)> {
         let end = self.out.len();
-        self.due.at(end).find_map(|at| match self.out[at] {
-            Item::Loop { body, count } if self.is_body(body, at + 1, end) => {
-                Some((at, Item::Loop { body, count: count.checked_add(1)? }))
-            }
-            Item::Loop { .. } | Item::One(_) => None,
+        self.due.get(&end)?.iter().rev().find_map(|&at| {
+            let item = self.out[at as usize];
+            let more = Item { count: item.count.checked_add(1)?, ..item };
+            let from = at as usize + 1;
+            let body = item.body()?;
+            let is_round =
+                self.hash(from, end) == self.body_hashes[body] && self.out[from..end] == self.bodies.items()[body];
+            is_round.then_some((at as usize, more))
         })
     }
 
-    /// True if the items from `from` to `to` are those of a body.
-    fn is_body(&self, body: u32, from: usize, to: usize) -> bool {
-        let body = body as usize;
-        self.hash(from, to) == self.body_hashes[body] && self.out[from..to] == self.bodies[body]
-    }
-
-    /// The first repetition of what comes before it.
+    /// Folds the first repetition of what comes before it. Returns true if the end of the sequence is one.
     fn second_round(&mut self) -> bool {
         let end = self.out.len();
         let mut earlier = self.earlier.last().copied().flatten();
@@ -135,8 +118,8 @@ impl Folder {
                 let items = self.out[middle..].to_vec();
                 self.cut(start);
                 let folded = match items[..] {
-                    [Item::Loop { body, count }] => Item::Loop { body, count: count * 2 },
-                    _ => Item::Loop { body: self.body(&items), count: 2 },
+                    [one] => Item { count: one.count * 2, ..one },
+                    _ => Item { unit: Unit::Body(self.body(&items)), count: 2 },
                 };
                 self.append(folded);
                 return true;
@@ -147,27 +130,21 @@ impl Folder {
     }
 
     fn body(&mut self, items: &[Item]) -> u32 {
-        if let Some(&body) = self.known.get(items) {
-            return body;
+        let body = self.bodies.intern(items, <[Item]>::to_vec);
+        if body == self.body_hashes.len() {
+            self.body_hashes.push(items.iter().fold(0, |hash, &item| chained(hash, item)));
+            self.in_bodies += items.len();
         }
-        let body = index(self.bodies.len());
-        self.body_hashes
-            .push(items.iter().fold(0, |hash: u64, item| hash.wrapping_mul(BASE).wrapping_add(digest(*item))));
-        self.bodies.push(items.to_vec());
-        self.known.insert(items.to_vec(), body);
-        self.size += items.len();
-        body
+        index(body)
     }
 }
 
-fn digest(item: Item) -> u64 {
-    match item {
-        Item::One(symbol) => mixed(1, symbol, 0),
-        Item::Loop { body, count } => mixed(2, body, count),
-    }
-}
-
-fn mixed(kind: u64, value: u32, count: u64) -> u64 {
-    let mixed = (u64::from(value) << 2 | kind).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ count.wrapping_mul(BASE);
-    (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+/// A hash of items, with one more.
+fn chained(hash: u64, item: Item) -> u64 {
+    let unit = match item.unit {
+        Unit::Symbol(symbol) => u64::from(symbol) << 1,
+        Unit::Body(body) => u64::from(body) << 1 | 1,
+    };
+    let mixed = unit.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ item.count.wrapping_mul(BASE);
+    hash.wrapping_mul(BASE).wrapping_add((mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9))
 }

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sha1::{Digest, Sha1};
 
-use super::order::ordered;
-use super::{Folded, Item, index};
+use super::{Folded, Item, Unit, index};
 use crate::text::cut;
 
 /// Before the name of a rule.
@@ -48,11 +47,12 @@ impl Folded {
     /// `()*=$`.
     #[must_use]
     pub fn lines<S: AsRef<str>>(&self, names: &[S]) -> Vec<String> {
-        let mut writer = Writer::new(self, names);
-        for body in 0..self.bodies.len() {
-            writer.name(body);
+        let mut writer = Writer { symbols: names, written: Vec::new(), rules: BTreeMap::new() };
+        let Some((items, bodies)) = self.sequences.split_last() else { return Vec::new() };
+        for (items, uses) in bodies.iter().zip(self.uses()) {
+            writer.write(items, uses);
         }
-        let mut lines = wrapped(writer.words(&self.items));
+        let mut lines = wrapped(writer.words(items));
         for (name, mut words) in writer.rules {
             words.insert(0, format!("{name}="));
             lines.extend(wrapped(words));
@@ -69,95 +69,75 @@ impl Folded {
         symbol: impl Fn(&str) -> Option<u32>,
         most: u64,
     ) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(symbol);
+        let mut reader =
+            Reader { symbol, open: vec![Vec::new()], current: 0, sequences: vec![None], rules: HashMap::new() };
         for word in lines.iter().flat_map(|line| line.as_ref().split(' ')).filter(|word| !word.is_empty()) {
             reader.word(word)?;
         }
-        let folded = ordered(reader.finish()?);
+        let folded = Self::ordered(reader.finish()?, 0);
         let folded = folded.ok_or_else(|| Malformed("a rule stands for itself".to_owned()))?;
         let fits = folded.length().is_some_and(|length| length <= most);
         if fits { Ok(folded) } else { Err(Malformed(format!("more than {most} symbols unfolded"))) }
     }
 }
 
+/// A body as it stands where it is referred to.
+struct Written {
+    words: Vec<String>,
+    /// True if that is the name of its rule.
+    is_rule: bool,
+}
+
 struct Writer<'f, S> {
-    folded: &'f Folded,
     symbols: &'f [S],
-    /// Number of places that refer to each body.
-    uses: Vec<usize>,
-    /// Names of the bodies that stand below as rules, as far as they are known.
-    names: Vec<Option<String>>,
-    /// What they stand for.
+    /// The bodies as they stand where they are referred to.
+    written: Vec<Written>,
+    /// What the rules stand for, by their names.
     rules: BTreeMap<String, Vec<String>>,
 }
 
-/// A body that is being written.
-struct Level<'f> {
-    items: &'f [Item],
-    at: usize,
-    count: u64,
-}
-
-impl<'f, S: AsRef<str>> Writer<'f, S> {
-    fn new(folded: &'f Folded, symbols: &'f [S]) -> Self {
-        Self { folded, symbols, uses: folded.uses(), names: vec![None; folded.bodies.len()], rules: BTreeMap::new() }
-    }
-
-    /// Names a body, where several places share it. Those that it refers to have their names by then.
-    fn name(&mut self, body: usize) {
-        let words = self.words(&self.folded.bodies[body]);
+impl<S: AsRef<str>> Writer<'_, S> {
+    /// Writes a body, where several places share it as a rule.
+    fn write(&mut self, items: &[Item], uses: usize) {
+        let words = self.words(items);
         let length: usize = words.iter().map(|word| word.len() + 1).sum();
         let name = SHORTEST_NAME + 2;
         // Written out everywhere, it is shorter than a rule with its name, its line and its uses.
-        if self.uses[body] * length <= self.uses[body] * name + name + length + LINE || words.len() < 2 {
+        if uses * length <= uses * name + name + length + LINE || words.len() < 2 {
+            self.written.push(Written { words, is_rule: false });
             return;
         }
         let name = free_name(&words, SHORTEST_NAME, |name| self.rules.contains_key(&format!("{RULE}{name}")));
         let name = format!("{RULE}{name}");
-        self.names[body] = Some(name.clone());
+        self.written.push(Written { words: vec![name.clone()], is_rule: true });
         self.rules.insert(name, words);
     }
 
     /// Items in words.
-    fn words(&self, items: &'f [Item]) -> Vec<String> {
+    fn words(&self, items: &[Item]) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
-        let mut brackets = String::new();
-        // No recursion: loops may lie in loops as deep as there are items.
-        let mut open = vec![Level { items, at: 0, count: 1 }];
-        while let Some(level) = open.last_mut() {
-            let Some(&item) = level.items.get(level.at) else {
-                let count = level.count;
-                open.pop();
-                if let Some(last) = words.last_mut().filter(|_| count > 1) {
-                    *last += &format!(")*{count}");
+        for &Item { unit, count } in items {
+            let first = words.len();
+            let is_name = match unit {
+                Unit::Symbol(symbol) => {
+                    words.push(self.symbols[symbol as usize].as_ref().to_owned());
+                    true
                 }
-                continue;
-            };
-            level.at += 1;
-            let (name, count) = match item {
-                Item::One(symbol) => (self.symbols[symbol as usize].as_ref(), 1),
-                Item::Loop { body, count } => {
-                    let items = &self.folded.bodies[body as usize];
-                    match (&self.names[body as usize], &items[..]) {
-                        (Some(name), _) => (name.as_str(), count),
-                        (None, [Item::One(symbol)]) => (self.symbols[*symbol as usize].as_ref(), count),
-                        (None, _) => {
-                            brackets.extend((count > 1).then_some('('));
-                            open.push(Level { items, at: 0, count });
-                            continue;
-                        }
-                    }
+                Unit::Body(body) => {
+                    let Written { words: inner, is_rule } = &self.written[body as usize];
+                    words.extend_from_slice(inner);
+                    *is_rule
                 }
             };
-            words.push(format!("{}{name}{}", std::mem::take(&mut brackets), times(count)));
+            if count > 1 && !is_name {
+                words[first].insert(0, '(');
+            }
+            if let Some(last) = words.last_mut().filter(|_| count > 1) {
+                *last += &format!("{}*{count}", if is_name { "" } else { ")" });
+            }
         }
         words
     }
-}
-
-/// A number of rounds as it is written.
-fn times(count: u64) -> String {
-    if count == 1 { String::new() } else { format!("*{count}") }
 }
 
 /// The same for the same word, on every machine (FNV-1a).
@@ -194,89 +174,50 @@ fn wrapped(words: Vec<String>) -> Vec<String> {
 /// A sequence that is being read.
 struct Reader<F> {
     symbol: F,
-    /// The items so far, and those of each bracket that is open.
+    /// The items of the current sequence so far, and those of each bracket that is open.
     open: Vec<Vec<Item>>,
-    /// The rule that is being read; `None` in the sequence itself, which comes first.
-    rule: Option<usize>,
-    items: Vec<Item>,
-    /// Bodies, where they are known.
-    bodies: Vec<Option<Vec<Item>>>,
-    /// Rules by name, as indices of bodies.
+    /// The sequence that is being read: 0 for the whole, which comes first, else a rule.
+    current: usize,
+    /// The whole, the rules, and what is in brackets, where they are known.
+    sequences: Vec<Option<Vec<Item>>>,
+    /// Rules by name.
     rules: HashMap<String, usize>,
 }
 
 impl<F: Fn(&str) -> Option<u32>> Reader<F> {
-    fn new(symbol: F) -> Self {
-        Self {
-            symbol,
-            open: vec![Vec::new()],
-            rule: None,
-            items: Vec::new(),
-            bodies: Vec::new(),
-            rules: HashMap::new(),
-        }
-    }
-
     fn word(&mut self, word: &str) -> Result<(), Malformed> {
         if let Some(name) = word.strip_suffix('=').filter(|name| name.starts_with(RULE)) {
             self.close()?;
-            self.rule = Some(self.rule(name));
+            self.current = self.rule(name);
             return Ok(());
         }
         let rest = word.trim_start_matches('(');
         self.open.resize(self.open.len() + word.len() - rest.len(), Vec::new());
-        let end = rest.find([')', '*']).unwrap_or(rest.len());
-        let item = self.item(&rest[..end], word)?;
-        self.push(item)?;
-        let mut rest = &rest[end..];
-        while !rest.is_empty() {
-            rest = self.suffix(rest, word)?;
+        let mut parts = rest.split(')');
+        let first = parts.next().unwrap_or_default();
+        let (name, count) = match first.split_once('*') {
+            Some((name, count)) => (name, rounds(count, word)?),
+            None => (first, 1),
+        };
+        let unit = self.unit(name, word)?;
+        self.push(Item { unit, count })?;
+        for part in parts {
+            let items = self.open.pop().unwrap_or_default();
+            // Without a count it would be a round that does nothing but cost time.
+            let count = rounds(part.strip_prefix('*').unwrap_or_default(), word)?;
+            self.sequences.push(Some(items));
+            self.push(Item { unit: Unit::Body(index(self.sequences.len() - 1)), count })?;
         }
         Ok(())
     }
 
     /// What a name stands for.
-    fn item(&mut self, name: &str, word: &str) -> Result<Item, Malformed> {
-        if name.is_empty() {
-            return Err(Malformed::word(word));
-        }
+    fn unit(&mut self, name: &str, word: &str) -> Result<Unit, Malformed> {
         if name.starts_with(RULE) {
-            return Ok(Item::Loop { body: index(self.rule(name)), count: 1 });
+            return Ok(Unit::Body(index(self.rule(name))));
         }
-        let symbol = (self.symbol)(name).ok_or_else(|| Malformed::word(name))?;
-        Ok(Item::One(symbol))
-    }
-
-    /// The bracket or the count that text begins with. Returns what follows.
-    fn suffix<'t>(&mut self, text: &'t str, word: &str) -> Result<&'t str, Malformed> {
-        if let Some(rest) = text.strip_prefix(')') {
-            let items = self.open.pop().unwrap_or_default();
-            // Without a count it would be a round that does nothing but cost time.
-            if !rest.starts_with('*') {
-                return Err(Malformed::word(word));
-            }
-            let body = self.body(items);
-            self.push(Item::Loop { body, count: 1 })?;
-            return Ok(rest);
-        }
-        let number = text.strip_prefix('*').ok_or_else(|| Malformed::word(word))?;
-        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
-        let count =
-            number[..digits].parse().ok().filter(|&count: &u64| count > 1).ok_or_else(|| Malformed::word(word))?;
-        match self.open.last_mut().and_then(Vec::pop) {
-            Some(Item::Loop { body, count: 1 }) => self.push(Item::Loop { body, count })?,
-            Some(one @ Item::One(_)) => {
-                let body = self.body(vec![one]);
-                self.push(Item::Loop { body, count })?;
-            }
-            Some(Item::Loop { .. }) | None => return Err(Malformed::word(word)),
-        }
-        Ok(&number[digits..])
-    }
-
-    fn body(&mut self, items: Vec<Item>) -> u32 {
-        self.bodies.push(Some(items));
-        index(self.bodies.len() - 1)
+        let symbol = (self.symbol)(name).filter(|_| !name.is_empty()).ok_or_else(|| Malformed::word(word))?;
+        Ok(Unit::Symbol(symbol))
     }
 
     fn push(&mut self, item: Item) -> Result<(), Malformed> {
@@ -284,38 +225,43 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
         Ok(())
     }
 
-    /// The place of a rule among the bodies.
+    /// The place of a rule among the sequences.
     fn rule(&mut self, name: &str) -> usize {
         if let Some(&rule) = self.rules.get(name) {
             return rule;
         }
-        self.bodies.push(None);
-        self.rules.insert(name.to_owned(), self.bodies.len() - 1);
-        self.bodies.len() - 1
+        self.sequences.push(None);
+        self.rules.insert(name.to_owned(), self.sequences.len() - 1);
+        self.sequences.len() - 1
     }
 
     /// Ends the sequence or the rule that is being read.
     fn close(&mut self) -> Result<(), Malformed> {
         let [items] = &mut self.open[..] else { return Err(Malformed::brackets()) };
         let items = std::mem::take(items);
-        match self.rule {
-            None => self.items = items,
-            Some(rule) if self.bodies[rule].is_none() && items.len() > 1 => self.bodies[rule] = Some(items),
-            Some(rule) => return Err(self.malformed_rule(rule)),
+        if self.current > 0 && (items.len() < 2 || self.sequences[self.current].is_some()) {
+            return Err(self.malformed_rule(self.current));
         }
+        self.sequences[self.current] = Some(items);
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Folded, Malformed> {
+    /// The sequences, the whole first.
+    fn finish(mut self) -> Result<Vec<Vec<Item>>, Malformed> {
         self.close()?;
-        if let Some(rule) = self.bodies.iter().position(Option::is_none) {
+        if let Some(rule) = self.sequences.iter().position(Option::is_none) {
             return Err(self.malformed_rule(rule));
         }
-        Ok(Folded { items: self.items, bodies: self.bodies.into_iter().flatten().collect() })
+        Ok(self.sequences.into_iter().flatten().collect())
     }
 
     fn malformed_rule(&self, rule: usize) -> Malformed {
         let name = self.rules.iter().find(|(_, of)| **of == rule).map_or("", |(name, _)| name);
         Malformed(format!("rule '{}' must be written once, with two words or more", cut(name, 32)))
     }
+}
+
+/// A number of rounds behind an asterisk.
+fn rounds(text: &str, word: &str) -> Result<u64, Malformed> {
+    text.parse().ok().filter(|&count| count > 1).ok_or_else(|| Malformed::word(word))
 }
