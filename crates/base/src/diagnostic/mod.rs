@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Code {
 }
 
 /// A fact about an input that whoever reads the report must know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// Kind, with severity, meaning and help.
@@ -100,6 +100,7 @@ pub struct Diagnostic {
     /// One or two sentences on what was found here and, where there is something to do, on what to do next.
     pub message: String,
     /// Advice beside the message, where a setting would help. A saved profile does not keep it.
+    #[serde(skip)]
     pub advice: Option<Advice>,
 }
 

@@ -4,7 +4,7 @@
 mod passes;
 pub mod steps;
 
-pub use passes::{Window, passes};
+pub use passes::passes;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,22 +5,13 @@
 
 use crate::replay::{Origin, Position};
 use crate::stack::{Code, Pass};
-use crate::trace::{Bucket, Trace};
+use crate::trace::{Bucket, Trace, Window};
 
 /// A pass of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedPass {
     /// Its name.
     pub name: Pass,
-    /// Just before its first event.
-    pub from: Position,
-    /// Just after its last event.
-    pub to: Position,
-}
-
-/// A part of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.

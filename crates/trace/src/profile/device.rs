@@ -1,6 +1,9 @@
 //! The figures of one device.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Not;
+
+use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
 use super::exact::{self, Totals};
@@ -13,8 +16,8 @@ use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Bucket, Origin, Trace};
 
-/// The figures of one device.
-#[derive(Debug, Default)]
+/// The figures of one device. A saved profile has what is not skipped here, and makes the rest of its trace and its stacks.
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeviceProfile {
     /// Device ordinal.
@@ -24,35 +27,48 @@ pub struct DeviceProfile {
     /// Microseconds from the first event to the last, where the release wrote times.
     pub duration_us: Option<u64>,
     /// True if PyTorch says that the ring buffer ran over.
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub ran_over: bool,
     /// Number of events by the name of their action.
     pub actions: BTreeMap<String, u64>,
     /// The figures, from the replay.
+    #[serde(flatten)]
     pub figures: Figures,
     /// Languages of the stacks that events carry.
+    #[serde(rename = "languages")]
     pub recorded_frames: Languages,
     /// The position that [`super::Options::at`] means on this device; `None` where there is no such moment.
+    #[serde(skip)]
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
+    #[serde(skip)]
     pub stacks: Vec<StackTotal>,
     /// The named parts of the history.
+    #[serde(skip)]
     pub phases: Phases,
     /// The history in equal parts, where [`super::Options::every`] asks for them.
+    #[serde(skip)]
     pub intervals: Vec<Interval>,
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub times: Vec<(Position, u64)>,
     /// Where blocks and segments lie, where [`super::Options::layout`] asks for it and a snapshot was read.
+    #[serde(skip)]
     pub layout: Option<Layout>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
+    #[serde(skip)]
     pub failed_request: Option<String>,
     /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one
     /// was not captured.
+    #[serde(skip)]
     pub failed_stacks: Vec<Option<StackId>>,
     /// All that happened. Dropped where nothing asks any more.
+    #[serde(skip)]
     pub trace: Trace,
     /// True where a saved profile has those blocks alone that are held at a few moments, since the history repeats too little.
+    #[serde(skip)]
     pub coarse: bool,
     /// The totals of every class of the trace.
+    #[serde(skip)]
     pub(crate) sums: Vec<Sums>,
 }
 

@@ -158,15 +158,25 @@ impl Profile {
         self.facts = None;
     }
 
+    /// Does something with the devices, beside all that is known of their stacks.
+    fn with_devices<T>(&mut self, act: impl FnOnce(&Self, &mut [DeviceProfile]) -> T) -> T {
+        let mut devices = std::mem::take(&mut self.devices);
+        self.facts = Some(self.code().facts());
+        let done = act(self, &mut devices);
+        self.devices = devices;
+        done
+    }
+
     /// Looks at another moment: [`Sums::at`] is held then. Moments by time are known while a snapshot is read alone.
     pub fn look_at(&mut self, at: Moment) {
         self.options.at = at;
-        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
-        let grouper = Grouper::of(code, self.options.group_by);
-        for device in self.devices.iter_mut().filter(|device| !device.coarse) {
-            device.look_at(&self.options.at, &grouper);
-            device.count_modules(self.run.as_ref());
-        }
+        self.with_devices(|profile, devices| {
+            let grouper = profile.grouper();
+            for device in devices.iter_mut().filter(|device| !device.coarse) {
+                device.look_at(&profile.options.at, &grouper);
+                device.count_modules(profile.run.as_ref());
+            }
+        });
     }
 
     /// Names of phases similar to a mistyped one, as the end of a sentence.
@@ -177,30 +187,28 @@ impl Profile {
 
     /// Adds the passes of training, which follow from the stacks.
     fn add_passes(&mut self) {
-        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
-        for device in &mut self.devices {
-            device.add_passes(&code, &self.options.at);
-        }
-        self.facts = Some(code.facts());
+        self.with_devices(|profile, devices| {
+            devices.iter_mut().for_each(|device| device.add_passes(&profile.code(), &profile.options.at));
+        });
     }
 
     /// Divides the histories as the options ask for. The times of events are known where there is a snapshot.
     fn divide(&mut self, snapshot: Option<&Snapshot>) -> Result<(), Error> {
-        let Some(every) = &self.options.every else { return Ok(()) };
-        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
-        every::divide(&mut self.devices, every, &code, snapshot)
+        self.with_devices(|profile, devices| match &profile.options.every {
+            Some(every) => every::divide(devices, every, &profile.code(), snapshot),
+            None => Ok(()),
+        })
     }
 
     /// Puts the stacks of all devices into groups.
     fn group(&mut self) {
-        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
-        let facts = code.facts();
-        let grouper = Grouper::of(code, self.options.group_by);
-        for device in &mut self.devices {
-            device.group(&grouper);
-            device.count_modules(self.run.as_ref());
-        }
-        self.facts = Some(facts);
+        self.with_devices(|profile, devices| {
+            let grouper = profile.grouper();
+            for device in devices {
+                device.group(&grouper);
+                device.count_modules(profile.run.as_ref());
+            }
+        });
     }
 
     /// Keeps one device and its diagnostics.
@@ -254,13 +262,21 @@ impl Profile {
     /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
-        code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref())
+        match &self.facts {
+            Some(facts) => Code::with(&self.tables, facts),
+            None => Code::new(&self.tables, &self.options.rules, self.functions()),
+        }
+    }
+
+    /// The names of functions within their classes, as far as the run tells them.
+    fn functions(&self) -> &[FunctionsOfFile] {
+        self.run.as_ref().map_or(&[], |run| &run.functions)
     }
 
     /// True if functions have the names that they have within their classes.
     #[must_use]
     pub fn has_qualified_names(&self) -> bool {
-        !functions_of(self.run.as_ref()).is_empty()
+        !self.functions().is_empty()
     }
 
     /// Groups stacks by the last part of the names of functions: another profile knows nothing else.
@@ -271,13 +287,8 @@ impl Profile {
 
     /// Groups stacks by these names of functions.
     pub fn name_functions(&mut self, names: &[FunctionsOfFile]) {
-        let code = Code::new(&self.tables, &self.options.rules, names);
-        let facts = code.facts();
-        let grouper = Grouper::of(code, self.options.group_by);
-        for device in &mut self.devices {
-            device.group(&grouper);
-        }
-        self.facts = Some(facts);
+        self.facts = Some(Code::new(&self.tables, &self.options.rules, names).facts());
+        self.group();
     }
 
     /// The grouper that gave the stacks their keys and labels.
@@ -290,17 +301,4 @@ impl Profile {
     pub fn grouper_by(&self, by: GroupBy) -> Grouper<'_> {
         Grouper::of(self.code(), by)
     }
-}
-
-/// The frames of some tables, with what is known of them already.
-fn code_of<'t>(tables: &'t Tables, facts: Option<&Arc<Facts>>, rules: &Rules, run: Option<&RunFacts>) -> Code<'t> {
-    match facts {
-        Some(facts) => Code::with(tables, facts),
-        None => Code::new(tables, rules, functions_of(run)),
-    }
-}
-
-/// The names of functions within their classes, as far as a run tells them.
-fn functions_of(run: Option<&RunFacts>) -> &[FunctionsOfFile] {
-    run.map_or(&[], |run| &run.functions)
 }

@@ -1,5 +1,6 @@
 //! Moments at which memory is attributed to stacks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +8,10 @@ use std::sync::Arc;
 
 use super::DeviceProfile;
 use super::phases::are_known;
-use crate::phase::{Source, Window};
+use crate::phase::Source;
 use crate::replay::{History, Position};
 use crate::snapshot::{Event, Snapshot};
-use crate::trace::Measure;
+use crate::trace::Window;
 
 /// A moment of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -142,32 +143,23 @@ impl Moment {
         !matches!(self, Self::Between(_) | Self::Aligned(_))
     }
 
+    /// The moment itself, or the ends of its window.
+    fn ends(&self) -> &[Self] {
+        if let Self::Between(ends) = self { &ends[..] } else { std::slice::from_ref(self) }
+    }
+
     /// True if it depends on the times of events.
     #[must_use]
     pub fn needs_times(&self) -> bool {
-        match self {
-            Self::Time(_) => true,
-            Self::Between(ends) => ends.iter().any(Self::needs_times),
-            Self::Baseline
-            | Self::Peak
-            | Self::End
-            | Self::Oom
-            | Self::Event(_)
-            | Self::Phase(_)
-            | Self::Aligned(_) => false,
-        }
+        self.ends().iter().any(|end| matches!(end, Self::Time(_)))
     }
 
     /// The names of the phases that it mentions.
     #[must_use]
     pub fn phase_names(&self) -> Vec<&str> {
-        match self {
-            Self::Phase(phase) => vec![&phase.name],
-            Self::Between(ends) => ends.iter().flat_map(Self::phase_names).collect(),
-            Self::Baseline | Self::Peak | Self::End | Self::Oom | Self::Event(_) | Self::Time(_) | Self::Aligned(_) => {
-                Vec::new()
-            }
-        }
+        let names =
+            self.ends().iter().filter_map(|end| if let Self::Phase(phase) = end { Some(&*phase.name) } else { None });
+        names.collect()
     }
 }
 
@@ -265,17 +257,8 @@ impl DeviceProfile {
         if !are_known(&self.figures) {
             return None;
         }
-        let mut held: Vec<i128> = self.trace.values(Measure::Allocated).collect();
-        held.push(self.trace.value_at(Measure::Allocated, self.trace.dump()));
-        let mut highest: Option<usize> = None;
-        for window in windows {
-            for place in window.from.count()..=window.to.count().min(held.len() - 1) {
-                if highest.is_none_or(|highest| held[place] > held[highest]) {
-                    highest = Some(place);
-                }
-            }
-        }
-        highest.map(Position::of_count)
+        let peaks = self.trace.peaks_within(windows).into_iter();
+        peaks.max_by_key(|peak| (peak.bytes, Reverse(peak.at))).map(|peak| peak.at)
     }
 }
 

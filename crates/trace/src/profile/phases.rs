@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::phase::steps::{Mark, OPTIMIZER};
-use crate::phase::{self, Phase, Source, Window};
+use crate::phase::{self, Phase, Source};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::{self, Pass};
 use crate::text::{count, cut, thousands};
-use crate::trace::{Levels, Trace};
+use crate::trace::{Levels, Trace, Window};
 
 /// The most phases of a device that are looked at: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;

@@ -1,7 +1,9 @@
 //! The languages of frames.
 
+use serde::{Deserialize, Serialize};
+
 /// The languages that frames were recorded in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Languages {
     /// Some frame is Python.
     pub python: bool,

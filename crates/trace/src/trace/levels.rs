@@ -48,9 +48,8 @@ pub struct Levels {
     borders: Vec<Position>,
     /// At each border.
     at: Vec<Level>,
-    /// A tree: an inner node at `i` is the highest of those at `2 * i` and `2 * i + 1`, its leaves are the highest from
-    /// each border to the next.
-    highest: Vec<Level>,
+    /// The highest from each border to the next, over two of these parts, over four, and so on.
+    highest: Vec<Vec<Level>>,
 }
 
 /// The counters while they run.
@@ -84,21 +83,22 @@ impl Levels {
         let start = MEASURES.map(|measure| trace.value_at_start(measure));
         let mut running = Running { now: start, highest: start };
         let mut at = Vec::with_capacity(borders.len());
-        let mut highest = vec![Level::default(); borders.len()];
+        let mut parts = Vec::with_capacity(borders.len());
         let mut next = 0;
         for &border in &borders {
             let to = border.count().clamp(next, trace.symbols.len());
             trace.symbols[next..to].iter().for_each(|&symbol| running.add(changes[symbol as usize]));
             next = to;
             if !at.is_empty() {
-                highest.push(Running::level(running.highest));
+                parts.push(Running::level(running.highest));
             }
             running.highest = running.now;
             at.push(Running::level(running.now));
         }
-        highest.extend(at.last());
-        for i in (1..borders.len()).rev() {
-            highest[i] = highest[2 * i].max(highest[2 * i + 1]);
+        let mut highest = vec![parts];
+        while let Some(halves) = highest.last().filter(|halves| halves.len() > 1 << (highest.len() - 1)) {
+            let other = &halves[1 << (highest.len() - 1)..];
+            highest.push(halves.iter().zip(other).map(|(one, other)| one.max(*other)).collect());
         }
         Self { borders, at, highest }
     }
@@ -115,19 +115,10 @@ impl Levels {
         let start = self.at(first);
         let end = self.at(last);
         let mut peak = start.max(end);
-        let mut low = first + self.borders.len();
-        let mut high = last + self.borders.len();
-        while low < high {
-            if low % 2 == 1 {
-                peak = peak.max(self.highest[low]);
-                low += 1;
-            }
-            if high % 2 == 1 {
-                high -= 1;
-                peak = peak.max(self.highest[high]);
-            }
-            low /= 2;
-            high /= 2;
+        // Two stretches of equal length, which may overlap, make up the whole.
+        if let Some(size) = last.min(self.at.len().saturating_sub(1)).saturating_sub(first).checked_ilog2() {
+            let parts = &self.highest[size as usize];
+            peak = peak.max(parts[first]).max(parts[last.min(self.at.len() - 1) - (1 << size)]);
         }
         Part { start, peak, end }
     }

@@ -31,8 +31,7 @@ mod thin;
 
 pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
-pub use position::Position;
-pub use ranks::Ranked;
+pub use position::{Position, Window};
 
 use std::hash::{Hash, Hasher};
 use std::iter::repeat_n;
@@ -43,31 +42,28 @@ use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Bucket {
     /// Alive at the end, never allocated in the history, and without frames.
     BeforeRecording,
     /// Freed in the history, never allocated in it.
+    #[serde(rename = "allocation-not-recorded")]
+    #[strum(serialize = "allocation-not-recorded")]
     NotRecorded,
     /// Allocated in the history without frames.
     NoFrames,
-    /// Stacks that are not listed.
+    /// Stacks that are not listed. No file has it.
+    #[serde(skip)]
     Others,
 }
 
 impl Bucket {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::BeforeRecording, Self::NotRecorded, Self::NoFrames, Self::Others];
-
     /// Identifier in machine-readable output.
     #[must_use]
     pub fn code(self) -> &'static str {
-        match self {
-            Self::BeforeRecording => "before-recording",
-            Self::NotRecorded => "allocation-not-recorded",
-            Self::NoFrames => "no-frames",
-            Self::Others => "others",
-        }
+        self.into()
     }
 
     /// The name of its row.
@@ -106,28 +102,23 @@ impl Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClassTags<T = StringId> {
     /// `user_metadata` at the allocation.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<T>,
     /// `compile_context` at the allocation.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compile_context: Option<T>,
     /// The module that allocated, or to which the memory belongs.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<T>,
     /// The purpose of the memory.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<T>,
     /// Type and shape of the tensor.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<T>,
     /// The annotation around the allocation, or its pool, whichever was asked for. No file has it.
-    #[serde(skip, default = "none")]
+    #[serde(skip)]
     pub origin: Option<T>,
-}
-
-/// The default of a tag. (That of serde would ask for one of the type.)
-fn none<T>() -> Option<T> {
-    None
 }
 
 impl<T> Default for ClassTags<T> {
@@ -292,6 +283,11 @@ impl Trace {
         events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol)))
     }
 
+    /// All moves, those that the final state implies last.
+    pub(crate) fn all_moves(&self) -> impl Iterator<Item = Move> {
+        self.placed().map(|(_, symbol)| self.moves[symbol as usize])
+    }
+
     /// What each move adds to one of the counters, by symbol.
     #[must_use]
     pub fn changes(&self, measure: Measure) -> Vec<i128> {
@@ -334,24 +330,19 @@ impl Trace {
         std::iter::once(start).chain(later)
     }
 
-    /// The highest values of a counter in equal parts of the history, by event; each part begins after its first event.
+    /// For each window the most allocated bytes, and where they are held first.
     #[must_use]
-    pub fn highest_in_parts(&self, measure: Measure, parts: usize) -> Vec<u64> {
-        let events = self.symbols.len();
-        let parts = parts.min(events);
-        let changes = self.changes(measure);
-        let mut now = self.value_at_start(measure);
-        let mut highest = Vec::with_capacity(parts);
-        for i in 0..parts {
-            let part = &self.symbols[(i * events).div_ceil(parts)..((i + 1) * events).div_ceil(parts)];
-            let mut most = i128::MIN;
-            for &symbol in part {
-                now += changes[symbol as usize];
-                most = most.max(now);
-            }
-            highest.push(u64::try_from(most.max(0)).unwrap_or(u64::MAX));
-        }
-        highest
+    pub fn peaks_within(&self, windows: &[Window]) -> Vec<Highest> {
+        let mut held: Vec<i128> = self.values(Measure::Allocated).collect();
+        held.push(self.value_at(Measure::Allocated, self.dump()));
+        let peaks = windows.iter().map(|window| {
+            let last = window.to.count().min(held.len() - 1);
+            // The last of equal ones is taken.
+            let places = (window.from.count().min(last)..=last).rev();
+            let at = places.max_by_key(|&place| held[place]).unwrap_or(last);
+            Highest { bytes: u64::try_from(held[at].max(0)).unwrap_or(u64::MAX), at: Position::of_count(at) }
+        });
+        peaks.collect()
     }
 
     /// One of the counters at a place.

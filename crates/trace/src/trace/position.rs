@@ -43,6 +43,15 @@ impl Position {
     }
 }
 
+/// A part of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Just before its first event.
+    pub from: Position,
+    /// Just after its last event.
+    pub to: Position,
+}
+
 /// As machine-readable output has it: [`Position::event_index`].
 impl Serialize for Position {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

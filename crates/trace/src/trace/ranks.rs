@@ -1,19 +1,7 @@
 //! Which of several blocks of a class a move ends, as a rank: 0 is the newest, 1 the one before. Ranks repeat where a
 //! program does, which the numbers of blocks do not.
 
-use super::{Block, Class, Move, Start, Trace};
-use crate::interner::Interner;
-
-/// A trace whose moves say which blocks they end.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ranked {
-    /// Moves, each with the rank of the block that it ends; 0 for others.
-    pub moves: Vec<(Move, u32)>,
-    /// The moves of every event, and then those at the dump, as indices into `moves`.
-    pub symbols: Vec<u32>,
-    /// How many of the symbols belong to the dump.
-    pub implied: usize,
-}
+use super::{Block, Trace};
 
 /// Some of the blocks of a class, by the order in which they came: a Fenwick tree.
 struct Tree(Vec<u32>);
@@ -73,21 +61,18 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Goes through moves. `ended` gives, for each that ends a block, the place of that among those of its class.
-    fn follow(
-        start: &[Start],
-        moves: impl Iterator<Item = Move> + Clone,
-        mut ended: impl FnMut(&Self, Block) -> Option<u32>,
-    ) -> Option<()> {
-        let mut all: Vec<usize> = start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
-        moves.clone().filter_map(Move::begins).for_each(|block| all[block.class as usize] += 1);
+    /// Goes through the moves of a trace. `ended` gives, for each that ends a block, the place of that among those of its
+    /// class.
+    fn follow(trace: &Trace, mut ended: impl FnMut(&Self, Block) -> Option<u32>) -> Option<()> {
+        let mut all: Vec<usize> = trace.start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
+        trace.begun().for_each(|(_, class)| all[class as usize] += 1);
         let trees = || all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
-        let mut blocks = Self { alive: [trees(), trees()], of_class: vec![Vec::new(); start.len()], index: Vec::new() };
-        for (class, start) in (0_u32..).zip(start) {
+        let mut blocks = Self { alive: [trees(), trees()], of_class: vec![Vec::new(); all.len()], index: Vec::new() };
+        for (class, start) in (0_u32..).zip(&trace.start) {
             (0..start.pending).for_each(|_| blocks.begin(Block { class, pending: true }));
             (0..start.allocated).for_each(|_| blocks.begin(Block { class, pending: false }));
         }
-        for one in moves {
+        for one in trace.all_moves() {
             if let Some(block) = one.ends() {
                 let index = ended(&blocks, block)?;
                 blocks.tree(block).remove(index);
@@ -113,40 +98,30 @@ impl Blocks {
     }
 }
 
-impl Ranked {
-    /// The moves of a trace with their ranks.
+impl Trace {
+    /// The ranks of the blocks that moves end, in order.
     #[must_use]
-    pub fn new(trace: &Trace) -> Self {
-        let moves = trace.symbols.iter().chain(&trace.implied).map(|&symbol| trace.moves[symbol as usize]);
-        let mut ranks = Vec::with_capacity(trace.ended.len());
-        let mut numbers = trace.ended.iter();
-        Blocks::follow(&trace.start, moves.clone(), |blocks, block| {
+    pub fn ranks(&self) -> Vec<u32> {
+        let mut ranks = Vec::with_capacity(self.ended.len());
+        let mut numbers = self.ended.iter();
+        Blocks::follow(self, |blocks, block| {
             let index = blocks.index[*numbers.next()? as usize];
             ranks.push(blocks.alive[usize::from(block.pending)][block.class as usize].rank(index));
             Some(index)
         });
-        let mut ranks = ranks.into_iter();
-        let mut known = Interner::default();
-        let ranked = moves.map(|one| (one, one.ends().and_then(|_| ranks.next()).unwrap_or(0)));
-        let symbols = ranked.map(|ranked| known.number(&ranked)).collect();
-        Self { symbols, moves: known.into_items(), implied: trace.implied.len() }
+        ranks
     }
 
-    /// The trace. `None` where a move ends a block that is not there.
+    /// The blocks that moves end, by their ranks. `None` where a move ends a block that is not there.
     #[must_use]
-    pub fn trace(self, classes: Vec<Class>, start: Vec<Start>, reserved: i128) -> Option<Trace> {
-        let ranked = self.symbols.iter().map(|&symbol| self.moves[symbol as usize]);
-        let moves = ranked.clone().map(|(one, _)| one);
-        let mut ranks = ranked.filter(|(one, _)| one.ends().is_some()).map(|(_, rank)| rank);
-        let mut ended = Vec::new();
-        Blocks::follow(&start, moves.clone(), |blocks, block| {
-            let index = blocks.alive[usize::from(block.pending)][block.class as usize].find(ranks.next()?)?;
+    pub fn ended_by_rank(&self, ranks: &[u32]) -> Option<Vec<u32>> {
+        let mut ended = Vec::with_capacity(ranks.len());
+        let mut ranks = ranks.iter();
+        Blocks::follow(self, |blocks, block| {
+            let index = blocks.alive[usize::from(block.pending)][block.class as usize].find(*ranks.next()?)?;
             ended.push(blocks.of_class[block.class as usize][index as usize]);
             Some(index)
         })?;
-        let mut known = Interner::default();
-        let mut symbols: Vec<u32> = moves.map(|one| known.number(&one)).collect();
-        let implied = symbols.split_off(symbols.len() - self.implied);
-        Some(Trace { classes, moves: known.into_items(), symbols, implied, start, reserved, ended })
+        Some(ended)
     }
 }

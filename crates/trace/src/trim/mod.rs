@@ -14,7 +14,7 @@ use crate::profile::{self, DeviceProfile, Moment, identity};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
 use crate::snapshot::{self, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
-use crate::trace::{Measure, Trace};
+use crate::trace::{Highest, Trace, Window};
 use crate::units::Size;
 
 pub use between::{Between, ParseBetweenError};
@@ -142,20 +142,6 @@ fn cut_around_peaks(snapshot: &Snapshot, histories: &[History<'_>], share: u32) 
 /// The whole of a window, in the parts that its share is counted in.
 const WHOLE: u32 = 1 << 12;
 
-/// From a moment to a later one.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    from: Position,
-    to: Position,
-}
-
-/// The highest allocated bytes of a window.
-#[derive(Debug, Clone, Copy)]
-struct PeakWithin {
-    bytes: u64,
-    at: Position,
-}
-
 /// A device with its history, replayed.
 struct History<'s> {
     id: u32,
@@ -226,12 +212,9 @@ impl History<'_> {
     }
 
     /// The peak within a window of the allocations that are kept.
-    fn peak_within(&self, window: Window) -> PeakWithin {
-        let last = window.to.count().min(self.events.len());
-        let values = self.replay.trace.values(Measure::Allocated).enumerate().take(last + 1).skip(window.from.count());
-        let highest = values.max_by_key(|&(place, bytes)| (bytes, Reverse(place)));
-        let (place, bytes) = highest.unwrap_or((window.from.count(), 0));
-        PeakWithin { bytes: u64::try_from(bytes).unwrap_or(0), at: Position::of_count(place) }
+    fn peak_within(&self, Window { from, to }: Window) -> Highest {
+        let trace = &self.replay.trace;
+        trace.peaks_within(&[Window { from, to: to.min(trace.end()) }]).remove(0)
     }
 
     /// Keeps the stacks alone that hold most at the peak within the window.

@@ -4,7 +4,7 @@ use super::super::DeviceProfile;
 use super::super::phases::place;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::interner::Interner;
-use crate::trace::{Measure, Position, Trace};
+use crate::trace::{Position, Trace, Window};
 
 /// The trace of a device with those blocks alone that are held at the moments which every profile knows, where phases begin,
 /// end and hold the most, and where their stack does.
@@ -13,7 +13,8 @@ pub(super) fn thinned(device: &DeviceProfile) -> Trace {
     let mut places: Vec<Position> =
         phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
     places.sort_unstable();
-    places.extend(peaks_between(trace, &places));
+    let stretches: Vec<Window> = places.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
+    places.extend(trace.peaks_within(&stretches).iter().map(|peak| peak.at));
     places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
     places.sort_unstable();
     let mut stacks = Interner::default();
@@ -24,16 +25,6 @@ pub(super) fn thinned(device: &DeviceProfile) -> Trace {
         let highest = highest[of_class[life.class as usize] as usize].at;
         next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
     })
-}
-
-/// For each stretch between two places, which are in order, the place at which it holds the most allocated bytes; the first
-/// of equal ones. A stretch begins after its first place.
-fn peaks_between(trace: &Trace, places: &[Position]) -> Vec<Position> {
-    let values: Vec<i128> = trace.values(Measure::Allocated).collect();
-    let last = values.len() - 1;
-    let ends = places.windows(2).map(|ends| (ends[0].count().min(last), ends[1].count().min(last)));
-    let peaks = ends.filter_map(|(from, to)| (from + 1..=to).rev().max_by_key(|&place| values[place]));
-    peaks.map(Position::of_count).collect()
 }
 
 /// The note on a device whose history is kept coarsely.

@@ -5,27 +5,26 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::phases::SavedPhase;
-use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::profile::{Raise, Source};
-use crate::replay::{Figures, Oom, Position, Timeline};
+use crate::replay::{Oom, Timeline};
 use crate::snapshot::RunFacts;
-use crate::trace::ClassTags;
+use crate::stack::CppDigest;
+use crate::trace::{Bucket, ClassTags};
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedProfile {
+pub(super) struct SavedProfile<D> {
     pub(super) schema: String,
     pub(super) tool: Tool,
     pub(super) source: Source,
-    /// Grouping of labels and keys.
-    pub(super) group_by: String,
     pub(super) raises: Vec<Raise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
     /// True if the release keeps annotations in its snapshots.
     pub(super) keeps_annotations: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<RunFacts>,
-    pub(super) devices: Vec<SavedDevice>,
+    pub(super) devices: Vec<SavedDevice<D>>,
     pub(super) diagnostics: Vec<SavedDiagnostic>,
     pub(super) frames: BTreeMap<String, SavedFunction>,
     /// The digest of everything before it.
@@ -39,54 +38,27 @@ pub(super) struct Tool {
     pub(super) version: String,
 }
 
-/// A diagnostic.
+/// A diagnostic with its weight, which tells what one of a newer version is worth.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedDiagnostic {
-    pub(super) code: Code,
-    pub(super) severity: Severity,
-    pub(super) device: Option<u32>,
-    pub(super) message: String,
-}
-
-impl SavedDiagnostic {
-    pub(super) fn new(found: &Diagnostic) -> Self {
-        Self { code: found.code, severity: found.severity(), device: found.device, message: found.message.clone() }
-    }
-
-    /// The diagnostic; `None` for an unknown note of a newer version, which affects no figure.
-    pub(super) fn into_diagnostic(self) -> Option<Diagnostic> {
-        if self.code == Code::UnknownDiagnostic && self.severity == Severity::Note {
-            return None;
-        }
-        Some(Diagnostic::new(self.code, self.device, self.message))
-    }
-}
-
-/// A device.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedDevice {
-    pub(super) device: u32,
-    pub(super) events: u64,
-    pub(super) duration_us: Option<u64>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) ran_over: bool,
-    pub(super) actions: BTreeMap<String, u64>,
-    pub(super) languages: Vec<String>,
     #[serde(flatten)]
-    pub(super) figures: Figures,
+    pub(super) found: Diagnostic,
+    pub(super) severity: Severity,
+}
+
+/// A device, to be written from a reference.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedDevice<D> {
+    #[serde(flatten)]
+    pub(super) device: D,
     pub(super) ooms: Vec<SavedOom>,
     /// The curves of a history that is kept coarsely: the trace has few of its blocks then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) coarse: Option<Timeline>,
     pub(super) stacks: Vec<SavedStack>,
     pub(super) trace: SavedTrace,
-    /// Places and their times.
-    pub(super) times: Vec<(Position, u64)>,
     pub(super) phases: Vec<SavedPhase>,
-    #[serde(default)]
     pub(super) phases_cut: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) failed_request: Option<String>,
 }
 
 /// A failed allocation.
@@ -107,11 +79,11 @@ pub(super) struct SavedStack {
     pub(super) label: String,
     #[serde(skip)]
     pub(super) key: String,
-    /// The digest of its C++ frames, in hexadecimal, where some of them are left out.
+    /// The digest of its C++ frames, where some of them are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) cpp: Option<String>,
+    pub(super) cpp: Option<CppDigest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) bucket: Option<String>,
+    pub(super) bucket: Option<Bucket>,
     /// Its classes by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) classes: BTreeMap<String, SavedClass>,
@@ -152,14 +124,6 @@ pub(super) struct SavedFunction(pub(super) String, pub(super) String, pub(super)
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum SavedLine {
-    Plain(serde_json::Number),
-    Generated(serde_json::Number, String),
-}
-
-impl SavedLine {
-    /// Its number; 0 for one that is none.
-    pub(super) fn number(&self) -> i128 {
-        let (Self::Plain(line) | Self::Generated(line, _)) = self;
-        line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0)
-    }
+    Plain(u64),
+    Generated(u64, String),
 }

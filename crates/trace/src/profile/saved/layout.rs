@@ -15,7 +15,6 @@ const OBJECTS: [&str; 4] = ["", "devices", "trace", "frames"];
 struct Part {
     /// The key that it stands under, or that its list does.
     key: String,
-    is_list: bool,
     /// True if what it holds stands on lines of its own.
     is_open: bool,
 }
@@ -26,7 +25,7 @@ pub(super) struct Layout {
     /// The parts around the current place, outermost first.
     parts: Vec<Part>,
     /// The key whose value is written, or the key that is being written.
-    key: String,
+    key: Option<String>,
     is_in_key: bool,
     /// True if the part that just ended, or the current one, holds a value.
     has_value: bool,
@@ -37,29 +36,25 @@ impl Layout {
         self.parts.last().is_some_and(|part| !part.is_open)
     }
 
-    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, is_list: bool) -> io::Result<()> {
-        let key = match self.parts.last() {
-            Some(list) if list.is_list => list.key.clone(),
-            Some(_) | None => std::mem::take(&mut self.key),
-        };
-        let known = if is_list { &LISTS[..] } else { &OBJECTS };
-        let is_open = !self.is_compact() && known.contains(&&*key);
-        self.parts.push(Part { key, is_list, is_open });
+    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8], open: &[&str]) -> io::Result<()> {
+        let of_list = self.parts.last().map(|list| list.key.clone());
+        let key = self.key.take().or(of_list).unwrap_or_default();
+        self.parts.push(Part { is_open: !self.is_compact() && open.contains(&&*key), key });
         self.has_value = false;
-        out.write_all(if is_list { b"[" } else { b"{" })
+        out.write_all(bracket)
     }
 
-    fn end<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        let part = self.parts.pop();
-        if part.as_ref().is_some_and(|part| part.is_open) && self.has_value {
+    fn end<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
+        if self.parts.pop().is_some_and(|part| part.is_open) && self.has_value {
             self.break_line(out)?;
         }
         self.has_value = true;
-        out.write_all(if part.is_some_and(|part| part.is_list) { b"]" } else { b"}" })
+        out.write_all(bracket)
     }
 
     /// Writes the separator in front of an item of a list or the key of an object.
-    fn separate<W: ?Sized + Write>(&self, out: &mut W, is_first: bool) -> io::Result<()> {
+    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
+        self.has_value = true;
         if !is_first {
             out.write_all(b",")?;
         }
@@ -74,33 +69,28 @@ impl Layout {
 
 impl Formatter for Layout {
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, true)
+        self.begin(out, b"[", &LISTS)
     }
 
     fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out)
+        self.end(out, b"]")
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
         self.separate(out, is_first)
     }
 
-    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.has_value = true;
-        Ok(())
-    }
-
     fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, false)
+        self.begin(out, b"{", &OBJECTS)
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out)
+        self.end(out, b"}")
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
         self.is_in_key = true;
-        self.key.clear();
+        self.key = Some(String::new());
         self.separate(out, is_first)
     }
 
@@ -114,13 +104,13 @@ impl Formatter for Layout {
     }
 
     fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.has_value = true;
+        self.key = None;
         Ok(())
     }
 
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        if self.is_in_key {
-            self.key.push_str(fragment);
+        if let Some(key) = self.key.as_mut().filter(|_| self.is_in_key) {
+            key.push_str(fragment);
         }
         out.write_all(fragment.as_bytes())
     }

@@ -7,7 +7,6 @@
 mod coarse;
 mod format;
 mod layout;
-mod names;
 mod phases;
 mod read;
 mod trace;

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use super::super::{DeviceProfile, Moment, Options, Phases, Profile, Source};
 use super::format::*;
-use super::names::frame_name;
 use super::trace::Classes;
+use super::write::frame_name;
 use super::{DIGEST, Error, digest, phases};
+use crate::diagnostic::{Code, Severity};
 use crate::input::Document;
-use crate::replay::{Figures, Origin, Timeline};
+use crate::replay::{Origin, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
-use crate::stack::Languages;
 use crate::text::cut;
-use crate::trace::Bucket;
 
 /// Reads a saved profile, whose file is `source`.
 ///
@@ -33,10 +32,10 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         return Err(Error::Times(options.at));
     }
     let coarse = saved.devices.iter().find(|device| device.coarse.is_some());
-    coarse.map_or(Ok(()), |device| require_known(device.device, &options))?;
+    coarse.map_or(Ok(()), |saved| require_known(saved.device.device, &options))?;
     let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
     reader.frames(&saved.frames)?;
-    let devices = reader.devices(saved.devices)?;
+    let devices = saved.devices.into_iter().map(|device| reader.device(device)).collect::<Result<_, _>>()?;
     let mut profile = Profile {
         source,
         recorded: Some(saved.source),
@@ -46,7 +45,13 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         keeps_annotations: saved.keeps_annotations,
         devices,
         run: saved.run,
-        diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
+        // A note of a newer version affects no figure.
+        diagnostics: saved
+            .diagnostics
+            .into_iter()
+            .filter(|saved| saved.found.code != Code::UnknownDiagnostic || saved.severity != Severity::Note)
+            .map(|saved| saved.found)
+            .collect(),
         tables: Arc::new(reader.tables),
         facts: None,
     };
@@ -68,12 +73,12 @@ fn require_known(device: u32, options: &Options) -> Result<(), Error> {
 }
 
 /// The file as it stands, once its schema and its digest are right.
-fn parse(text: &str) -> Result<SavedProfile, Error> {
+fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, Error> {
     let document = Document::of(text)?;
     if document != Document::SavedProfile {
         return Err(Error::NotAProfile(document));
     }
-    let saved: SavedProfile = serde_json::from_str(text)?;
+    let saved: SavedProfile<DeviceProfile> = serde_json::from_str(text)?;
     // A figure that was changed would move every verdict after it.
     let is_whole = text.rfind(DIGEST).is_some_and(|at| digest(&text[..at]) == saved.sha1);
     if !is_whole {
@@ -100,13 +105,13 @@ impl Reader {
                 let name = self.tables.intern_string(name);
                 let filename = self.tables.intern_string(filename);
                 for (number, line) in lines.iter().enumerate() {
-                    let original = match line {
-                        SavedLine::Plain(_) => None,
-                        SavedLine::Generated(_, original) => Some(original),
+                    let (line, original) = match line {
+                        SavedLine::Plain(line) => (*line, None),
+                        SavedLine::Generated(line, original) => (*line, Some(original)),
                     };
                     if original.is_some() == is_generated {
                         let original = original.map(|original| self.frame(original)).transpose()?;
-                        let frame = Frame { name, filename, line: line.number(), original };
+                        let frame = Frame { name, filename, line: line.into(), original };
                         self.frames.insert(frame_name(id, number), self.tables.intern_frame(frame));
                     }
                 }
@@ -136,13 +141,12 @@ impl Reader {
     fn classes(&mut self, saved: &[SavedStack]) -> Result<Classes, Error> {
         let mut classes = Classes::default();
         for stack in saved {
-            let cpp = stack.cpp.as_deref().map(cpp_digest).transpose()?;
-            let origin = match &stack.bucket {
-                Some(code) => origin(code)?,
+            let origin = match stack.bucket {
+                Some(bucket) => Origin::Bucket(bucket),
                 None => Origin::Stack(self.stack(stack)?),
             };
             for (name, class) in &stack.classes {
-                classes.add(name, class, (origin, cpp), &mut self.tables)?;
+                classes.add(name, class, (origin, stack.cpp), &mut self.tables)?;
             }
         }
         Ok(classes)
@@ -158,64 +162,20 @@ impl Reader {
         Ok(stacks)
     }
 
-    fn devices(&mut self, saved: Vec<SavedDevice>) -> Result<Vec<DeviceProfile>, Error> {
-        let mut devices = Vec::with_capacity(saved.len());
-        for device in saved {
-            devices.push(self.device(device)?);
-        }
-        devices.sort_by_key(|device| device.device);
-        if devices.windows(2).any(|pair| pair[0].device == pair[1].device) {
-            return Err(Error::Damaged("a device is there twice".to_owned()));
-        }
-        Ok(devices)
-    }
-
-    fn device(&mut self, saved: SavedDevice) -> Result<DeviceProfile, Error> {
-        let place = format!("device {}", saved.device);
-        let trace = self.classes(&saved.stacks)?.trace(&saved.trace, saved.events, &place)?;
-        let failed_stacks = self.failed_stacks(&saved.ooms)?;
-        let ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
-        let coarse = saved.coarse.is_some();
-        let timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&trace));
-        let figures = Figures { ooms, timeline, ..saved.figures };
-        let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
-        let phases = Phases::new(phases, saved.phases_cut, &figures);
-        let mut device = DeviceProfile {
-            device: saved.device,
-            events: saved.events,
-            duration_us: saved.duration_us,
-            ran_over: saved.ran_over,
-            actions: saved.actions,
-            recorded_frames: languages(&saved.languages),
-            trace,
-            phases,
-            times: saved.times,
-            figures,
-            failed_request: saved.failed_request,
-            failed_stacks,
-            coarse,
-            ..DeviceProfile::default()
-        };
+    fn device(&mut self, saved: SavedDevice<DeviceProfile>) -> Result<DeviceProfile, Error> {
+        let mut device = saved.device;
+        let place = format!("device {}", device.device);
+        device.trace = self.classes(&saved.stacks)?.trace(&saved.trace, device.events, &place)?;
+        device.failed_stacks = self.failed_stacks(&saved.ooms)?;
+        device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
+        device.coarse = saved.coarse.is_some();
+        device.figures.timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&device.trace));
+        let phases = phases::read(&saved.phases, device.events, &place, &device.trace)?;
+        device.phases = Phases::new(phases, saved.phases_cut, &device.figures);
         device.at = match self.asked {
-            Moment::Aligned(_) if coarse => device.figures.allocated.peak_at,
+            Moment::Aligned(_) if device.coarse => device.figures.allocated.peak_at,
             _ => device.place_of(&self.asked, None),
         };
         Ok(device)
     }
-}
-
-fn languages(saved: &[String]) -> Languages {
-    Languages {
-        python: saved.iter().any(|language| language == "python"),
-        cpp: saved.iter().any(|language| language == "c++"),
-    }
-}
-
-fn origin(code: &str) -> Result<Origin, Error> {
-    let found = Bucket::ALL.into_iter().find(|&bucket| bucket.code() == code && bucket != Bucket::Others);
-    found.map(Origin::Bucket).ok_or_else(|| Error::Damaged(format!("there is no bucket '{}'", cut(code, 64))))
-}
-
-fn cpp_digest(text: &str) -> Result<u64, Error> {
-    u64::from_str_radix(text, 16).map_err(|_| Error::Damaged("\"cpp\" is no digest".to_owned()))
 }

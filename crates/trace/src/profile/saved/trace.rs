@@ -11,7 +11,7 @@ use crate::interner::Interner;
 use crate::snapshot::Tables;
 use crate::text::cut;
 use crate::trace::fold::{Folded, free_name};
-use crate::trace::{Block, Class, ClassTags, Move, Origin, Ranked, Spread, Start, Trace};
+use crate::trace::{Block, Class, ClassTags, Move, Origin, Spread, Start, Trace};
 
 /// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
 pub(super) const MOST_MOVES: u64 = 1 << 24;
@@ -22,52 +22,47 @@ const MOST_BLOCKS: u64 = 1 << 24;
 /// A move with the rank of the block that it ends, and whether the completion of the free that it requests comes next.
 type Word = (Move, u32, bool);
 
-/// The moves of a history as words.
-struct Words {
-    all: Vec<Word>,
-    symbols: Vec<u32>,
-}
-
-impl Words {
-    fn new(ranked: &Ranked) -> Self {
-        let mut moves = ranked.symbols.iter().map(|&symbol| ranked.moves[symbol as usize]).peekable();
-        let mut all = Interner::default();
-        let mut symbols = Vec::with_capacity(ranked.symbols.len());
-        while let Some((one, rank)) = moves.next() {
-            let is_completed = completion(one).is_some_and(|next| moves.next_if_eq(&next).is_some());
-            symbols.push(all.number(&(one, rank, is_completed)));
-        }
-        Self { all: all.into_items(), symbols }
-    }
-}
-
 /// The completion of the free that a move requests, where that is the newest one.
 fn completion(one: Move) -> Option<(Move, u32)> {
     one.ends().filter(|_| one.completes().is_none()).map(|block| (Move::Free(Block { pending: true, ..block }), 0))
 }
 
+/// The moves of a history as words, each once, and as the numbers of words.
+fn words(trace: &Trace) -> (Vec<Word>, Vec<u32>) {
+    let mut ranks = trace.ranks().into_iter();
+    let ranked = trace.all_moves().map(|one| (one, one.ends().and_then(|_| ranks.next()).unwrap_or(0)));
+    let mut ranked = ranked.peekable();
+    let mut words = Interner::default();
+    let mut symbols = Vec::with_capacity(trace.symbols.len());
+    while let Some((one, rank)) = ranked.next() {
+        let is_completed = completion(one).is_some_and(|next| ranked.next_if_eq(&next).is_some());
+        symbols.push(words.number(&(one, rank, is_completed)));
+    }
+    (words.into_items(), symbols)
+}
+
 /// A history, folded.
 pub(super) struct Kept {
-    words: Words,
+    words: Vec<Word>,
     folded: Folded,
 }
 
 impl Kept {
     /// `None` where it repeats too little.
     pub(super) fn new(trace: &Trace) -> Option<Self> {
-        let words = Words::new(&Ranked::new(trace));
-        Folded::new(&words.symbols).map(|folded| Self { words, folded })
+        let (words, symbols) = words(trace);
+        Folded::new(&symbols).map(|folded| Self { words, folded })
     }
 
     /// The same however little it repeats.
     pub(super) fn of_any(trace: &Trace) -> Self {
-        let words = Words::new(&Ranked::new(trace));
-        Self { folded: Folded::of_any(&words.symbols), words }
+        let (words, symbols) = words(trace);
+        Self { words, folded: Folded::of_any(&symbols) }
     }
 
     /// The trace in the file, where the classes go by these names.
     pub(super) fn saved(&self, trace: &Trace, names: &[String]) -> SavedTrace {
-        let texts: Vec<String> = self.words.all.iter().map(|&one| text(one, names)).collect();
+        let texts: Vec<String> = self.words.iter().map(|&one| text(one, names)).collect();
         SavedTrace {
             reserved: i64::try_from(trace.reserved).unwrap_or_default(),
             implied: trace.implied.len() as u64,
@@ -193,19 +188,31 @@ impl Classes {
         let folded = Folded::parse(&saved.moves, |word: &str| moves.borrow_mut().symbol(word, &self.by_name), length);
         let folded = folded.map_err(|error| wrong(place, &format!("cannot be read: {error}")))?;
         let Moves { all: words, .. } = moves.into_inner();
-        let mut ranked = Interner::default();
+        let mut moves = Interner::default();
         let mut symbols = Vec::new();
+        let mut ranks = Vec::new();
         for (one, rank, is_completed) in folded.unfolded().map(|word| words[word as usize]) {
             let completion = completion(one).filter(|_| is_completed);
-            symbols.extend([(one, rank)].into_iter().chain(completion).map(|one| ranked.number(&one)));
+            for (one, rank) in [(one, rank)].into_iter().chain(completion) {
+                symbols.push(moves.number(&one));
+                ranks.extend(one.ends().map(|_| rank));
+            }
         }
         if symbols.len() as u64 != length {
             return Err(wrong(place, "has not one move for each event"));
         }
-        let implied = usize::try_from(saved.implied).unwrap_or(usize::MAX);
-        let ranked = Ranked { moves: ranked.into_items(), symbols, implied };
-        let trace = ranked.trace(self.all, self.start, saved.reserved.into());
-        trace.ok_or_else(|| wrong(place, "frees a block that is not there"))
+        let implied = symbols.split_off(usize::try_from(events).unwrap_or(usize::MAX));
+        let mut trace = Trace {
+            classes: self.all,
+            moves: moves.into_items(),
+            symbols,
+            implied,
+            start: self.start,
+            reserved: saved.reserved.into(),
+            ended: Vec::new(),
+        };
+        trace.ended = trace.ended_by_rank(&ranks).ok_or_else(|| wrong(place, "frees a block that is not there"))?;
+        Ok(trace)
     }
 }
 

@@ -1,20 +1,21 @@
 //! From a profile to the text of its file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::Layout;
-use super::names::FrameNames;
 use super::trace::{self, Kept, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code as Kind, Diagnostic};
+use crate::interner::Interner;
 use crate::replay::Origin;
-use crate::snapshot::{FrameId, StackId};
-use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
+use crate::snapshot::{Frame, FrameId, Tables};
+use crate::stack::{Code, CppDigest, ExactKeys, GroupBy, Grouper, Owner};
 use crate::trace::Trace;
+use crate::trace::fold::free_name;
 
 /// The text of a file.
 #[derive(Debug)]
@@ -54,30 +55,30 @@ pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     Ok(Written { text: text + DIGEST + &digest + "\"\n}\n", notes })
 }
 
-fn saved_profile(profile: &Profile, raises: &[Raise]) -> (SavedProfile, Vec<Diagnostic>) {
+fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'p DeviceProfile>, Vec<Diagnostic>) {
     let grouper = profile.grouper_by(GroupBy::Stack);
     let names = FrameNames::new(grouper.code(), &profile.devices);
     let source = profile.recorded.as_ref().unwrap_or(&profile.source);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
-    let devices: Vec<SavedDevice> = profile.devices.iter().map(|device| writer.device(device)).collect();
+    let writer = Writer { grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
+    let devices: Vec<SavedDevice<_>> = profile.devices.iter().map(|device| writer.device(device)).collect();
     // Those of a profile which is saved again are added anew.
-    let known = profile.diagnostics.iter().filter(|found| found.code != Code::HistoryCoarse);
-    let notes: Vec<Diagnostic> =
-        devices.iter().filter(|device| device.coarse.is_some()).map(|device| coarse::note(device.device)).collect();
-    let diagnostics = known.chain(&notes).map(SavedDiagnostic::new).collect();
+    let known = profile.diagnostics.iter().filter(|found| found.code != Kind::HistoryCoarse);
+    let coarse = devices.iter().filter(|device| device.coarse.is_some());
+    let notes: Vec<Diagnostic> = coarse.map(|device| coarse::note(device.device.device)).collect();
+    let diagnostics =
+        known.chain(&notes).map(|found| SavedDiagnostic { found: found.clone(), severity: found.severity() });
     let saved = SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         source: Source { path, ..source.clone() },
-        group_by: GroupBy::Stack.name().to_owned(),
         raises: raises.to_vec(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
         devices,
-        diagnostics,
+        diagnostics: diagnostics.collect(),
         frames: names.functions.iter().map(|(name, frames)| (name.clone(), writer.function(frames))).collect(),
         sha1: String::new(),
     };
@@ -86,74 +87,86 @@ fn saved_profile(profile: &Profile, raises: &[Raise]) -> (SavedProfile, Vec<Diag
 
 /// Everything that devices and stacks are written with.
 struct Writer<'p> {
-    profile: &'p Profile,
     grouper: &'p Grouper<'p>,
     keys: ExactKeys<'p>,
     names: &'p FrameNames,
 }
 
 impl Writer<'_> {
-    fn device(&self, device: &DeviceProfile) -> SavedDevice {
+    fn device<'d>(&self, device: &'d DeviceProfile) -> SavedDevice<&'d DeviceProfile> {
         let whole = Kept::new(&device.trace);
         let is_coarse = device.coarse || whole.is_none();
         let thin = (is_coarse && !device.coarse).then(|| coarse::thinned(device));
         let trace = thin.as_ref().unwrap_or(&device.trace);
         let kept = whole.unwrap_or_else(|| Kept::of_any(trace));
-        let History { stacks, trace } = History::new(self, trace, &kept);
+        let (stacks, trace) = self.history(trace, &kept);
         SavedDevice {
-            device: device.device,
-            events: device.events,
-            duration_us: device.duration_us,
-            ran_over: device.ran_over,
-            actions: device.actions.clone(),
-            languages: languages(device),
-            figures: device.figures.clone(),
+            device,
             ooms: self.ooms(device),
             coarse: is_coarse.then(|| device.figures.timeline.clone()),
-            phases: phases::saved(&device.phases),
             stacks,
             trace,
-            times: device.times.clone(),
+            phases: phases::saved(&device.phases),
             phases_cut: device.phases.cut,
-            failed_request: device.failed_request.clone(),
         }
     }
 
     fn ooms(&self, device: &DeviceProfile) -> Vec<SavedOom> {
-        let mut saved = Vec::with_capacity(device.figures.ooms.len());
-        for (index, oom) in device.figures.ooms.iter().enumerate() {
-            let stack = device.failed_stacks.get(index).copied().flatten();
+        let ooms = device.figures.ooms.iter().zip(&device.failed_stacks).map(|(&oom, stack)| {
             let frames = stack.map(|stack| self.frame_list(&self.grouper.code().essential(stack)));
-            saved.push(SavedOom { oom: *oom, frames: frames.unwrap_or_default() });
-        }
-        saved
+            SavedOom { oom, frames: frames.unwrap_or_default() }
+        });
+        ooms.collect()
     }
 
-    /// A stack without its classes and totals.
+    /// The stacks with their classes, and what happened.
+    fn history(&self, trace: &Trace, kept: &Kept) -> (Vec<SavedStack>, SavedTrace) {
+        let tables = self.grouper.code().tables();
+        let mut known = Interner::default();
+        let of_class: Vec<u32> = trace.classes.iter().map(|class| known.number(&(class.origin, class.cpp))).collect();
+        let mut stacks: Vec<SavedStack> = known.items().iter().map(|&(origin, cpp)| self.stack(origin, cpp)).collect();
+        let contents: Vec<String> = of_class.iter().map(|&stack| stacks[stack as usize].content()).collect();
+        let names = trace::names(&trace.classes, &contents, tables);
+        let saved = kept.saved(trace, &names);
+        for ((name, stack), (class, start)) in
+            names.into_iter().zip(of_class).zip(trace.classes.iter().zip(&trace.start))
+        {
+            stacks[stack as usize].classes.insert(name, SavedClass::new(class, *start, tables));
+        }
+        // By name, so that a change of size leaves the order alone.
+        stacks.sort_by(|a, b| a.order().cmp(&b.order()));
+        for at in (1..stacks.len()).rev() {
+            if stacks[at].label == stacks[at - 1].label {
+                stacks[at].label.clear();
+            }
+        }
+        (stacks, saved)
+    }
+
+    /// A stack without its classes.
     fn stack(&self, origin: Origin, cpp: Option<CppDigest>) -> SavedStack {
-        let nothing = SavedStack::default();
+        let code = self.grouper.code();
         match origin {
-            Origin::Stack(stack) => SavedStack {
-                label: self.grouper.code().label_without_line(stack),
-                key: self.grouper.key(stack).0,
-                cpp: self.digest(stack, cpp).map(|digest| format!("{digest:016x}")),
-                frames: self.frame_list(&self.grouper.code().essential(stack)),
-                forward_frames: self.frame_list(self.profile.tables.forward(stack)),
-                ..nothing
-            },
+            Origin::Stack(stack) => {
+                let essential = code.essential(stack);
+                // Where some C++ frames are not in the file, it has a digest of all.
+                let is_cut = essential.len() < code.tables().stack(stack).len();
+                SavedStack {
+                    label: code.label_without_line(stack),
+                    key: self.grouper.key(stack).0,
+                    cpp: cpp.or_else(|| is_cut.then(|| self.keys.cpp(stack))),
+                    frames: self.frame_list(&essential),
+                    forward_frames: self.frame_list(code.tables().forward(stack)),
+                    ..SavedStack::default()
+                }
+            }
             Origin::Bucket(bucket) => SavedStack {
                 label: bucket.label().to_owned(),
                 key: bucket.label().to_owned(),
-                bucket: Some(bucket.code().to_owned()),
-                ..nothing
+                bucket: Some(bucket),
+                ..SavedStack::default()
             },
         }
-    }
-
-    /// The digest of the C++ frames of a stack, where some of them are not in the file.
-    fn digest(&self, stack: StackId, known: Option<CppDigest>) -> Option<CppDigest> {
-        let is_cut = self.grouper.code().essential(stack).len() < self.profile.tables.stack(stack).len();
-        known.or_else(|| is_cut.then(|| self.keys.cpp(stack)))
     }
 
     /// The names of frames, those that have one.
@@ -164,55 +177,16 @@ impl Writer<'_> {
 
     /// The frames of a function.
     fn function(&self, frames: &[FrameId]) -> SavedFunction {
-        let tables = &self.profile.tables;
-        let first = tables.frame(frames[0]);
+        let tables = self.grouper.code().tables();
         let lines = frames.iter().map(|&frame| {
             let frame = tables.frame(frame);
-            let line = line_number(frame.line);
             match frame.original.and_then(|original| self.names.get(original)) {
-                Some(original) => SavedLine::Generated(line, original.to_owned()),
-                None => SavedLine::Plain(line),
+                Some(original) => SavedLine::Generated(line(frame), original.to_owned()),
+                None => SavedLine::Plain(line(frame)),
             }
         });
-        let [name, filename] = [first.name, first.filename].map(|text| tables.string(text).to_owned());
+        let [name, filename] = function(tables, frames[0]).map(str::to_owned);
         SavedFunction(name, filename, lines.collect())
-    }
-}
-
-/// The stacks of a device with their classes, and what happened.
-struct History {
-    stacks: Vec<SavedStack>,
-    trace: SavedTrace,
-}
-
-impl History {
-    fn new(writer: &Writer<'_>, trace: &Trace, kept: &Kept) -> Self {
-        let tables = &writer.profile.tables;
-        let classes = &trace.classes;
-        let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
-        let mut stacks: Vec<SavedStack> = Vec::new();
-        let mut of_class = Vec::with_capacity(classes.len());
-        for class in classes {
-            let place = *places.entry((class.origin, class.cpp)).or_insert_with(|| {
-                stacks.push(writer.stack(class.origin, class.cpp));
-                stacks.len() - 1
-            });
-            of_class.push(place);
-        }
-        let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
-        let names = trace::names(classes, &contents, tables);
-        let saved = kept.saved(trace, &names);
-        for ((name, place), (class, start)) in names.into_iter().zip(of_class).zip(classes.iter().zip(&trace.start)) {
-            stacks[place].classes.insert(name, SavedClass::new(class, *start, tables));
-        }
-        // By name, so that a change of size leaves the order alone.
-        stacks.sort_by(|a, b| a.order().cmp(&b.order()));
-        for at in (1..stacks.len()).rev() {
-            if stacks[at].label == stacks[at - 1].label {
-                stacks[at].label.clear();
-            }
-        }
-        Self { stacks, trace: saved }
     }
 }
 
@@ -228,16 +202,70 @@ impl SavedStack {
     }
 }
 
-/// The languages of the frames that were recorded.
-fn languages(device: &DeviceProfile) -> Vec<String> {
-    let recorded = device.recorded_frames;
-    let languages = [("python", recorded.python), ("c++", recorded.cpp)];
-    languages.into_iter().filter(|(_, is_recorded)| *is_recorded).map(|(name, _)| name.to_owned()).collect()
+/// The frames of the file: those of each function under the name that it has there.
+#[derive(Default)]
+struct FrameNames {
+    functions: BTreeMap<String, Vec<FrameId>>,
+    names: HashMap<FrameId, String>,
 }
 
-/// A line as JSON; beyond 64 bits it is no line.
-fn line_number(line: i128) -> serde_json::Number {
-    let unsigned = u64::try_from(line).map(serde_json::Number::from);
-    let number = unsigned.or_else(|_| i64::try_from(line).map(serde_json::Number::from));
-    number.unwrap_or_else(|_| 0.into())
+/// The name of a frame of a function: those that differ in their line alone are numbered.
+pub(super) fn frame_name(function: &str, number: usize) -> String {
+    if number == 0 { function.to_owned() } else { format!("{function}.{number}") }
+}
+
+impl FrameNames {
+    /// Names for the frames of the stacks. Frames of the user always stay: the names of files depend on
+    /// which other files there are.
+    fn new(code: &Code<'_>, devices: &[DeviceProfile]) -> Self {
+        let tables = code.tables();
+        let mut frames = kept_frames(code, devices);
+        // Their numbers differ from file to file.
+        frames.sort_by_cached_key(|&id| {
+            let frame = tables.frame(id);
+            (function(tables, id), line(frame), frame.original.is_some())
+        });
+        let mut all = Self::default();
+        for frames in frames.chunk_by(|&a, &b| function(tables, a) == function(tables, b)) {
+            let name = free_name(&function(tables, frames[0]), 4, |name| all.functions.contains_key(name));
+            let names = frames.iter().enumerate().map(|(number, &frame)| (frame, frame_name(&name, number)));
+            all.names.extend(names);
+            all.functions.insert(name, frames.to_vec());
+        }
+        all
+    }
+
+    fn get(&self, frame: FrameId) -> Option<&str> {
+        self.names.get(&frame).map(String::as_str)
+    }
+}
+
+/// The name and the file of the function of a frame.
+fn function(tables: &Tables, frame: FrameId) -> [&str; 2] {
+    let frame = tables.frame(frame);
+    [frame.name, frame.filename].map(|text| tables.string(text))
+}
+
+/// The line of a frame; below 0 and beyond 64 bits it is none.
+fn line(frame: &Frame) -> u64 {
+    u64::try_from(frame.line).unwrap_or(0)
+}
+
+/// The frames that get a name.
+fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile]) -> Vec<FrameId> {
+    let tables = code.tables();
+    let mut wanted = vec![false; tables.frames().len()];
+    let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
+    let classes = devices.iter().flat_map(|device| &device.trace.classes);
+    let totals = classes.filter_map(|class| class.origin.stack());
+    for stack in totals.chain(failed) {
+        for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
+            wanted[frame.index()] = true;
+            if let Some(original) = tables.frame(frame).original {
+                wanted[original.index()] = true;
+            }
+        }
+    }
+    let frames = (0..wanted.len()).map(FrameId::from_index);
+    frames.filter(|&frame| wanted[frame.index()] || code.owner(frame) == Owner::User).collect()
 }
