@@ -60,8 +60,8 @@ fn the_source_stands_below_its_row_where_it_is_asked_for() {
 fn markdown_has_it_among_the_call_stacks() {
     let folder = checkout();
     let report = text(&diff(folder.path(), &["--format", "markdown"]).stdout);
-    let block = format!("```python\n{}\n```\n```text\nmain", EXCERPT.join("\n"));
-    assert!(report.split("<summary>Call stacks of what grew</summary>").nth(1).unwrap().contains(&block), "{report}");
+    let block = format!("```python\n{}\n```\n```diff\n main", EXCERPT.join("\n"));
+    assert!(report.split("<summary>Call stacks</summary>").nth(1).unwrap().contains(&block), "{report}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{charts, data, flame, name, parts, table, timeline};
 use crate::Options;
 use crate::verdict::Standing;
-use crate::view::{Block, CheckLine, Content, Group, Section, View, Visibility};
+use crate::view::{CheckLine, Content, Group, Section, View};
 
 const STYLE: &str = include_str!("assets/page.css");
 
@@ -106,7 +106,7 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
     let is_concern = section.standing > Standing::Ok || !view.is_gated;
     // The ranks of a job are opened by their bars.
     let is_one_of_many = group.ranks.is_some();
-    let is_open = at == 0 || at < MOST_OPEN && is_concern && group.visibility == Visibility::Open && !is_one_of_many;
+    let is_open = at == 0 || at < MOST_OPEN && is_concern && !group.is_folded && !is_one_of_many;
     html! {
         details.section id=(id) data-section=(at) open[is_open] {
             summary { h2 { (scope) (name(&section.name)) } }
@@ -114,20 +114,17 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
                 (timeline::figure(picture, &id))
                 (flame::figure(section, picture, &id))
             }
-            @for block in &section.blocks { (of_block(section, block)) }
+            @for content in &section.blocks { (block(content)) }
         }
     }
 }
 
-fn of_block(section: &Section, block: &Block) -> Markup {
-    match &block.content {
+fn block(content: &Content) -> Markup {
+    match content {
         Content::Facts(facts) => parts::facts(facts),
         Content::Table(rows) => table::table(rows),
         // The pictures show the same curves in full.
         Content::Timeline(_) => html! {},
-        // The rows have their frames.
-        Content::CallStacks(_) if section.picture.is_some() => html! {},
-        Content::CallStacks(stacks) => parts::call_stacks(stacks),
         Content::Steps(steps) => charts::of_steps(steps),
         Content::Growth(growth) => charts::of_growth(growth),
         Content::Sentence(text) => html! { p { (name(text)) } },

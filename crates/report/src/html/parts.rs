@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::name;
-use super::table::{badge, cell, stack_lines, summed, table};
+use super::table::{badge, table};
 use crate::Options;
 use crate::units::Delta;
 use crate::verdict::Verdict;
-use crate::view::{CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows};
+use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &Options) -> Markup {
@@ -90,22 +90,6 @@ fn remark(remark: &Remark) -> Markup {
         div class=(if remark.is_open() { "remark-box warning" } else { "remark-box" }) {
             p { (remark.scope()) (name(&remark.message)) " " code.code { (remark.code.name()) } }
             p.help { (remark.code.meaning()) " " (remark.code.help()) }
-        }
-    }
-}
-
-/// Call stacks, each folded away below its row.
-pub(super) fn call_stacks(stacks: &CallStacks) -> Markup {
-    html! { h3 { (stacks.title) } @for stack in &stacks.stacks { (call_stack(stack)) } }
-}
-
-fn call_stack(stack: &CallStack) -> Markup {
-    html! {
-        details.frames {
-            summary { (cell(&stack.amount)) " " code { (name(&stack.label)) }
-                @for label in &stack.also { ", also " code { (name(label)) } } }
-            (summed(&stack.summed))
-            (stack_lines(&stack.lines))
         }
     }
 }

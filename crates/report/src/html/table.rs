@@ -1,10 +1,11 @@
 //! Tables: every row, with what the script needs to sort by.
 
 use maud::{Markup, html};
+use similar::ChangeTag;
 
 use super::name;
 use crate::source::Excerpt;
-use crate::view::{Column, Label, MOST_SUMMED, Mark, Row, StackLine, SummedLine, Table, Tone, Value, arrows};
+use crate::view::{Column, Label, Mark, Row, StackLine, Table, Tone, Value, arrows};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;
@@ -41,7 +42,7 @@ pub(super) fn table(table: &Table) -> Markup {
 /// The columns to show. Where the names stand behind the figures, as a terminal needs it, they come first.
 fn order(table: &Table) -> Vec<usize> {
     let all = 0..table.columns.len();
-    let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && table.has_content(at)).collect();
+    let mut shown: Vec<usize> = all.filter(|&at| table.has_content(at)).collect();
     let begins_with_figures = table.columns.first().is_some_and(|column| !column.is_words);
     if begins_with_figures && shown.last() == Some(&(table.columns.len() - 1)) {
         shown.rotate_right(1);
@@ -77,7 +78,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
             @for &at in shown {
                 @let value = &row.cells[at];
                 td class=(cell_class(table, at)) data-v=[key(value)] {
-                    @if at + 1 == row.cells.len() { (name_cell(table, row, value)) } @else { (cell(value)) }
+                    @if at + 1 == row.cells.len() { (name_cell(row, value)) } @else { (cell(value)) }
                 }
             }
         }
@@ -99,31 +100,27 @@ fn tone(row: &Row) -> Option<&'static str> {
 }
 
 /// The last cell: a name with its remark and its frames.
-fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
-    let details = details(table, row);
+fn name_cell(row: &Row, value: &Value) -> Markup {
     html! {
         @for _ in 0..row.depth.min(MOST_LEVELS) { span.indent {} }
-        @if row.frames.is_empty() && details.is_empty() {
+        @if row.frames.is_empty() && row.details.is_empty() {
             (cell(value))
         } @else {
             details.frames {
                 summary { (cell(value)) }
-                @if !details.is_empty() { p.details { (details.join("; ")) } }
-                (summed(&row.summed))
-                @if !row.frames.is_empty() { (stack_lines(&row.frames)) }
+                @if !row.details.is_empty() { p.details { (row.details) } }
+                @if !row.summed.is_empty() {
+                    ul.summed { @for [amount, label] in &row.summed { li { (cell(amount)) " " (cell(label)) } } }
+                }
+                @if !row.frames.is_empty() {
+                    pre { @for line in &row.frames { span class=(line_class(line)) { (line.sign()) (name(&line.text)) "\n" } } }
+                }
                 @if let Some(excerpt) = row.site.as_ref().and_then(|site| site.excerpt.as_ref()) { (source(excerpt)) }
             }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
         @if let Some(note) = &row.note { span.remark { (name(&arrows(note))) } }
     }
-}
-
-/// The figures of a row for those who look at it alone.
-fn details(table: &Table, row: &Row) -> Vec<String> {
-    let columns = table.columns.iter().zip(&row.cells).filter(|(column, _)| column.is_detail);
-    let known = columns.filter(|(_, value)| !matches!(value, Value::Nothing | Value::Unknown));
-    known.map(|(column, value)| format!("{}: {}", column.head, value.with_arrow())).collect()
 }
 
 /// Lines of the checkout, that of the row emphasised.
@@ -137,35 +134,12 @@ fn source(excerpt: &Excerpt) -> Markup {
     }
 }
 
-/// Frames, those of one side alone with their sign.
-pub(super) fn stack_lines(lines: &[StackLine]) -> Markup {
-    html! {
-        pre {
-            @for line in lines {
-                span class=(line_class(line)) { (line.sign()) (name(line.text())) "\n" }
-            }
-        }
-    }
-}
-
-/// The lines that a row sums; nothing where it is one line.
-pub(super) fn summed(lines: &[SummedLine]) -> Markup {
-    html! {
-        @if !lines.is_empty() {
-            ul.summed {
-                @for line in lines.iter().take(MOST_SUMMED) { li { (cell(&line.amount)) " " code { (name(&line.label)) } } }
-                @if lines.len() > MOST_SUMMED { li { "and " (lines.len() - MOST_SUMMED) " more" } }
-            }
-        }
-    }
-}
-
 fn line_class(line: &StackLine) -> &'static str {
-    match line {
-        StackLine::Head(_) | StackLine::Hunk(_) => "hunk",
-        StackLine::Context(_) => "context",
-        StackLine::Removed(_) => "removed",
-        StackLine::Added(_) => "added",
+    match line.tag {
+        None => "hunk",
+        Some(ChangeTag::Equal) => "context",
+        Some(ChangeTag::Delete) => "removed",
+        Some(ChangeTag::Insert) => "added",
     }
 }
 
@@ -178,7 +152,7 @@ pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
 }
 
 /// A value in a cell.
-pub(super) fn cell(value: &Value) -> Markup {
+fn cell(value: &Value) -> Markup {
     match value {
         Value::Label(Label { text, is_code: true, more }) => html! { code { (name(text)) } (more.to_string()) },
         Value::Label(Label { text, is_code: false, .. }) => html! { (name(text)) },

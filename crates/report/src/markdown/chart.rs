@@ -16,7 +16,7 @@ const ORANGE: &str = "#c2570c";
 
 /// The curves of allocated bytes over the recording of a section; none where it has no history.
 pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
-    section.blocks.iter().find_map(|block| match &block.content {
+    section.blocks.iter().find_map(|content| match content {
         Content::Timeline(timeline) => Some(timeline),
         _ => None,
     })
@@ -65,7 +65,7 @@ mod tests {
 
     fn curve(side: Side, points: Vec<u64>) -> Curve {
         let peak = points.iter().copied().max().unwrap();
-        Curve { side: Some(side), points, peak, marks: None }
+        Curve { side: Some(side), points, peak, baseline: None }
     }
 
     #[test]

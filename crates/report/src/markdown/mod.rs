@@ -10,12 +10,9 @@ mod table;
 use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
-use super::view::{
-    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, MOST_SUMMED, Remark, Section, Source,
-    SummedLine, Timeline, View, Visibility, Way, arrows,
-};
+use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, Timeline, View, Way, arrows};
 use super::{DEFAULT_KEY, Options};
-use crate::text::{count, cut, printable};
+use crate::text::{count, cut};
 use crate::units::{Delta, Size};
 use crate::verdict::{Standing, Verdict};
 use escape::{block, code, prose, sentence};
@@ -42,9 +39,6 @@ const MOST_SECTIONS: usize = 4;
 
 /// Room that the figures of a device need: with less, none are written.
 const LEAST_SECTION: usize = 1024;
-
-/// Frames of one stack that are shown: the innermost ones.
-const MOST_FRAMES: usize = 64;
 
 /// A page with the verdict, the commit and the run.
 fn begin(view: &View, options: &Options) -> Page {
@@ -195,24 +189,13 @@ fn sections(page: &mut Page, view: &View) {
         }
         let name = format!("{}{}", scope(group), prose(cut(&section.name, LONGEST_NAME)));
         let is_concern = section.standing > Standing::Ok || !view.is_gated;
-        if at == 0 || at < MOST_SECTIONS && is_concern && group.visibility == Visibility::Open {
+        if at == 0 || at < MOST_SECTIONS && is_concern && !group.is_folded {
             if has_names {
                 page.add(&format!("\n#### {name}\n"));
             }
-            blocks(page, section);
+            section.blocks.iter().for_each(|block| content(page, block));
         } else {
-            page.details(&name, |page| blocks(page, section));
-        }
-    }
-}
-
-fn blocks(page: &mut Page, section: &Section) {
-    for Block { visibility, content: of_block } in &section.blocks {
-        match (of_block, visibility) {
-            (Content::CallStacks(stacks), Visibility::Folded) => {
-                page.details(stacks.title, |page| content(page, of_block));
-            }
-            _ => content(page, of_block),
+            page.details(&name, |page| section.blocks.iter().for_each(|block| content(page, block)));
         }
     }
 }
@@ -231,10 +214,6 @@ fn content(page: &mut Page, content: &Content) {
             }
         }
         Content::Growth(_) => {}
-        Content::CallStacks(stacks) => {
-            let shown = page.add_all(stacks.stacks.iter().map(|stack| call_stack(stack, stacks.are_changes)));
-            page.more(stacks.stacks.len() + stacks.more - shown, "stack");
-        }
         Content::Sentence(text) => {
             page.add(&format!("\n{}\n", sentence(text)));
         }
@@ -273,35 +252,6 @@ fn line_of(curve: &Curve, top: u64) -> String {
         Some(side) => format!("{side:<6} {points}{:gap$}  {}", "", Size(curve.peak)),
         None => points,
     }
-}
-
-/// A stack as in a traceback, the outermost frame first, or how it changed.
-fn call_stack(stack: &CallStack, are_changes: bool) -> String {
-    let also: String = stack.also.iter().map(|label| format!(", also {}", code(label))).collect();
-    let skipped = stack.lines.len().saturating_sub(MOST_FRAMES);
-    let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
-    lines.extend(stack.lines[skipped..].iter().map(|line| {
-        let sign = if are_changes { line.sign() } else { "" };
-        format!("{sign}{}", printable(line.text()))
-    }));
-    let excerpt = stack.site.as_ref().and_then(|site| site.excerpt.as_ref());
-    let source = excerpt.map(|excerpt| block("python", &excerpt.texts())).unwrap_or_default();
-    let summed = summed(&stack.summed);
-    format!(
-        "\n{} {}{also}\n{summed}{source}{}",
-        stack.amount,
-        code(&stack.label),
-        block(if are_changes { "diff" } else { "text" }, &lines)
-    )
-}
-
-/// The lines that a row sums, as a list; nothing where it is one line.
-fn summed(lines: &[SummedLine]) -> String {
-    let shown = lines.iter().take(MOST_SUMMED).map(|line| format!("- {} {}\n", line.amount, code(&line.label)));
-    let rest = lines.len().saturating_sub(MOST_SUMMED);
-    let rest = (rest > 0).then(|| format!("- and {rest} more\n"));
-    let list: String = shown.chain(rest).collect();
-    if list.is_empty() { list } else { format!("\n{list}\n") }
 }
 
 /// The remarks that no reader needs for the verdict, folded away.

@@ -1,7 +1,7 @@
 //! Tables: a header, and the rows that fit.
 
 use super::LONGEST_NAME;
-use super::escape::{code, prose, sentence, unbroken};
+use super::escape::{block, code, prose, sentence, unbroken};
 use super::page::{Page, link};
 use crate::Run;
 use crate::stack::More;
@@ -11,6 +11,9 @@ use crate::view::{Aside, Label, Mark, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
+
+/// Frames of one stack that are shown: the innermost ones.
+const MOST_FRAMES: usize = 64;
 
 /// Levels by which a name is indented.
 const MOST_LEVELS: usize = 16;
@@ -35,6 +38,31 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     if let Some(below) = &table.below {
         page.add(&format!("\n<sub>{}</sub>\n", prose(below)));
     }
+    if table.explains {
+        write_stacks(page, table);
+    } else {
+        page.details("Call stacks", |page| write_stacks(page, table));
+    }
+}
+
+/// Writes the frames of rows.
+fn write_stacks(page: &mut Page, table: &Table) {
+    let with_frames: Vec<&Row> = table.rows.iter().filter(|row| !row.frames.is_empty()).collect();
+    let shown = page.add_all(with_frames.iter().map(|row| call_stack(row)));
+    page.more(with_frames.len() + table.without_frames - shown, "stack");
+}
+
+/// The lines that a row sums, the source there, and its frames.
+fn call_stack(row: &Row) -> String {
+    let [amount, name] = row.amount_and_name();
+    let summed: String = row.summed.iter().map(|[amount, name]| format!("- {amount} {}\n", cell(name))).collect();
+    let gap = if summed.is_empty() { "" } else { "\n" };
+    let excerpt = row.site.as_ref().and_then(|site| site.excerpt.as_ref());
+    let source = excerpt.map(|excerpt| block("python", &excerpt.texts())).unwrap_or_default();
+    let skipped = row.frames.len().saturating_sub(MOST_FRAMES);
+    let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
+    lines.extend(row.frames[skipped..].iter().map(|line| line.sign() + &printable(&line.text)));
+    format!("\n{amount} {}\n{gap}{summed}{gap}{source}{}", cell(name), block("diff", &lines))
 }
 
 /// Adds the rows that fit, and the number of things that the others stand for.

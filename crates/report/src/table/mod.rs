@@ -7,24 +7,20 @@ mod frames;
 mod grid;
 mod left_out;
 mod style;
-mod timeline;
 
 use std::fmt::{self, Write};
 
-use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 use super::Options;
-use super::view::{
-    Aside, CallStack, CallStacks, CheckLine, Content, Fact, Group, MOST_SUMMED, Remark, Row, Source, StackLine,
-    SummedLine, Table, View, Visibility, Way,
-};
+use super::sparkline::sparkline;
+use super::view::{Aside, CheckLine, Content, Fact, Group, Remark, Row, Source, Table, Timeline, View, Way};
 use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
 use crate::text::{count, cut, printable};
 use crate::verdict::Headline;
 use left_out::LeftOut;
-use style::{BOLD, CYAN, DIM, GREEN, RED, YELLOW};
+use style::{BOLD, DIM, YELLOW};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
 const NARROWEST_NAME: usize = 12;
@@ -43,6 +39,9 @@ const MOST_CHECKS: usize = 10;
 
 /// The longest text of a frame, in bytes.
 const LONGEST_FRAME: usize = 4096;
+
+/// Columns of a curve.
+const WIDEST_CURVE: usize = 120;
 
 /// Columns of tables and curves where lines have no limit, as in the log of a CI job.
 const WIDTH_OF_LOGS: usize = 100;
@@ -95,7 +94,7 @@ impl Page {
             self.table(&overview.table)?;
         }
         let is_only = view.groups.len() == 1;
-        for group in view.groups.iter().filter(|group| group.visibility == Visibility::Open) {
+        for group in view.groups.iter().filter(|group| !group.is_folded) {
             self.group(group)?;
             if !is_only {
                 group.headline.iter().try_for_each(|headline| self.headline(headline))?;
@@ -159,8 +158,7 @@ impl Page {
             self.gap();
             writeln!(self.text, "{BOLD}{}{BOLD:#}", unmistakable(&section.name))?;
             self.is_fresh = true;
-            let open = section.blocks.iter().filter(|block| block.visibility == Visibility::Open);
-            open.map(|block| &block.content).try_for_each(|content| self.content(content))?;
+            section.blocks.iter().try_for_each(|content| self.content(content))?;
         }
         if let Some(idle) = &group.idle {
             self.gap();
@@ -182,22 +180,27 @@ impl Page {
         match content {
             Content::Facts(facts) => self.facts(facts),
             Content::Table(table) => self.table(table),
-            Content::Timeline(timeline) => {
-                self.gap();
-                timeline::write(&mut self.text, timeline, self.room)
-            }
-            Content::Steps(steps) if steps.bytes().len() > 1 => {
-                self.gap();
-                timeline::write_steps(&mut self.text, steps, self.room)
-            }
+            Content::Timeline(Timeline { curves, .. }) => match &curves[..] {
+                [curve] => self.curve(&curve.points, &curve.caption()),
+                _ => Ok(()),
+            },
+            Content::Steps(steps) if steps.bytes().len() > 1 => self.curve(&steps.bytes(), &steps.caption()),
             Content::Steps(_) | Content::Growth(_) => Ok(()),
-            Content::CallStacks(stacks) => self.call_stacks(stacks),
             Content::Sentence(sentence) => {
                 self.gap();
                 let sentence = self.whole(sentence, 2);
                 writeln!(self.text, "  {sentence}")
             }
         }
+    }
+
+    /// A curve in a line of text, and its caption below.
+    fn curve(&mut self, points: &[u64], caption: &str) -> fmt::Result {
+        self.gap();
+        let top = points.iter().copied().max().unwrap_or(0);
+        let width = self.room.columns.saturating_sub(4).clamp(NARROWEST_NAME, WIDEST_CURVE);
+        writeln!(self.text, "  {}", sparkline(points, top, width))?;
+        writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(caption, 2))
     }
 
     fn facts(&mut self, facts: &[Fact]) -> fmt::Result {
@@ -231,9 +234,18 @@ impl Page {
         let most_noted = if self.more.is_some() { MOST_NOTED } else { usize::MAX };
         self.left_out.manners += noted.saturating_sub(most_noted) as u64;
         grid::write(&mut self.text, table, &rows, self.room, most_noted)?;
-        match &table.below {
-            Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(below, 2)),
-            None => Ok(()),
+        if let Some(below) = &table.below {
+            writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(below, 2))?;
+        }
+        if !table.explains {
+            return Ok(());
+        }
+        rows.iter().filter(|row| !row.frames.is_empty()).try_for_each(|row| self.frames(row))?;
+        match table.without_frames as u64 {
+            0 => Ok(()),
+            more => {
+                writeln!(self.text, "\n  {DIM}and the frames of {}{DIM:#}", count(more, "more stack", "more stacks"))
+            }
         }
     }
 
@@ -246,47 +258,20 @@ impl Page {
         writeln!(self.text, "  {BOLD}{title}{BOLD:#}{DIM}{total}{DIM:#}")
     }
 
-    fn call_stacks(&mut self, stacks: &CallStacks) -> fmt::Result {
-        if !stacks.are_changes {
-            return stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack));
-        }
-        stacks.stacks.iter().try_for_each(|stack| self.stack_change(stack))?;
-        match stacks.more as u64 {
-            0 => Ok(()),
-            more => writeln!(self.text, "\n  {DIM}and how {} changed{DIM:#}", count(more, "more stack", "more stacks")),
-        }
-    }
-
-    /// A stack, the innermost frame first.
-    fn call_stack(&mut self, stack: &CallStack) -> fmt::Result {
+    /// The lines that a row sums, and its frames.
+    fn frames(&mut self, row: &Row) -> fmt::Result {
         self.gap();
-        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", self.whole(&stack.label, 11))?;
-        for label in &stack.also {
-            let label = self.whole(label, 11);
-            writeln!(self.text, "      {DIM}also{DIM:#} {label}")?;
+        let [amount, label] = row.amount_and_name().map(ToString::to_string);
+        let label = self.whole(&label, amount.width() + 4);
+        writeln!(self.text, "  {BOLD}{amount}  {label}{BOLD:#}")?;
+        let width = row.summed.iter().map(|[amount, _]| amount.to_string().len()).max().unwrap_or(0);
+        for [amount, label] in &row.summed {
+            let label = self.whole(&label.to_string(), width + 6);
+            writeln!(self.text, "    {:>width$}  {label}", amount.to_string())?;
         }
-        for frame in stack.lines.iter().rev() {
-            let text = self.whole(cut(frame.text(), LONGEST_FRAME), 7);
-            writeln!(self.text, "    at {text}")?;
-        }
-        Ok(())
-    }
-
-    fn stack_change(&mut self, change: &CallStack) -> fmt::Result {
-        self.gap();
-        let delta = change.amount.to_string();
-        let label = self.whole(&change.label, delta.width() + 4);
-        writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
-        self.summed(&change.summed)?;
-        for line in &change.lines {
-            let style = match line {
-                StackLine::Head(_) => BOLD,
-                StackLine::Hunk(_) => CYAN,
-                StackLine::Context(_) => Style::new(),
-                StackLine::Removed(_) => RED,
-                StackLine::Added(_) => GREEN,
-            };
-            let text = self.whole(line.text(), 5);
+        for line in &row.frames {
+            let style = style::of_line(line);
+            let text = self.whole(cut(&line.text, LONGEST_FRAME), 5);
             writeln!(self.text, "    {style}{}{text}{style:#}", line.sign())?;
         }
         Ok(())
@@ -295,20 +280,6 @@ impl Page {
     /// A text that begins at a column, its rest below: labels are never cut, because people paste them into limits.
     fn whole(&self, text: &str, start: usize) -> String {
         wrap(&printable(text), start, start, self.room.line.max(start + NARROWEST_TEXT))
-    }
-
-    /// The lines that a row sums.
-    fn summed(&mut self, lines: &[SummedLine]) -> fmt::Result {
-        let shown = &lines[..lines.len().min(MOST_SUMMED)];
-        let width = shown.iter().map(|line| line.amount.to_string().len()).max().unwrap_or(0);
-        for SummedLine { amount, label } in shown {
-            let label = self.whole(label, width + 6);
-            writeln!(self.text, "    {:>width$}  {label}", amount.to_string())?;
-        }
-        match lines.len() - shown.len() {
-            0 => Ok(()),
-            rest => writeln!(self.text, "    {DIM}{:width$}  and {rest} more{DIM:#}", ""),
-        }
     }
 
     /// The warnings, each in a line, and the number of things that are left out of a group; all in full where nothing is left

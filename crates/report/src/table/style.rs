@@ -1,9 +1,10 @@
 //! Colours of a terminal.
 
 use anstyle::{AnsiColor, Color, Style};
+use similar::ChangeTag;
 
 use crate::verdict::{Standing, Verdict};
-use crate::view::{Mark, Tone};
+use crate::view::{Mark, StackLine, Tone};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -33,6 +34,16 @@ pub(super) fn of_mark(mark: Mark) -> Style {
         Standing::Ok => GREEN,
         Standing::Warning | Standing::Inconclusive => YELLOW,
         Standing::Exceeded => RED.bold(),
+    }
+}
+
+/// The style of a line of a call stack.
+pub(super) fn of_line(line: &StackLine) -> Style {
+    match line.tag {
+        None => CYAN,
+        Some(ChangeTag::Equal) => Style::new(),
+        Some(ChangeTag::Delete) => RED,
+        Some(ChangeTag::Insert) => GREEN,
     }
 }
 

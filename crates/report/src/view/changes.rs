@@ -5,11 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
-use super::stacks::{MOST_WITH_FRAMES, cells_of_details, details, tensors};
-use super::{
-    Aside, Block, CallStack, CallStacks, Column, Content, Fact, Mark, Row, StackLine, SummedLine, Table, Timeline,
-    Tone, Value, explain, figure, phases, tree, words,
-};
+use super::stacks::{Frames, details, frames, tensors};
+use super::{Aside, Column, Content, Fact, Mark, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
 use crate::Options;
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::known;
@@ -18,7 +15,6 @@ use crate::profile::Moment;
 use crate::ranks::{Compared, Others};
 use crate::replay::History;
 use crate::sides::{Side, Sides};
-use crate::source::Site;
 use crate::stack::Code;
 use crate::tree as call_tree;
 use crate::units::Delta;
@@ -35,28 +31,26 @@ pub(super) struct Changed<'a> {
 
 impl Changed<'_> {
     /// Everything about the device.
-    pub(super) fn blocks(&self) -> Vec<Block> {
+    pub(super) fn blocks(&self) -> Vec<Content> {
         let judgement = &self.comparison.judgement;
-        let mut blocks = vec![Block::open(Content::Table(self.metrics()))];
+        let mut blocks = vec![Content::Table(self.metrics())];
         blocks.extend(self.categories());
         if self.options.shows_phases(self.comparison) {
-            blocks.push(Block::open(Content::Table(phases::changes(self.device, judgement, self.options))));
+            blocks.push(Content::Table(phases::changes(self.device, judgement, self.options)));
         }
         match &self.options.tree {
-            Some(options) if !self.device.rows.is_empty() && self.picture.is_none() => {
-                blocks.push(Block::open(self.tree(options)));
-            }
+            Some(options) if !self.device.rows.is_empty() && self.picture.is_none() => blocks.push(self.tree(options)),
             _ => blocks.extend(self.stacks()),
         }
         blocks
     }
 
     /// The change by what memory is for, at the moment that is compared.
-    fn categories(&self) -> Option<Block> {
+    fn categories(&self) -> Option<Content> {
         let changes = self.device.categories.iter();
         let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.delta()))).collect();
         let fact = Fact::of_lines("categories", vec![items]);
-        (!self.device.categories.is_empty()).then(|| Block::open(Content::Facts(vec![fact])))
+        (!self.device.categories.is_empty()).then(|| Content::Facts(vec![fact]))
     }
 
     fn diff(&self) -> &diff::Diff {
@@ -141,43 +135,24 @@ impl Changed<'_> {
         tree::changes(&whole, options, self.options.top, self.comparison.min_delta, &self.moment())
     }
 
-    /// The stacks that changed, the curves of both sides, and what explains the rows.
-    fn stacks(&self) -> Vec<Block> {
+    /// The stacks that changed, and the curves of both sides.
+    fn stacks(&self) -> Vec<Content> {
         let (Some(before), Some(after)) = (self.device.index.before, self.device.index.after) else {
             return Vec::new();
         };
         let profiles = &self.diff().profiles;
-        let timelines = self.timelines(before, after).map(Content::Timeline).map(Block::folded);
         let moment = self.moment();
         let has_moment = profiles.before.devices[before].at.is_some() && profiles.after.devices[after].at.is_some();
         let rows = self.listed();
-        if !has_moment || rows.is_empty() {
-            let by = profiles.after.options.group_by;
-            let sentence = if has_moment {
-                format!("no {} changed {moment}", by.noun())
-            } else {
-                format!("no {} {moment}: not both sides have such a moment", by.plural())
-            };
-            return [Block::open(Content::Sentence(sentence))].into_iter().chain(timelines).collect();
-        }
-        let codes = self.diff().codes();
-        let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes)))];
-        if self.options.explain {
-            let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
-            let changes = stacks.clone().map(|row| self.call_stack(row, explain_row(row, &codes), &codes));
-            let changes = CallStacks::new("How stacks changed", changes, stacks.count());
-            blocks.push(Block::open(Content::CallStacks(CallStacks { are_changes: true, ..changes })));
-        }
-        blocks.extend(timelines);
-        let grew = rows.iter().filter(|row| row.delta() > 0 && row.kind.is_memory());
-        let grew: Vec<_> = grew.filter_map(|row| Some((row, row.stack.after?))).collect();
-        // The rows of a page have their frames.
-        if !grew.is_empty() && !self.options.pictures {
-            let made = grew.iter().map(|(row, of)| self.call_stack(row, explain::frames(&codes.after, *of), &codes));
-            let stacks = CallStacks::new("Call stacks of what grew", made, grew.len());
-            blocks.push(Block::folded(Content::CallStacks(stacks)));
-        }
-        blocks
+        let by = profiles.after.options.group_by;
+        let stacks = if !has_moment {
+            Content::Sentence(format!("no {} {moment}: not both sides have such a moment", by.plural()))
+        } else if rows.is_empty() {
+            Content::Sentence(format!("no {} changed {moment}", by.noun()))
+        } else {
+            Content::Table(self.table(&rows, &self.diff().codes()))
+        };
+        [stacks].into_iter().chain(self.timelines(before, after).map(Content::Timeline)).collect()
     }
 
     fn listed(&self) -> Vec<diff::Row> {
@@ -194,37 +169,32 @@ impl Changed<'_> {
         // Change and after say what was there before: on a narrow terminal the label needs the room more.
         columns.push(figure("before").spare());
         columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..figure(head) }));
-        if self.picture.is_some() {
-            columns.extend(details());
-        }
         let by = self.diff().profiles.after.options.group_by;
         columns.extend([words(""), words(by.noun())]);
         let failed = self.failed();
-        let lines = rows.iter().enumerate().map(|(at, row)| {
-            let frames = if at < MOST_WITH_FRAMES { self.frames(row, codes) } else { Vec::new() };
-            Row {
-                mark: failed.contains(row.key.as_str()).then_some(Standing::Exceeded.into()),
-                site: row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options)),
-                shows_source: self.options.source,
-                summed: if frames.is_empty() { Vec::new() } else { summed(row) },
-                frames,
-                ..self.row(row)
-            }
-        });
+        let mut with_frames = Frames::new(self.options);
+        let mut lines = Vec::with_capacity(rows.len());
+        for of in rows {
+            let [before, after] = [(&codes.before, of.stack.before), (&codes.after, of.stack.after)];
+            let row = with_frames.placed(self.row(of), after.0, after.1);
+            let mark = failed.contains(of.key.as_str()).then_some(Standing::Exceeded.into());
+            let is_explained = self.options.explain || self.options.pictures || of.delta() > 0;
+            let row = if of.kind == RowKind::Stack && is_explained {
+                let [before, after] = [before, after].map(|(code, stack)| Some((code, stack?)));
+                with_frames.row(row, || frames(before, after), || summed(of))
+            } else {
+                row
+            };
+            lines.push(Row { mark, ..row });
+        }
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
             total: Delta(total).to_string(),
             aside: "Other stacks",
             below: self.others.and_then(median_note),
+            explains: self.options.explain,
+            without_frames: with_frames.more,
             ..Table::new(columns, lines).titled(format!("{} {}", by.plural(), self.moment()))
-        }
-    }
-
-    /// The frames of a row on both sides, for a page.
-    fn frames(&self, row: &diff::Row, codes: &Sides<Code<'_>>) -> Vec<StackLine> {
-        match (self.picture, row.kind) {
-            (Some(_), RowKind::Stack) => explain_row(row, codes),
-            _ => Vec::new(),
         }
     }
 
@@ -251,9 +221,6 @@ impl Changed<'_> {
         cells.extend([Value::Size(row.held.before.bytes), Value::Size(row.held.after.bytes)]);
         cells.push(Value::counts(row.held.map(|held| held.blocks)));
         let mean = row.held.map(|held| held.mean());
-        if self.picture.is_some() {
-            cells.extend(cells_of_details(mean, row.highest));
-        }
         cells.push(direction(row));
         cells.push(match others {
             Some(_) => Value::words(&*row.label),
@@ -266,19 +233,8 @@ impl Changed<'_> {
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
+            details: self.picture.map(|_| details(mean, row.highest)).unwrap_or_default(),
             ..Row::new(row_tone(row), cells)
-        }
-    }
-
-    /// The call stack of a row, or how it changed.
-    fn call_stack(&self, row: &diff::Row, lines: Vec<StackLine>, codes: &Sides<Code<'_>>) -> CallStack {
-        CallStack {
-            amount: Value::Change(row.delta()),
-            label: row.label.clone(),
-            also: Vec::new(),
-            summed: summed(row),
-            lines,
-            site: row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options)),
         }
     }
 
@@ -317,26 +273,19 @@ fn direction(row: &diff::Row) -> Value {
     Value::words(kind + if row.touched.is_some() { ", changed here" } else { "" })
 }
 
-/// The way from the stack of a row before to that after.
-fn explain_row(row: &diff::Row, codes: &Sides<Code<'_>>) -> Vec<StackLine> {
-    let before = row.stack.before.map(|stack| (&codes.before, stack));
-    explain::lines(before, row.stack.after.map(|stack| (&codes.after, stack)))
-}
-
 /// The lines of code that a row sums, and the tensors that it consists of.
-fn summed(row: &diff::Row) -> Vec<SummedLine> {
+fn summed(row: &diff::Row) -> Vec<[Value; 2]> {
     let lines = row.lines.all.iter().map(|line| (line.label.clone(), line));
     let shapes = row.shapes.iter().map(|line| {
         let tensors = tensors(&line.label, line.held.after.blocks.max(line.held.before.blocks));
         (tensors, line)
     });
-    let all = lines.chain(shapes);
-    all.map(|(label, line)| SummedLine { amount: Value::Change(line.held.delta()), label }).collect()
+    lines.chain(shapes).map(|(label, line)| [Value::Change(line.held.delta()), Value::code(label)]).collect()
 }
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank: each with its change on
 /// the rank where it grew most.
-pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Block> {
+pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Content> {
     let (worst, rest) = lines.split_first()?;
     let known = worst.all_rows().iter().filter(|row| row.delta() > 0);
     let known: HashSet<&str> = known.map(|row| row.key.as_str()).collect();
@@ -358,5 +307,5 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Blo
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
     let table = Table::new(heads, rows).titled("stacks that grew on other ranks alone");
-    (!grew.is_empty()).then(|| Block::open(Content::Table(table)))
+    (!grew.is_empty()).then(|| Content::Table(table))
 }

@@ -6,7 +6,7 @@ use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
 use crate::budget::{DeviceBudget, Overhead};
 use crate::known::KnownCounter;
 use crate::profile::{DeviceProfile, Moment, Profile};
-use crate::replay::{Counter, History, Oom, Position};
+use crate::replay::{Counter, History, Oom};
 use crate::sides::Side;
 use crate::stack::Languages;
 use crate::text::{count, thousands};
@@ -36,19 +36,16 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<u64>,
     /// The highest value.
     pub(crate) peak: u64,
-    /// The place of the peak and the memory at the start, where these are marked.
-    pub(crate) marks: Option<Marks>,
+    /// Bytes at the start of the recording, where they are shown.
+    pub(crate) baseline: Option<u64>,
 }
 
-/// Marks below a curve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marks {
-    /// Bytes at the start of the recording.
-    pub(crate) baseline: u64,
-    /// The event at which the peak lies.
-    pub(crate) peak_event: usize,
-    /// The number of events.
-    pub(crate) events: usize,
+impl Curve {
+    /// The line below it.
+    pub(crate) fn caption(&self) -> String {
+        let baseline = self.baseline.map(|bytes| format!("baseline {}, ", Size(bytes))).unwrap_or_default();
+        format!("└ {baseline}peak {}", Size(self.peak))
+    }
 }
 
 /// Facts about the recording.
@@ -191,20 +188,16 @@ fn error(known: KnownCounter, counter: &Counter) -> Value {
 /// Allocated bytes over the recording.
 pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
     let curve = curve(device, None)?;
-    let marks = Marks {
-        baseline: KnownCounter::new(&device.figures.allocated, device.figures.history).baseline?,
-        peak_event: device.figures.allocated.peak_at.and_then(Position::event).unwrap_or(0) as usize,
-        events: usize::try_from(device.events).unwrap_or(usize::MAX),
-    };
     let top = curve.peak;
-    Some(Content::Timeline(Timeline { curves: vec![Curve { marks: Some(marks), ..curve }], top }))
+    Some(Content::Timeline(Timeline { curves: vec![curve], top }))
 }
 
 /// The curve of a device, where it is more than a point.
 pub(super) fn curve(device: &DeviceProfile, side: Option<Side>) -> Option<Curve> {
     let points = &device.figures.timeline.allocated;
-    let peak = KnownCounter::new(&device.figures.allocated, device.figures.history).peak?;
-    (points.len() > 1).then(|| Curve { side, points: points.clone(), peak, marks: None })
+    let known = KnownCounter::new(&device.figures.allocated, device.figures.history);
+    let peak = known.peak?;
+    (points.len() > 1).then(|| Curve { side, points: points.clone(), peak, baseline: known.baseline })
 }
 
 /// A moment in words.

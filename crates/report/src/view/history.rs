@@ -3,9 +3,7 @@
 use super::device::{known_size, overhead};
 use super::remarks::remarks;
 use super::table::rows;
-use super::{
-    Block, Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
-};
+use super::{Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words};
 use crate::Options;
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
 use crate::leak::Point;
@@ -56,11 +54,7 @@ fn section(history: &History, device: &DeviceHistory, options: &Options) -> Sect
         Content::Table(points(history, device)),
         Content::Table(stacks(history, device, options)),
     ];
-    Section {
-        name: format!("device {}", device.device),
-        blocks: contents.into_iter().map(Block::open).collect(),
-        ..Section::default()
-    }
+    Section { name: format!("device {}", device.device), blocks: contents.into(), ..Section::default() }
 }
 
 /// The peaks and the largest stacks over time.

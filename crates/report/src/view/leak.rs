@@ -2,18 +2,17 @@
 
 use super::device::overhead;
 use super::remarks::{checks, remarks};
+use super::stacks::{Frames, frames};
 use super::table::rows;
 use super::{
-    Block, CallStack, CallStacks, Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps, Table,
-    Tone, Value, View, Visibility, explain, figure, words,
+    Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure,
+    words,
 };
 use crate::Options;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
 use crate::ranks::diagnostics_of_search;
-use crate::source::Site;
-use crate::stack::Code;
 use crate::text::{count, thousands};
 use crate::units::{Delta, Size};
 use crate::verdict::{Finding, LeakGate, Verdict};
@@ -34,8 +33,7 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     let groups = worst.iter().enumerate().map(|(at, finding)| {
         // A pass needs no explanation.
         let is_open = !has_several || finding.judgement.verdict != Verdict::Pass && at < MOST_FINDINGS;
-        let visibility = if is_open { Visibility::Open } else { Visibility::Folded };
-        Group { visibility, ..group(finding, has_several, options) }
+        Group { is_folded: !is_open, ..group(finding, has_several, options) }
     });
     View {
         headline: Some(gate.headline()),
@@ -124,7 +122,7 @@ fn sources(search: &Search) -> Vec<Source> {
     only.map(|of| Source { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()
 }
 
-fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block> {
+fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Content> {
     let mut contents = match search.mode {
         Mode::Steps => vec![Content::Facts(vec![steps(device)])],
         Mode::Series => vec![Content::Table(snapshots(device))],
@@ -139,13 +137,8 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block
         contents.extend(device.unclear.is_none().then(|| Content::Sentence(sentence.to_owned())));
     } else {
         contents.push(Content::Table(leaks(search, device, options)));
-        let stacks = call_stacks(search, device, options);
-        if !stacks.is_empty() {
-            let count = stacks.len();
-            contents.push(Content::CallStacks(CallStacks::new("Call stacks", stacks.into_iter(), count)));
-        }
     }
-    contents.into_iter().map(Block::open).collect()
+    contents
 }
 
 /// The way in which steps were found.
@@ -225,13 +218,20 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let noun = device.nouns(search.mode);
     let per_step = format!("per {}", noun.one);
-    let code = search.code();
     let listed = &device.leaks[..options.limit(device.leaks.len())];
     let has_since = listed.iter().any(|leak| leak.since.is_some());
+    let code = search.code();
+    let mut with_frames = Frames::new(options);
+    with_frames.rows = MOST_STACKS;
     let rows = rows(
         &device.leaks,
         options,
-        |of| leak(of, &code, has_since, options),
+        |leak| {
+            let row = with_frames.placed(row(leak, has_since), &code, leak.stack);
+            let Some(stack) = leak.stack else { return row };
+            let also = leak.also.iter().map(|label| [Value::words("also"), Value::code(&**label)]);
+            with_frames.row(row, || frames(None, Some((&code, stack))), || also.collect())
+        },
         |rest, name| {
             let per_step = Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum());
             let so_far = Value::Change(rest.iter().map(|leak| leak.bytes).sum());
@@ -243,11 +243,11 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     columns.extend(has_since.then(|| words("since")));
     columns.push(words(search.group_by.noun()));
     let total = format!("{} {per_step}", Delta(device.bytes_per_step()));
-    Table { total, ..Table::new(columns, rows) }.titled("what leaks")
+    Table { total, explains: true, ..Table::new(columns, rows) }.titled("what leaks")
 }
 
 /// The row of a leak, with the snapshot after which it began where any has one.
-fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row {
+fn row(leak: &Leak, has_since: bool) -> Row {
     let mut cells = vec![
         Value::Change(leak.bytes_per_step),
         leak.blocks_per_step().into(),
@@ -256,21 +256,5 @@ fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row
     ];
     cells.extend(has_since.then(|| leak.since.as_deref().map_or(Value::Nothing, |name| Value::words(name.to_owned()))));
     cells.push(Value::stack(&*leak.label, leak.more));
-    let site = leak.stack.and_then(|stack| Site::new(code, stack, options));
-    Row { site, shows_source: options.source, ..Row::new(Tone::Worse, cells) }
-}
-
-fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<CallStack> {
-    let code = search.code();
-    let shown = device.leaks.iter().take(options.limit(MOST_STACKS));
-    let known = shown.filter_map(|leak| Some((leak, leak.stack?)));
-    let stacks = known.map(|(leak, stack)| CallStack {
-        amount: Value::Change(leak.bytes_per_step),
-        label: leak.label.clone(),
-        also: leak.also.clone(),
-        summed: Vec::new(),
-        lines: explain::frames(&code, stack),
-        site: Site::new(&code, stack, options),
-    });
-    stacks.collect()
+    Row::new(Tone::Worse, cells)
 }

@@ -8,18 +8,16 @@
 //! ([`Value`]), timelines keep their points, stacks keep their frames. A renderer decides about columns, colours, room
 //! and escaping, and about nothing else.
 //!
-//! * To report something more, add a [`Block`] to a section in the file of that result (`comparison`, `snapshot`,
+//! * To report something more, add a [`Content`] to a section in the file of that result (`comparison`, `snapshot`,
 //!   `leak`, …). Every format shows it.
 //! * To add a format, write a function of [`View`]: `headline`, `explanation` and `overview` are about everything;
 //!   then come the groups with their sections, remarks and checks. `match` on [`Content`] and [`Value`] says what
 //!   there is to lay out.
-//! * What a page folds away and a terminal leaves out is marked [`Visibility::Folded`] here, once.
 
 mod acceptance;
 mod changes;
 mod comparison;
 mod device;
-mod explain;
 mod held;
 mod history;
 mod leak;
@@ -33,11 +31,10 @@ mod tree;
 mod value;
 
 pub(crate) use acceptance::Way;
-pub(crate) use device::{Curve, Marks, Timeline};
-pub(crate) use explain::StackLine;
+pub(crate) use device::{Curve, Timeline};
 pub(crate) use remarks::{CheckLine, Mark, Remark};
 pub(crate) use scale::{bytes, rounded};
-pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, SummedLine};
+pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value, arrows};
 
@@ -106,8 +103,8 @@ pub(crate) struct Group {
     pub(crate) checks: Vec<CheckLine>,
     /// Its own verdict; none where nothing was judged, or where it is that of the whole view.
     pub(crate) headline: Option<Headline>,
-    /// Whether there is reason to show it in full.
-    pub(crate) visibility: Visibility,
+    /// Whether a page folds it away and a terminal leaves it out.
+    pub(crate) is_folded: bool,
     /// The recording of the snapshots, where a format has room for it.
     pub(crate) recording: Option<Table>,
 }
@@ -133,7 +130,7 @@ pub(crate) struct Section {
     /// Bytes by which its peak grew; zero where nothing was compared.
     pub(crate) growth: i128,
     /// Its parts, in order.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Content>,
     /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
 }
@@ -181,38 +178,17 @@ pub(crate) struct StepLine {
 
 /// A part of a section.
 #[derive(Debug)]
-pub(crate) struct Block {
-    /// Whether it is shown where there is little room.
-    pub(crate) visibility: Visibility,
-    /// Its content.
-    pub(crate) content: Content,
-}
-
-/// Whether something is shown where there is little room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Visibility {
-    /// Shown by every format.
-    #[default]
-    Open,
-    /// Folded away on a page, left out on a terminal.
-    Folded,
-}
-
-/// The content of a block.
-#[derive(Debug)]
 pub(crate) enum Content {
     /// Facts with their names.
     Facts(Vec<Fact>),
     /// A table.
     Table(Table),
-    /// Curves over the recording.
+    /// Curves over the recording. A terminal shows those of one side.
     Timeline(Timeline),
     /// Memory over steps, snapshots or profiles.
     Steps(Steps),
     /// Memory over a number that was varied, which only a page draws.
     Growth(Growth),
-    /// Call stacks of rows.
-    CallStacks(CallStacks),
     /// A sentence in place of a table.
     Sentence(String),
 }
@@ -273,18 +249,6 @@ impl Explanation {
     /// The direction of its change in a word.
     pub(crate) fn direction(&self) -> &'static str {
         if self.kind == Kind::Added { "new" } else { self.kind.name() }
-    }
-}
-
-impl Block {
-    /// A block that every format shows.
-    fn open(content: Content) -> Self {
-        Self { visibility: Visibility::Open, content }
-    }
-
-    /// A block that a page folds away and a terminal leaves out.
-    fn folded(content: Content) -> Self {
-        Self { visibility: Visibility::Folded, content }
     }
 }
 

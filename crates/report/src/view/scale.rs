@@ -3,7 +3,7 @@
 use super::device::overhead;
 use super::remarks::remarks;
 use super::table::rows;
-use super::{Block, Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
+use super::{Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
 use crate::Options;
 use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
 use crate::tracks::StackTrack;
@@ -42,11 +42,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
         contents.push(Content::Facts(facts));
     }
     contents.push(Content::Table(stacks(scale, device, options)));
-    Section {
-        name: format!("device {}", device.device),
-        blocks: contents.into_iter().map(Block::open).collect(),
-        ..Section::default()
-    }
+    Section { name: format!("device {}", device.device), blocks: contents, ..Section::default() }
 }
 
 /// Places of the scale at which the fit is drawn.

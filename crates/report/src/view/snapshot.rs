@@ -4,8 +4,7 @@ use super::comparison::imbalance;
 use super::remarks::{checks, checks_of_job, remarks};
 use super::table::rows;
 use super::{
-    Block, Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases,
-    tree, words,
+    Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
 };
 use crate::Options;
 use crate::diff::Metric;
@@ -80,27 +79,23 @@ pub(super) struct Shown<'a> {
 
 impl Shown<'_> {
     /// Everything about the device.
-    fn blocks(self) -> Vec<Block> {
+    fn blocks(self) -> Vec<Content> {
         let Self { profile, device, options, .. } = self;
         let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
-        let mut blocks = vec![
-            Block::open(Content::Facts(device::facts(device, budget))),
-            Block::open(Content::Table(device::counters(device))),
-        ];
-        blocks.extend(device::timeline(device).map(Block::open));
+        let mut blocks = vec![Content::Facts(device::facts(device, budget)), Content::Table(device::counters(device))];
+        blocks.extend(device::timeline(device));
         let every = profile.options.every.as_ref();
-        blocks.extend(every.map(|every| Block::open(Content::Table(phases::intervals(device, every)))));
+        blocks.extend(every.map(|every| Content::Table(phases::intervals(device, every))));
         if options.phases {
-            blocks.push(Block::open(Content::Table(phases::held(device, options))));
+            blocks.push(Content::Table(phases::held(device, options)));
         }
-        match &options.tree {
+        blocks.push(match &options.tree {
             Some(tree) if device.at.is_some() && self.picture.is_none() => {
                 let whole = call_tree::of_device(device, profile.options.group_by, &profile.code(), tree);
-                let moment = device::moment_of(profile, device);
-                blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
+                tree::held(&whole, tree, options.top, &device::moment_of(profile, device))
             }
-            _ => blocks.extend(held::at_moment(self)),
-        }
+            _ => held::at_moment(self),
+        });
         blocks.extend(held::at_oom(self));
         blocks
     }

@@ -1,64 +1,169 @@
-//! The call stacks of rows.
+//! The call stacks of rows: the frames of one side, or how they changed, as a unified diff.
 
-use super::{Column, StackLine, Value, figure};
+use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
+
+use super::{Row, Value};
+use crate::Options;
 use crate::sides::Sides;
+use crate::snapshot::{FrameId, StackId};
 use crate::source::Site;
+use crate::stack::{Code, Token};
 use crate::text::thousands;
 
-/// Call stacks of rows.
-#[derive(Debug)]
-pub(crate) struct CallStacks {
-    /// A title for all of them.
-    pub(crate) title: &'static str,
-    /// Whether they show how stacks changed, or else the stacks themselves.
-    pub(crate) are_changes: bool,
-    /// Each stack, in the order of the rows: the first ones.
-    pub(crate) stacks: Vec<CallStack>,
-    /// The number of further ones.
-    pub(crate) more: usize,
-}
+/// Frames that are shown around a change.
+const CONTEXT: usize = 8;
 
-/// Frames of all stacks of a device: a report that lists every row may have millions, for which no reader has room.
+/// Frames of one stack that are shown: the innermost ones.
+const MOST_FRAMES_OF_STACK: usize = 512;
+
+/// Frames of all rows of a table: a report that lists every row may have millions, for which no reader has room.
 const MOST_FRAMES: usize = 100_000;
 
-impl CallStacks {
-    /// Those of a number of rows, as far as there is room for their frames.
-    pub(super) fn new(title: &'static str, all: impl Iterator<Item = CallStack>, count: usize) -> Self {
-        let mut taken = 0;
-        let fit = all.take_while(|stack| {
-            let fits = taken < MOST_FRAMES;
-            taken += stack.lines.len();
-            fits
-        });
-        let stacks: Vec<CallStack> = fit.collect();
-        Self { title, are_changes: false, more: count - stacks.len(), stacks }
+/// The same on a page, which is sent by mail.
+const MOST_FRAMES_OF_PAGE: usize = 4_000;
+
+/// Lines of one row that are listed.
+const MOST_SUMMED: usize = 10;
+
+/// A line of a call stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StackLine {
+    /// The sides that have it; none for the head of the diff or of a part of it.
+    pub(crate) tag: Option<ChangeTag>,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+impl StackLine {
+    fn new(tag: ChangeTag, text: String) -> Self {
+        Self { tag: Some(tag), text }
+    }
+
+    fn head(text: &str) -> Self {
+        Self { tag: None, text: text.to_owned() }
+    }
+
+    /// The sign of the sides that have it.
+    pub(crate) fn sign(&self) -> String {
+        self.tag.map_or(String::new(), |tag| tag.to_string())
     }
 }
 
-/// A call stack, or the difference between those of a row before and after.
-#[derive(Debug)]
-pub(crate) struct CallStack {
-    /// Bytes that its row holds or gained.
-    pub(crate) amount: Value,
-    /// The label of its row.
-    pub(crate) label: String,
-    /// Labels of further stacks in the same row.
-    pub(crate) also: Vec<String>,
-    /// The lines that its row sums; none where it is one line.
-    pub(crate) summed: Vec<SummedLine>,
-    /// Its frames, the outermost first, or the lines of a unified diff.
-    pub(crate) lines: Vec<StackLine>,
-    /// Its line in the checkout.
-    pub(crate) site: Option<Site>,
+/// The frames of the rows of a table, as far as there is room for them.
+pub(super) struct Frames<'a> {
+    options: &'a Options,
+    /// Room for so many frames, and for those of so many rows.
+    frames: usize,
+    pub(super) rows: usize,
+    /// The number of rows for whose frames there is none.
+    pub(super) more: usize,
 }
 
-/// One of the lines that a row sums, with its operator.
+impl<'a> Frames<'a> {
+    pub(super) fn new(options: &'a Options) -> Self {
+        let frames = if options.pictures { MOST_FRAMES_OF_PAGE } else { MOST_FRAMES };
+        Self { options, frames, rows: usize::MAX, more: 0 }
+    }
+
+    /// A row with its frames, and with the lines that it sums.
+    pub(super) fn row(
+        &mut self,
+        row: Row,
+        frames: impl FnOnce() -> Vec<StackLine>,
+        summed: impl FnOnce() -> Vec<[Value; 2]>,
+    ) -> Row {
+        if self.frames == 0 || self.rows == 0 {
+            self.more += 1;
+            return row;
+        }
+        let frames = frames();
+        self.frames = self.frames.saturating_sub(frames.len());
+        self.rows -= 1;
+        let mut summed = summed();
+        let rest = summed.len().saturating_sub(MOST_SUMMED);
+        summed.truncate(MOST_SUMMED);
+        summed.extend((rest > 0).then(|| [Value::Nothing, Value::words(format!("and {rest} more"))]));
+        Row { frames, summed, ..row }
+    }
+
+    /// A row with its line in the checkout.
+    pub(super) fn placed(&self, row: Row, code: &Code<'_>, stack: Option<StackId>) -> Row {
+        let site = stack.and_then(|stack| Site::new(code, stack, self.options));
+        Row { site, shows_source: self.options.source, ..row }
+    }
+}
+
+/// A frame of a stack, or an operation of its C++ frames.
 #[derive(Debug, Clone)]
-pub(crate) struct SummedLine {
-    /// Bytes that it holds or gained.
-    pub(crate) amount: Value,
-    /// Its label.
-    pub(crate) label: String,
+struct Step {
+    identity: (Option<Token>, String),
+    line: Option<u32>,
+    text: String,
+}
+
+impl Step {
+    /// A step that is no frame.
+    fn named(text: &str) -> Self {
+        Self { identity: (None, text.to_owned()), line: None, text: text.to_owned() }
+    }
+
+    /// A frame in Python.
+    fn frame(code: &Code<'_>, frame: FrameId) -> Self {
+        Self { identity: (Some(code.token(frame)), String::new()), line: code.line(frame), text: code.text(frame) }
+    }
+}
+
+/// The steps from the outermost frame inwards, as in a traceback.
+fn steps((code, stack): (&Code<'_>, StackId)) -> Vec<Step> {
+    let frames = code.shown_frames(stack);
+    let mut steps: Vec<Step> = code.is_backward(stack).then(|| Step::named("backward")).into_iter().collect();
+    steps.extend(frames.iter().take(MOST_FRAMES_OF_STACK).rev().map(|&frame| Step::frame(code, frame)));
+    steps.extend(code.operation_names(stack).iter().map(|name| Step::named(name)));
+    steps
+}
+
+fn identities(steps: &[Step]) -> Vec<(Option<Token>, String)> {
+    steps.iter().map(|step| step.identity.clone()).collect()
+}
+
+/// The frames of a stack, the outermost first; of both sides the way from that of the before to that of the after. Frames that
+/// only moved to another line are the same.
+pub(super) fn frames(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<StackLine> {
+    let (old, new) = match (before.map(steps), after.map(steps)) {
+        (Some(old), Some(new)) => (old, new),
+        (one, other) => {
+            let only = one.or(other).into_iter().flatten();
+            return only.map(|step| StackLine::new(ChangeTag::Equal, step.text)).collect();
+        }
+    };
+    let ops = capture_diff_slices(Algorithm::Myers, &identities(&old), &identities(&new));
+    if ops.iter().all(|op| matches!(op, DiffOp::Equal { .. })) {
+        // The same functions on both sides: the whole stack says where that is.
+        return ops.iter().flat_map(|op| lines_of(op, &old, &new)).collect();
+    }
+    let mut lines = vec![StackLine::head("--- before"), StackLine::head("+++ after")];
+    for group in group_diff_ops(ops, CONTEXT) {
+        lines.push(StackLine::head("@@ … @@"));
+        lines.extend(group.iter().flat_map(|op| lines_of(op, &old, &new)));
+    }
+    lines
+}
+
+fn lines_of(op: &DiffOp, old: &[Step], new: &[Step]) -> Vec<StackLine> {
+    if let DiffOp::Equal { .. } = op {
+        let pairs = old[op.old_range()].iter().zip(&new[op.new_range()]);
+        return pairs.map(|(old, new)| StackLine::new(ChangeTag::Equal, moved(old, new))).collect();
+    }
+    let sides = op.iter_slices(old, new);
+    sides.flat_map(|(tag, steps)| steps.iter().map(move |step| StackLine::new(tag, step.text.clone()))).collect()
+}
+
+/// A frame as in the after, and from which line it moved.
+fn moved(old: &Step, new: &Step) -> String {
+    match (old.line, new.line) {
+        (Some(old), Some(line)) if old != line => format!("{}, was line {old}", new.text),
+        _ => new.text.clone(),
+    }
 }
 
 /// Tensors of one type and shape: `bf16 [8, 2048, 4096] × 24`.
@@ -66,22 +171,12 @@ pub(super) fn tensors(shape: &str, count: u64) -> String {
     format!("{shape} × {}", thousands(count))
 }
 
-/// Lines of one row that are listed.
-pub(crate) const MOST_SUMMED: usize = 10;
-
-/// Rows of a page with their frames: the first ones.
-pub(super) const MOST_WITH_FRAMES: usize = 60;
-
-/// Columns of stacks for which only a page has room.
-pub(super) fn details() -> [Column; 2] {
-    ["mean size", "highest"].map(|head| figure(head).detail())
-}
-
-/// The cells of these columns.
-pub(super) fn cells_of_details(mean: Sides<u64>, highest: Sides<Option<u64>>) -> [Value; 2] {
+/// Figures of a stack for those who look at it alone.
+pub(super) fn details(mean: Sides<u64>, highest: Sides<Option<u64>>) -> String {
     let highest = match (highest.before, highest.after) {
-        (Some(before), Some(after)) => Value::sizes(Sides { before, after }),
-        (_, after) => Value::size(after),
+        (Some(before), Some(after)) => Some(Value::sizes(Sides { before, after })),
+        (_, after) => after.map(Value::Size),
     };
-    [Value::sizes(mean), highest]
+    let highest = highest.map(|highest| format!("; highest: {}", highest.with_arrow())).unwrap_or_default();
+    format!("mean size: {}{highest}", Value::sizes(mean).with_arrow())
 }

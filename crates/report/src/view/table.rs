@@ -1,6 +1,6 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use super::{Mark, StackLine, SummedLine, Value};
+use super::{Mark, StackLine, Value};
 use crate::Options;
 use crate::source::Site;
 
@@ -19,6 +19,10 @@ pub(crate) struct Table {
     pub(crate) aside: &'static str,
     /// A line below: rows that are left out, or the meaning of a column.
     pub(crate) below: Option<String>,
+    /// Whether a terminal shows the frames of rows too, and Markdown in the open.
+    pub(crate) explains: bool,
+    /// The number of rows for whose frames there is no room.
+    pub(crate) without_frames: usize,
 }
 
 /// A column.
@@ -32,8 +36,6 @@ pub(crate) struct Column {
     pub(crate) is_main: bool,
     /// Whether it can be left out where there is little room.
     pub(crate) is_spare: bool,
-    /// Whether only those ask for it who look at one row: a page shows it with the row's frames.
-    pub(crate) is_detail: bool,
 }
 
 /// A row.
@@ -59,9 +61,11 @@ pub(crate) struct Row {
     pub(crate) shows_source: bool,
     /// Its number in the picture of its device, see [`crate::picture::Picture::row`].
     pub(crate) in_picture: Option<usize>,
-    /// The lines that it sums, where its frames are asked for.
-    pub(crate) summed: Vec<SummedLine>,
-    /// Its frames before and after, where [`crate::Options::pictures`] asks for them.
+    /// Figures for those who look at it alone, on a page.
+    pub(crate) details: String,
+    /// The amounts and names of the lines that it sums, where it has frames.
+    pub(crate) summed: Vec<[Value; 2]>,
+    /// Its frames, or how they changed.
     pub(crate) frames: Vec<StackLine>,
 }
 
@@ -113,11 +117,6 @@ impl Column {
         Self { is_main: true, ..self }
     }
 
-    /// The same, as one for those who look at one row.
-    pub(crate) fn detail(self) -> Self {
-        Self { is_detail: true, is_spare: true, ..self }
-    }
-
     /// The same, as one that can be left out where there is little room.
     pub(crate) fn spare(self) -> Self {
         Self { is_spare: true, ..self }
@@ -146,7 +145,7 @@ impl Table {
 pub(super) fn rows<T>(
     all: &[T],
     options: &Options,
-    row: impl Fn(&T) -> Row,
+    row: impl FnMut(&T) -> Row,
     others: impl FnOnce(&[T], Value) -> Vec<Value>,
 ) -> Vec<Row> {
     let (listed, rest) = all.split_at(options.limit(all.len()));
@@ -162,6 +161,11 @@ impl Row {
     /// A row of values.
     pub(crate) fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
         Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
+    }
+
+    /// Its first value and its last.
+    pub(crate) fn amount_and_name(&self) -> [&Value; 2] {
+        [self.cells.first(), self.cells.last()].map(|value| value.unwrap_or(&Value::Nothing))
     }
 
     /// A row for a number of things that have none of their own.
