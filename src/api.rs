@@ -103,6 +103,6 @@ impl FindLeaksError {
 ///
 /// # Errors
 /// If the format cannot hold the result; with the types of this crate that does not happen.
-pub fn render<'r>(result: impl Into<Subject<'r>>, format: Format, options: &report::Options) -> io::Result<String> {
-    format.render(result.into(), options)
+pub fn render(result: Subject<'_>, format: Format, options: &report::Options) -> io::Result<String> {
+    format.render(result, options)
 }

@@ -19,7 +19,9 @@
 //! ```
 //! use std::fs::File;
 //!
-//! use ptmem::{Format, ReadOptions, RenderOptions, Thresholds, Verdict, check, compare, find_leaks, read, render};
+//! use ptmem::{
+//!     Format, ReadOptions, RenderOptions, Subject, Thresholds, Verdict, check, compare, find_leaks, read, render,
+//! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let before = read(File::open("fixtures/before.pkl")?, "before.pkl", ReadOptions::default())?;
@@ -33,7 +35,7 @@
 //! let limits = Thresholds::default().max_growth("5%")?;
 //! let gate = compare(before, after, &limits);
 //! assert_eq!(gate.verdict(), Verdict::Regression);
-//! let json = render(&gate, Format::Json, &RenderOptions::default())?;
+//! let json = render(Subject::Gate(&gate), Format::Json, &RenderOptions::default())?;
 //! assert!(json.contains("\"verdict\": \"regression\""));
 //!
 //! let snapshot = ("leak.pkl".to_owned(), File::open("fixtures/leak.pkl")?);

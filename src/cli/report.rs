@@ -15,10 +15,10 @@ const MORE: &str = "-v";
 /// The options of the reports of all commands.
 pub(super) fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
     report::Options {
-        top,
+        top: Some(top),
         width: output.width(),
         more: (!is_verbose).then_some(MORE),
-        max_bytes,
+        max_bytes: Some(max_bytes),
         run: surroundings::run(),
         ..report::Options::default()
     }
@@ -27,7 +27,7 @@ pub(super) fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, outp
 /// The options of reports on one profile, or on a before and an after.
 pub(super) fn report_options(view: &View, output: &Output) -> report::Options {
     report::Options {
-        comment_key: view.comment_key.clone(),
+        comment_key: Some(view.comment_key.clone()),
         picture: view.picture.clone(),
         source: view.source,
         ..basic_options(view.top, view.verbose, view.max_bytes, output)

@@ -20,10 +20,10 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let all: Vec<&Finding<'_>> = findings.iter().collect();
     let page = html! {
         (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
-        testsuites name="ptmem" tests=(all.len()) failures=(count(&all, CaseResult::Failed)) errors=(count(&all, CaseResult::Error)) {
+        testsuites name="ptmem" tests=(all.len()) failures=(count(&all, Outcome::Exceeded)) errors=(count(&all, Outcome::Inconclusive)) {
             @for (name, cases) in &suites {
-                "\n  " testsuite name=(name) tests=(cases.len()) failures=(count(cases, CaseResult::Failed))
-                    errors=(count(cases, CaseResult::Error)) skipped="0" {
+                "\n  " testsuite name=(name) tests=(cases.len()) failures=(count(cases, Outcome::Exceeded))
+                    errors=(count(cases, Outcome::Inconclusive)) skipped="0" {
                     @for finding in cases { "\n    " (case(finding, name)) }
                     "\n  "
                 }
@@ -35,30 +35,9 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     page.into_string()
 }
 
-/// Result of a check in the terms of test reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CaseResult {
-    Passed,
-    /// A warning does not fail the test.
-    Warned,
-    Failed,
-    /// It is inconclusive.
-    Error,
-}
-
-impl CaseResult {
-    fn of(finding: &Finding<'_>) -> Self {
-        match (finding.check.outcome, finding.check.level) {
-            (Outcome::Pass, _) => Self::Passed,
-            (Outcome::Exceeded | Outcome::Inconclusive, Level::Warn) => Self::Warned,
-            (Outcome::Exceeded, Level::Fail) => Self::Failed,
-            (Outcome::Inconclusive, Level::Fail) => Self::Error,
-        }
-    }
-}
-
-fn count(cases: &[&Finding<'_>], result: CaseResult) -> usize {
-    cases.iter().filter(|finding| CaseResult::of(finding) == result).count()
+/// The number of checks that fail, or that are inconclusive. A warning does not fail the test.
+fn count(cases: &[&Finding<'_>], outcome: Outcome) -> usize {
+    cases.iter().filter(|finding| finding.is_error() && finding.check.outcome == outcome).count()
 }
 
 fn case(finding: &Finding<'_>, suite: &str) -> Markup {
@@ -66,11 +45,11 @@ fn case(finding: &Finding<'_>, suite: &str) -> Markup {
     let text = case_text(finding);
     html! {
         testcase name=(case_name(finding)) classname=(format!("ptmem.{suite}")) {
-            @match CaseResult::of(finding) {
-                CaseResult::Passed => { system-out { (message) } }
-                CaseResult::Warned => { system-err { (text) } }
-                CaseResult::Failed => { failure type="regression" message=(message) { (text) } }
-                CaseResult::Error => { error type="inconclusive" message=(message) { (text) } }
+            @match finding.check.outcome {
+                Outcome::Pass => { system-out { (message) } }
+                _ if !finding.is_error() => { system-err { (text) } }
+                Outcome::Exceeded => { failure type="regression" message=(message) { (text) } }
+                Outcome::Inconclusive => { error type="inconclusive" message=(message) { (text) } }
             }
         }
     }

@@ -68,30 +68,6 @@ pub enum Subject<'a> {
     Scale(&'a Scale),
 }
 
-impl<'r> From<&'r Gate> for Subject<'r> {
-    fn from(gate: &'r Gate) -> Self {
-        Self::Gate(gate)
-    }
-}
-
-impl<'r> From<&'r Profile> for Subject<'r> {
-    fn from(profile: &'r Profile) -> Self {
-        Self::Profile(profile, None)
-    }
-}
-
-impl<'r> From<(&'r Profile, &'r Judgement)> for Subject<'r> {
-    fn from((profile, judgement): (&'r Profile, &'r Judgement)) -> Self {
-        Self::Profile(profile, Some(judgement))
-    }
-}
-
-impl<'r> From<&'r LeakGate> for Subject<'r> {
-    fn from(gate: &'r LeakGate) -> Self {
-        Self::Leaks(gate)
-    }
-}
-
 /// The formats of reports.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[derive(
@@ -199,10 +175,10 @@ impl Format {
 }
 
 /// Options of reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The most stacks per device; 0 is all.
-    pub top: usize,
+    /// The most stacks per device; 0 is all, without it [`LISTED_STACKS`].
+    pub top: Option<usize>,
     /// List unchanged stacks too.
     pub unchanged: bool,
     /// Show how the two stacks of a row differ.
@@ -219,10 +195,10 @@ pub struct Options {
     pub more: Option<&'static str>,
     /// Memory of the device, for shares of it.
     pub device_memory: Option<DeviceMemory>,
-    /// Markdown takes no more bytes than this.
-    pub max_bytes: usize,
-    /// The key by which a comment on a pull request is found again.
-    pub comment_key: String,
+    /// Markdown takes no more bytes than this, without it [`MOST_COMMENT_BYTES`].
+    pub max_bytes: Option<usize>,
+    /// The key by which a comment on a pull request is found again, without it [`DEFAULT_KEY`].
+    pub comment_key: Option<String>,
     /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
     pub picture: Option<String>,
     /// The run of continuous integration that makes the report.
@@ -241,31 +217,8 @@ pub struct Options {
     pub checkout: BTreeMap<String, String>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            top: 10,
-            unchanged: false,
-            explain: false,
-            tree: None,
-            phases: false,
-            skip_first: 0,
-            width: None,
-            more: None,
-            device_memory: None,
-            max_bytes: MOST_COMMENT_BYTES,
-            comment_key: DEFAULT_KEY.to_owned(),
-            picture: None,
-            run: None,
-            approval: None,
-            acceptance: None,
-            pictures: false,
-            sources: BTreeMap::new(),
-            source: false,
-            checkout: BTreeMap::new(),
-        }
-    }
-}
+/// Stacks that a report lists where no number is given.
+pub const LISTED_STACKS: usize = 10;
 
 /// The key of a comment where none is given.
 pub const DEFAULT_KEY: &str = "default";
@@ -287,9 +240,14 @@ impl Options {
         is_in_checkout.then(|| run.line_address(&place.path, place.line))
     }
 
+    /// The most stacks per device; 0 is all.
+    fn top(&self) -> usize {
+        self.top.unwrap_or(LISTED_STACKS)
+    }
+
     /// The number of things to list of as many as there are.
     fn limit(&self, all: usize) -> usize {
-        if self.top == 0 { all } else { self.top.min(all) }
+        if self.top() == 0 { all } else { self.top().min(all) }
     }
 
     /// Ranks of a job that are shown with all of their figures: the worst ones.
@@ -306,7 +264,7 @@ impl Options {
     fn listing(&self, comparison: &Comparison) -> Listing {
         // A page has room for what no limit is about.
         let min_delta = if self.pictures { 0 } else { comparison.min_delta };
-        Listing { top: self.top, min_delta, unchanged: self.unchanged }
+        Listing { top: self.top(), min_delta, unchanged: self.unchanged }
     }
 
     /// Whether a comparison shows its phases: they were asked for, or there is a limit on them.

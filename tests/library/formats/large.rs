@@ -66,7 +66,9 @@ fn leaks_stay_within_what_readers_take(count: u64) {
     let gate = Subject::Leaks(&gate);
     Reports::of(gate, &Options::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, 4096), (10, DEFAULT)] {
-        let text = Format::Markdown.render(gate, &Options { top, max_bytes, ..Options::default() }).unwrap();
+        let text = Format::Markdown
+            .render(gate, &Options { top: Some(top), max_bytes: Some(max_bytes), ..Options::default() })
+            .unwrap();
         check_markdown(&text, max_bytes);
         let rows = text.lines().filter(|line| line.starts_with("| +") && line.contains("layer_")).count();
         assert!(text.contains(&label(count - 1)), "{}", &text[..1024]);
@@ -90,13 +92,15 @@ fn stacks_stay_within_what_readers_take(count: u64) {
     let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
     assert!(gate.comparisons[0].judgement.checks.len() as u64 > count);
     let gate = Subject::Gate(&gate);
-    let all = Options { top: 0, ..Options::default() };
+    let all = Options { top: Some(0), ..Options::default() };
     let json: Value = serde_json::from_str(&Format::Json.render(gate, &all).unwrap()).unwrap();
     assert_eq!(json["devices"][0]["stacks"].as_array().unwrap().len() as u64, count);
     assert_eq!(Format::Github.render(gate, &all).unwrap().lines().count(), 20);
     Reports::of(gate, &Options::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, DEFAULT), (100, 4096), (100, DEFAULT)] {
-        let text = Format::Markdown.render(gate, &Options { top, max_bytes, ..Options::default() }).unwrap();
+        let text = Format::Markdown
+            .render(gate, &Options { top: Some(top), max_bytes: Some(max_bytes), ..Options::default() })
+            .unwrap();
         check_markdown(&text, max_bytes);
         assert!(text.contains(&format!("{} grew: **+", label(count - 1))), "{}", &text[..1024]);
         // The rows that are shown, and the number of those that are not.
@@ -131,7 +135,7 @@ fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
     let [before, after] = many_stacks(MANY);
     let gate = Gate { comparisons: vec![compare(None, before, after, &["stack=0"])], ranks: Vec::new() };
     let gate = Subject::Gate(&gate);
-    let all = Options { top: 0, ..Options::default() };
+    let all = Options { top: Some(0), ..Options::default() };
     for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Folded, Format::Speedscope] {
         let mut whole = Pipe { left: usize::MAX, largest: 0 };
         format.write(gate, &all, &mut whole).unwrap();

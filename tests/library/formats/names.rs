@@ -311,7 +311,7 @@ fn check_characters(characters: &[char]) {
         let after = snapshot_of(&stacks, "");
         let before = snapshot_of(&stacks[..1], "");
         let profile = |snapshot: &[u8]| profile_of(snapshot, "snapshot.pkl", GroupBy::Stack);
-        let options = Options { top: 0, ..Options::default() };
+        let options = Options { top: Some(0), ..Options::default() };
         let reports = Reports::of(Subject::Profile(&profile(&after), None), &options);
         reports.check(DEFAULT);
         assert_eq!(reports.json()["devices"][0]["stacks"].as_array().unwrap().len(), stacks.len());

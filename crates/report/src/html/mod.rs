@@ -37,8 +37,8 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> io::Result<Stri
 /// The options of a page: pictures in place of a call tree, and as many rows as it has room for.
 fn with_pictures(options: &Options) -> Options {
     // 0 rows are all of them.
-    let top = if options.top == 0 { 0 } else { options.top.max(MOST_ROWS) };
-    Options { pictures: true, unchanged: true, explain: false, top, ..options.clone() }
+    let top = if options.top() == 0 { 0 } else { options.top().max(MOST_ROWS) };
+    Options { pictures: true, unchanged: true, explain: false, top: Some(top), ..options.clone() }
 }
 
 /// A name as it is shown: without control characters, and cut to a readable length.

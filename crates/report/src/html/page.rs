@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{charts, data, flame, name, parts, table, timeline};
 use crate::Options;
 use crate::verdict::Standing;
-use crate::view::{CheckLine, Content, Group, Section, View};
+use crate::view::{Content, Group, Section, View};
 
 const STYLE: &str = include_str!("assets/page.css");
 
@@ -52,7 +52,7 @@ pub(super) fn page(view: &View, options: &Options) -> io::Result<Markup> {
                 a.skip href="#main" { "Skip to the figures" }
                 header { (parts::headline(view, options)) }
                 main #main {
-                    (job_checks(view))
+                    @for group in &view.groups { (parts::checks(&group.checks_of_job)) }
                     @for group in &view.groups { (charts::of_ranks(group, &sections)) }
                     @if let Some(overview) = &view.overview { section.overview { (table::table(&overview.table)) } }
                     @for group in &view.groups { @if !group.facts.is_empty() { (parts::facts(&group.facts)) } }
@@ -90,16 +90,6 @@ fn title(view: &View) -> String {
     }
 }
 
-/// The checks of all ranks of a job, and of searches whose tables do not show them.
-fn job_checks(view: &View) -> Markup {
-    html! {
-        @for group in &view.groups {
-            @let lines: Vec<&CheckLine> = group.checks.iter().filter(|check| check.is_of_all_ranks).collect();
-            @if !lines.is_empty() { (parts::checks(&lines)) }
-        }
-    }
-}
-
 fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Markup {
     let id = format!("s{at}");
     let scope = group.name.as_ref().map(|group| format!("{}: ", name(group))).unwrap_or_default();
@@ -133,12 +123,11 @@ fn block(content: &Content) -> Markup {
 
 /// The rest of a group: remarks, checks, how it was recorded.
 fn of_group(group: &Group) -> Markup {
-    let checks: Vec<&CheckLine> = group.checks.iter().filter(|check| !check.is_of_all_ranks).collect();
     html! {
         section.group {
             @if let Some(group) = &group.name { h2 { (name(group)) } }
             @if let Some(idle) = &group.idle { p.note { (parts::sentence(idle)) "." } }
-            @if !checks.is_empty() { h2 { "Checks" } (parts::checks(&checks)) }
+            @if !group.checks.is_empty() { h2 { "Checks" } (parts::checks(&group.checks)) }
             @if !group.remarks.is_empty() { h2 { "Remarks on the input" } (parts::remarks(group)) }
             (parts::recording(group))
             @if group.recording.is_none() && !group.sources.is_empty() {

@@ -70,8 +70,12 @@ pub(super) fn facts(facts: &[Fact]) -> Markup {
 }
 
 /// Checks with their findings.
-pub(super) fn checks(lines: &[&CheckLine]) -> Markup {
-    html! { ul.checks { @for check in lines { li { (badge(check.mark, None)) " " (name(&check.sentence)) } } } }
+pub(super) fn checks(lines: &[CheckLine]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul.checks { @for check in lines { li { (badge(check.mark, None)) " " (name(&check.sentence)) } } }
+        }
+    }
 }
 
 /// Remarks on the input with their help: warnings in the open, notes folded away.

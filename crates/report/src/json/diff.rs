@@ -40,7 +40,7 @@ object! {
         changed_here_delta: device.touched,
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
-        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top)),
+        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
     }
 }
 

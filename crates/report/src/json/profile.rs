@@ -57,7 +57,7 @@ object! {
         })),
         phases: list(options.phases_of(device).map(PhaseRecord)),
         intervals?: profile.options.every.as_ref().map(|_| list(device.intervals.iter().map(IntervalRecord))),
-        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, profile, tree, options.top)),
+        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, profile, tree, options.top())),
     }
 }
 
@@ -68,7 +68,7 @@ fn stacks(
     has_stacks: bool,
     options: &Options,
 ) -> Vec<(StackTotal, HeldLines)> {
-    let totals = if has_stacks { device.listed(options.top, 0) } else { Vec::new() };
+    let totals = if has_stacks { device.listed(options.top(), 0) } else { Vec::new() };
     let code = profile.code();
     let with_lines = totals.into_iter().map(|total| {
         let lines = total.lines(profile.options.group_by, &code);

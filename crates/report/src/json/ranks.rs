@@ -44,7 +44,7 @@ object! {
 /// The stacks of the first rank.
 fn stacks(lines: &[Shown<'_>], options: &Options) -> Vec<StackTotal> {
     let device = lines.first().and_then(|line| line.device);
-    device.map(|device| device.listed(options.top, 1)).unwrap_or_default()
+    device.map(|device| device.listed(options.top(), 1)).unwrap_or_default()
 }
 
 object! {

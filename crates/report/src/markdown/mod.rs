@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, Timeline, View, Way, arrows};
-use super::{DEFAULT_KEY, Options};
+use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, Options};
 use crate::text::{count, cut};
 use crate::units::{Delta, Size};
 use crate::verdict::{Standing, Verdict};
@@ -42,7 +42,8 @@ const LEAST_SECTION: usize = 1024;
 
 /// A page with the verdict, the commit and the run.
 fn begin(view: &View, options: &Options) -> Page {
-    let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
+    let key = options.comment_key.as_deref().unwrap_or(DEFAULT_KEY);
+    let mut page = Page::new(format!("<!-- ptmem:{key} -->\n"), options.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
     page.run.clone_from(&options.run);
     heading(&mut page, view, options);
     surroundings(&mut page, view, options);
@@ -70,9 +71,9 @@ pub(super) fn render(view: &View, options: &Options) -> String {
         quotes(&mut page, group, &group.open_remarks());
     }
     for group in &view.groups {
-        checks(&mut page, group, |check| check.is_of_all_ranks);
+        checks(&mut page, group, &group.checks_of_job);
         if !group.is_compared() && group.checks.len() > 1 {
-            checks(&mut page, group, |check| !check.is_of_all_ranks);
+            checks(&mut page, group, &group.checks);
         }
     }
     if let Some(overview) = &view.overview {
@@ -86,8 +87,8 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     for group in &view.groups {
         group.idle.iter().for_each(|idle| _ = page.add(&format!("\n{}\n", sentence(idle))));
         notes(&mut page, group);
-        if group.is_compared() && group.checks.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
-            page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
+        if group.is_compared() && group.checks.len() > 1 {
+            page.details("Checks", |page| checks(page, group, &group.checks));
         }
     }
     acceptance(&mut page, &view.acceptance);
@@ -147,8 +148,8 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
     };
     let sentence = prose(&headline.sentence);
     let sentence = cut(&sentence, LONGEST_SENTENCE);
-    let key =
-        if options.comment_key == DEFAULT_KEY { String::new() } else { format!(" {}", code(&options.comment_key)) };
+    let key = options.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
+    let key = key.map(|key| format!(" {}", code(key))).unwrap_or_default();
     page.text.push_str(&format!("### {icon} {}{key}: {sentence}\n", headline.verdict.word()));
 }
 
@@ -168,8 +169,7 @@ fn scope(group: &Group) -> String {
     group.name.iter().map(|name| format!("{}: ", prose(cut(name, LONGEST_NAME)))).collect()
 }
 
-fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool) {
-    let lines: Vec<_> = group.checks.iter().filter(|check| is_shown(check)).collect();
+fn checks(page: &mut Page, group: &Group, lines: &[CheckLine]) {
     let scope = scope(group);
     let shown = lines.iter().take(MOST_CHECKS);
     let shown = shown.map(|check| format!("\n{} {scope}{}\n", icon(check.mark), prose(&check.sentence)));

@@ -164,7 +164,7 @@ impl Page {
             self.gap();
             writeln!(self.text, "{DIM}{}{DIM:#}", self.whole(idle, 0))?;
         }
-        self.checks(&group.checks)
+        self.checks(group)
     }
 
     fn source(&mut self, source: &Source) -> fmt::Result {
@@ -327,7 +327,8 @@ impl Page {
     }
 
     /// The checks, where there is more to say than the line of the verdict does.
-    fn checks(&mut self, checks: &[CheckLine]) -> fmt::Result {
+    fn checks(&mut self, group: &Group) -> fmt::Result {
+        let checks: Vec<&CheckLine> = group.checks_of_job.iter().chain(&group.checks).collect();
         if checks.len() < 2 {
             return Ok(());
         }

@@ -132,7 +132,7 @@ impl Changed<'_> {
     fn tree(&self, options: &call_tree::Options) -> Content {
         let whole =
             call_tree::of_diff(self.device, self.diff().profiles.after.options.group_by, &self.diff().codes(), options);
-        tree::changes(&whole, options, self.options.top, self.comparison.min_delta, &self.moment())
+        tree::changes(&whole, options, self.options.top(), self.comparison.min_delta, &self.moment())
     }
 
     /// The stacks that changed, and the curves of both sides.
@@ -307,5 +307,5 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Con
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
     let table = Table::new(heads, rows).titled("stacks that grew on other ranks alone");
-    (!grew.is_empty()).then(|| Content::Table(table))
+    (!grew.is_empty()).then_some(Content::Table(table))
 }

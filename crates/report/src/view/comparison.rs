@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::changes::{self, Changed};
-use super::remarks::{checks, checks_of_job, remarks};
+use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
     Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View, acceptance,
@@ -59,7 +59,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
         sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
         sections,
         remarks: remarks(ranks::diagnostics_of_comparison(comparison), diff.devices.len() > 1),
-        checks: checks(judgement, false),
+        checks: checks(judgement),
         recording: options.pictures.then(|| device::recordings(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
         ..Group::default()
@@ -90,7 +90,8 @@ fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
         facts: imbalance(job),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
-        checks: checks_of_job(&job.judgement, lines.first().map(|line| &line.of.judgement)),
+        checks_of_job: checks(&job.judgement),
+        checks: lines.first().map(|line| checks(&line.of.judgement)).unwrap_or_default(),
         headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
         ..Group::default()
     }

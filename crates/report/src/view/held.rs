@@ -29,7 +29,7 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Content {
         let by = shown.profile.options.group_by.plural();
         return Content::Sentence(format!("no {by} {moment}: this device has no such moment"));
     }
-    let stacks = shown.device.listed(shown.options.top, 1);
+    let stacks = shown.device.listed(shown.options.top(), 1);
     Listing { shown, stacks, held: |stack| stack.at, held_by_member: |member| member.at, moment }.table()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Option<Content> {
     if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
         return None;
     }
-    let stacks = device.listed_at_oom(if options.top == 0 { 0 } else { options.top.min(MOST_AT_OOM) }, 1);
+    let stacks = device.listed_at_oom(if options.top() == 0 { 0 } else { options.limit(MOST_AT_OOM) }, 1);
     let shown = Shown { picture: None, others: None, ..shown };
     let moment = moment_name(&Moment::Oom);
     let listing = Listing { shown, stacks, held: |stack| stack.oom, held_by_member: |member| member.oom, moment };

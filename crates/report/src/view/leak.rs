@@ -95,7 +95,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         sources: sources(search),
         sections: sections.collect(),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), search.devices.len() > 1),
-        checks: checks(judgement, false),
+        checks: checks(judgement),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

@@ -99,7 +99,9 @@ pub(crate) struct Group {
     pub(crate) idle: Option<String>,
     /// Facts about the input that a reader must know.
     pub(crate) remarks: Vec<Remark>,
-    /// The checks, the worst first.
+    /// The checks of all ranks of a job together.
+    pub(crate) checks_of_job: Vec<CheckLine>,
+    /// The checks, the worst first; of a job those of its worst rank.
     pub(crate) checks: Vec<CheckLine>,
     /// Its own verdict; none where nothing was judged, or where it is that of the whole view.
     pub(crate) headline: Option<Headline>,

@@ -47,7 +47,7 @@ pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
         return without_phases(device);
     }
     let total = count(phases.len() as u64, "occurrence", "occurrences");
-    if options.top == 0 || phases.len() <= options.top {
+    if options.top() == 0 || phases.len() <= options.top() {
         let several = groups.iter().filter(|group| group.times > 1).map(|group| &*group.highest.name);
         let several: HashSet<&str> = several.collect();
         let rows = phases.iter().map(|phase| {
@@ -58,7 +58,7 @@ pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
             .titled("phases");
     }
     let all = thousands(groups.len() as u64);
-    Table { total: format!("{total} of {all}"), ..by_name(groups, options.top) }
+    Table { total: format!("{total} of {all}"), ..by_name(groups, options.top()) }
         .titled("phases, each where it is highest")
 }
 
@@ -128,7 +128,7 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Opti
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
     let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect();
-    let listed = diff::listed_phases(&device.phases, options.top, options.unchanged, |row| {
+    let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
     });
     let heads = [figure("change"), figure(""), figure("before"), figure("after"), figure(""), words("phase")];

@@ -109,20 +109,10 @@ pub(crate) struct CheckLine {
     pub(crate) mark: Mark,
     /// The figure and its limit.
     pub(crate) sentence: String,
-    /// Whether it is about all ranks of a job together.
-    pub(crate) is_of_all_ranks: bool,
 }
 
 /// The checks of a judgement, the worst first.
-pub(super) fn checks(judgement: &Judgement, is_of_all_ranks: bool) -> Vec<CheckLine> {
+pub(super) fn checks(judgement: &Judgement) -> Vec<CheckLine> {
     let checks = judgement.checks.iter();
-    let lines =
-        checks.map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks });
-    lines.collect()
-}
-
-/// The checks of all ranks of a job together, and those of the worst rank.
-pub(super) fn checks_of_job(all: &Judgement, worst: Option<&Judgement>) -> Vec<CheckLine> {
-    let of_worst = worst.into_iter().flat_map(|judgement| checks(judgement, false));
-    checks(all, true).into_iter().chain(of_worst).collect()
+    checks.map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check) }).collect()
 }

@@ -1,7 +1,7 @@
 //! One snapshot, or one of each rank of a job.
 
 use super::comparison::imbalance;
-use super::remarks::{checks, checks_of_job, remarks};
+use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
     Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
@@ -31,7 +31,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
-        checks: judgement.map(|judgement| checks(judgement, false)).unwrap_or_default(),
+        checks: judgement.map(checks).unwrap_or_default(),
         recording: options.pictures.then(|| device::recordings(&[("", profile)])),
         ..Group::default()
     };
@@ -92,7 +92,7 @@ impl Shown<'_> {
         blocks.push(match &options.tree {
             Some(tree) if device.at.is_some() && self.picture.is_none() => {
                 let whole = call_tree::of_device(device, profile.options.group_by, &profile.code(), tree);
-                tree::held(&whole, tree, options.top, &device::moment_of(profile, device))
+                tree::held(&whole, tree, options.top(), &device::moment_of(profile, device))
             }
             _ => held::at_moment(self),
         });
@@ -109,7 +109,6 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     let found = ranks::diagnostics_of_readings(readings);
     let headline = readings.verdict().map(|_| readings.headline());
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
-    let checks = headline.as_ref().map(|_| checks_of_job(&readings.ranks.judgement, worst));
     let path = readings.ranks.paths.after.clone().unwrap_or_default();
     let group = Group {
         sources: vec![Source { side: None, path, amount: count(readings.readings.len() as u64, "rank", "ranks") }],
@@ -117,7 +116,8 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
         facts: imbalance(&readings.ranks),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
-        checks: checks.unwrap_or_default(),
+        checks_of_job: checks(&readings.ranks.judgement),
+        checks: worst.map(checks).unwrap_or_default(),
         ..Group::default()
     };
     View {
