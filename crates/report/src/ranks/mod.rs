@@ -24,10 +24,14 @@ pub(super) struct Line<'a, T, D> {
     pub(super) of: &'a T,
     /// None where the rank holds nothing on any device.
     pub(super) device: Option<&'a D>,
-    /// The worst finding of its checks.
-    pub(super) standing: Standing,
     /// `rank 3`, and the device where a rank has several.
     pub(super) name: String,
+    /// The worst finding of its checks.
+    pub(super) standing: Standing,
+    /// The finding of its checks; none where nothing was checked.
+    pub(super) mark: Option<Mark>,
+    /// Bytes that its peak gained, or of a snapshot the peak.
+    pub(super) figure: Option<i128>,
 }
 
 /// One device of the comparison of one rank.
@@ -36,57 +40,25 @@ pub(super) type Compared<'a> = Line<'a, Comparison, DeviceDiff>;
 /// One device of the snapshot of one rank.
 pub(super) type Shown<'a> = Line<'a, Reading, DeviceProfile>;
 
-impl<'a> Compared<'a> {
-    fn new(of: &'a Comparison, device: Option<&'a DeviceDiff>, names_devices: bool) -> Self {
-        let rank = of.member.as_ref().map_or("", |member| &member.label);
-        let name = match device {
-            Some(device) if names_devices => format!("{rank} {}", device.name()),
-            _ => rank.to_owned(),
-        };
-        Self { of, device, standing: of.judgement.standing(device.and_then(DeviceDiff::ordinal)), name }
-    }
+/// The facts that make a line.
+struct Facts<'a> {
+    rank: &'a str,
+    device: Option<String>,
+    number: Option<u32>,
+    judgement: Option<&'a Judgement>,
+    figure: Option<i128>,
+}
 
+impl Compared<'_> {
     /// Every stack of it.
-    pub(super) fn all_rows(&self) -> &'a [Row] {
+    pub(super) fn all_rows(&self) -> &[Row] {
         self.device.map(|device| &*device.rows).unwrap_or_default()
-    }
-
-    /// Bytes that the peak gained.
-    pub(super) fn growth(&self) -> Option<i128> {
-        known::change(Metric::Peak, self.device?, &self.of.diff.profiles).gained()
-    }
-
-    /// The finding of the checks; none where nothing was checked.
-    pub(super) fn mark(&self) -> Option<Mark> {
-        mark(self.standing, &self.of.judgement, self.device.and_then(DeviceDiff::ordinal))
     }
 
     /// The rows that are listed of it.
     pub(super) fn rows(&self, options: &Options) -> Vec<Row> {
         let Some(device) = self.device else { return Vec::new() };
         diff::listed(&device.rows, options.listing(self.of), self.of.judgement.explanation(device))
-    }
-}
-
-impl<'a> Shown<'a> {
-    fn new(of: &'a Reading, device: Option<&'a DeviceProfile>, names_devices: bool) -> Self {
-        let number = device.map(|device| device.device);
-        let rank = &of.member.label;
-        let name = match number {
-            Some(number) if names_devices => format!("{rank} device {number}"),
-            _ => rank.clone(),
-        };
-        let standing = of.judgement.as_ref().map_or(Standing::Ok, |judgement| judgement.standing(number));
-        Self { of, device, standing, name }
-    }
-
-    pub(super) fn peak(&self) -> Option<u64> {
-        known::value(Metric::Peak, self.device?)
-    }
-
-    /// The finding of the checks; none where nothing was checked.
-    pub(super) fn mark(&self) -> Option<Mark> {
-        mark(self.standing, self.of.judgement.as_ref()?, self.device.map(|device| device.device))
     }
 }
 
@@ -105,33 +77,56 @@ pub(super) fn common(mut marks: impl Iterator<Item = Option<Mark>>) -> Option<Ma
     if marks.all(|other| other == first) { first } else { None }
 }
 
-/// The devices of the ranks of a job, the worst first.
+/// The devices of ranks: those that fail first, then the highest figure.
+fn lines<'a, T, D>(
+    all: &'a [T],
+    devices: impl Fn(&'a T) -> Vec<&'a D>,
+    facts: impl Fn(&'a T, Option<&'a D>) -> Facts<'a>,
+) -> Vec<Line<'a, T, D>> {
+    let names_devices = all.iter().any(|of| devices(of).len() > 1);
+    let mut lines = Vec::new();
+    for of in all {
+        let devices = devices(of);
+        let none = devices.is_empty().then_some(None);
+        lines.extend(devices.into_iter().map(Some).chain(none).map(|device| {
+            let Facts { rank, device: name, number, judgement, figure } = facts(of, device);
+            let name = name.filter(|_| names_devices).map(|name| format!("{rank} {name}"));
+            let standing = judgement.map_or(Standing::Ok, |judgement| judgement.standing(number));
+            let mark = judgement.and_then(|judgement| mark(standing, judgement, number));
+            Line { of, device, name: name.unwrap_or_else(|| rank.to_owned()), standing, mark, figure }
+        }));
+    }
+    lines.sort_by_key(|line| Reverse((line.standing, line.figure)));
+    lines
+}
+
+/// The devices of the ranks of a job, compared.
 pub(super) fn compared<'a>(gate: &'a Gate, ranks: &Ranks) -> Vec<Compared<'a>> {
     let members = &gate.comparisons[ranks.members.clone()];
-    let names_devices = members.iter().any(|comparison| comparison.diff.devices.len() > 1);
-    let mut lines = Vec::new();
-    for of in members {
-        let devices = &of.diff.devices;
-        lines.extend(devices.iter().map(|device| Compared::new(of, Some(device), names_devices)));
-        lines.extend(devices.is_empty().then(|| Compared::new(of, None, names_devices)));
-    }
-    lines.sort_by_key(|line: &Compared<'_>| Reverse((line.standing, line.growth())));
-    lines
+    lines(
+        members,
+        |of| of.diff.devices.iter().collect(),
+        |of, device| Facts {
+            rank: of.member.as_ref().map_or("", |member| &member.label),
+            device: device.map(DeviceDiff::name),
+            number: device.and_then(DeviceDiff::ordinal),
+            judgement: Some(&of.judgement),
+            figure: device.and_then(|device| known::change(Metric::Peak, device, &of.diff.profiles).gained()),
+        },
+    )
 }
 
-/// The devices of the ranks of a job: those that fail first, then the highest peak.
+/// The devices of the ranks of a job that did something.
 pub(super) fn shown(readings: &Readings) -> Vec<Shown<'_>> {
-    let names_devices = readings.readings.iter().any(|reading| active(reading).count() > 1);
-    let mut lines = Vec::new();
-    for of in &readings.readings {
-        lines.extend(active(of).map(|device| Shown::new(of, Some(device), names_devices)));
-        lines.extend(active(of).next().is_none().then(|| Shown::new(of, None, names_devices)));
-    }
-    lines.sort_by_key(|line: &Shown<'_>| Reverse((line.standing, line.peak())));
-    lines
-}
-
-/// The devices of a rank that did something.
-fn active(reading: &Reading) -> impl Iterator<Item = &DeviceProfile> {
-    reading.profile.devices.iter().filter(|device| device.is_active())
+    lines(
+        &readings.readings,
+        |of| of.profile.devices.iter().filter(|device| device.is_active()).collect(),
+        |of, device| Facts {
+            rank: &of.member.label,
+            device: device.map(|device| format!("device {}", device.device)),
+            number: device.map(|device| device.device),
+            judgement: of.judgement.as_ref(),
+            figure: device.and_then(|device| known::value(Metric::Peak, device)).map(i128::from),
+        },
+    )
 }

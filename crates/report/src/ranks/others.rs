@@ -39,23 +39,16 @@ impl Seen {
 }
 
 /// The line in the middle by a figure, of two the lower; none where there is only one line with a figure.
-fn median<'l, 'a, T, D, K: Ord>(
-    lines: &'l [Line<'a, T, D>],
-    figure: impl Fn(&Line<'a, T, D>) -> Option<K>,
-) -> Option<&'l Line<'a, T, D>> {
-    let mut known: Vec<_> = lines.iter().enumerate().filter_map(|(at, line)| Some((figure(line)?, at))).collect();
+fn median<'l, 'a, T, D>(lines: &'l [Line<'a, T, D>]) -> Option<&'l Line<'a, T, D>> {
+    let mut known: Vec<_> = lines.iter().enumerate().filter_map(|(at, line)| Some((line.figure?, at))).collect();
     known.sort();
     let middle = known.len().checked_sub(1).filter(|last| *last > 0)? / 2;
     Some(&lines[known[middle].1])
 }
 
 impl<'a> Others<'a> {
-    fn new<T, D, K: Ord>(
-        lines: &'a [Line<'a, T, D>],
-        figure: impl Fn(&Line<'a, T, D>) -> Option<K>,
-        stacks: impl Fn(&Line<'a, T, D>) -> Vec<(&'a str, i128)>,
-    ) -> Self {
-        let median = median(lines, figure);
+    fn new<T, D>(lines: &'a [Line<'a, T, D>], stacks: impl Fn(&'a Line<'a, T, D>) -> Vec<(&'a str, i128)>) -> Self {
+        let median = median(lines);
         let mut numbers: HashMap<*const T, usize> = HashMap::new();
         let mut same: HashMap<(&str, i128), Seen> = HashMap::new();
         for line in lines {
@@ -73,7 +66,7 @@ impl<'a> Others<'a> {
 
     /// The changes of comparisons.
     pub(crate) fn changes(lines: &'a [Compared<'a>]) -> Self {
-        Self::new(lines, Compared::growth, |line| {
+        Self::new(lines, |line| {
             let rows = line.all_rows().iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
             rows.map(|row| (row.key.as_str(), row.delta())).collect()
         })
@@ -81,7 +74,7 @@ impl<'a> Others<'a> {
 
     /// The bytes that snapshots hold.
     pub(crate) fn held(lines: &'a [Shown<'a>]) -> Self {
-        Self::new(lines, Shown::peak, |line| {
+        Self::new(lines, |line| {
             let stacks = line.device.map(|device| &*device.stacks).unwrap_or_default();
             let stacks = stacks.iter().filter(|total| total.bucket != Some(Bucket::Others));
             stacks.map(|total| (total.key.0.as_str(), i128::from(total.at.bytes))).collect()

@@ -109,7 +109,7 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
     if lines.first().is_some_and(|worst| worst.name == line.name) {
         section.blocks.extend(changes::elsewhere(lines, options));
     }
-    Some(Section { name: line.name.clone(), growth: line.growth().unwrap_or(0), ..section })
+    Some(Section { name: line.name.clone(), growth: line.figure.unwrap_or(0), ..section })
 }
 
 /// The distance of the highest peak from the median.
@@ -177,10 +177,10 @@ fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &
     let listed = rows(
         lines,
         options,
-        |line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()),
+        |line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark),
         |rest, others| {
-            let changes = Value::change_range(rest.iter().map(Compared::growth));
-            let mark = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
+            let changes = Value::change_range(rest.iter().map(|line| line.figure));
+            let mark = Value::mark(ranks::common(rest.iter().map(|line| line.mark)));
             let name = Value::words(named(name, &others.to_string()));
             vec![name, Value::Nothing, Value::Nothing, changes, Value::Nothing, mark]
         },

@@ -139,8 +139,8 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
 /// A row for each rank, the worst first, and one for the rest.
 fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
     let rows = rows(lines, options, rank_row, |rest, name| {
-        let peaks = Value::size_range(rest.iter().map(ranks::Shown::peak));
-        let mark = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
+        let peaks = Value::size_range(rest.iter().map(|line| u64::try_from(line.figure?).ok()));
+        let mark = Value::mark(ranks::common(rest.iter().map(|line| line.mark)));
         vec![name, Value::Nothing, peaks, Value::Nothing, Value::Nothing, mark]
     });
     let heads = [words(""), figure("baseline"), figure("peak").main(), figure("end"), figure("reserved"), words("")];
@@ -151,6 +151,6 @@ fn rank_row(line: &ranks::Shown<'_>) -> Row {
     let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
     let mut cells = vec![Value::words(&*line.name)];
     cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| known::value(metric, device)))));
-    cells.push(Value::mark(line.mark()));
-    Row::new(Tone::of_mark(line.mark()), cells)
+    cells.push(Value::mark(line.mark));
+    Row::new(Tone::of_mark(line.mark), cells)
 }
