@@ -1,14 +1,63 @@
-//! What all small charts have in common: a scale of bytes, labels below, and the memory of the device.
+//! What all charts have in common: places along their width and height, a scale of bytes with lines at round sizes, labels below, and the
+//! memory of the device.
 
 use maud::{Markup, html};
 
-use super::scale::{Place, SPAN, share, tick_label, ticks};
 use crate::budget::DeviceBudget;
 use crate::units::Size;
 
+/// The width and the height of every chart in its own units.
+pub(super) const SPAN: u64 = 1_000;
+
+/// A place or a length in a picture.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(super) struct Place(pub(super) f64);
+
+/// To a hundredth, without trailing zeros.
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", (self.0 * 100.0).round() / 100.0 + 0.0)
+    }
+}
+
+/// `part` of `whole` in units of a scale of `span`.
+pub(super) fn share(part: u64, whole: u64, span: u64) -> Place {
+    if whole == 0 { Place(0.0) } else { Place(part as f64 / whole as f64 * span as f64) }
+}
+
+/// A range of a scale.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Domain {
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+impl Domain {
+    /// A value in units of a scale of `span`.
+    pub(super) fn place(&self, value: f64, span: u64) -> Place {
+        let part = (value - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE);
+        Place(part.clamp(0.0, 1.0) * span as f64)
+    }
+}
+
+/// Round sizes from 0 up to the top of a chart, about five of them.
+pub(super) fn ticks(top: u64) -> Vec<u64> {
+    let least = (top / 5).max(1);
+    let unit = 1_u64 << (least.ilog2() / 10 * 10);
+    let in_units = least.div_ceil(unit);
+    let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_024, 2_048];
+    let step = steps.into_iter().find(|&step| step >= in_units).unwrap_or(in_units).saturating_mul(unit);
+    (0..).map(|number: u64| number.saturating_mul(step)).take_while(|&tick| tick <= top).take(12).collect()
+}
+
+/// A round size as an axis has it: `20 GiB`, not `20.00 GiB`.
+pub(super) fn tick_label(bytes: u64) -> String {
+    Size(bytes).to_string().replace(".00 ", " ")
+}
+
 /// Room above and below the plot, in pixels.
-const ABOVE: u64 = 16;
-const BELOW: u64 = 20;
+pub(super) const ABOVE: u64 = 14;
+const BELOW: u64 = 22;
 
 /// Labels below a chart: of more things some are left out.
 const MOST_LABELS: usize = 6;
@@ -21,8 +70,11 @@ const MOST_ABOVE: u64 = 2;
 
 /// The scale of bytes of a chart.
 pub(super) struct Axes {
-    /// Height of the plot in pixels.
+    /// Its class in the style sheet.
+    pub(super) class: &'static str,
+    /// Height of the plot, and of what stands between it and the labels, in pixels.
     height: u64,
+    pub(super) below: u64,
     top: u64,
     budget: Option<DeviceBudget>,
 }
@@ -32,7 +84,7 @@ impl Axes {
     pub(super) fn new(height: u64, highest: u64, budget: Option<DeviceBudget>) -> Self {
         let drawn = budget.map(DeviceBudget::usable).filter(|&memory| memory <= highest.saturating_mul(MOST_ABOVE));
         let highest = highest.max(drawn.unwrap_or(0));
-        Self { height, top: highest.saturating_add(highest / 12).max(1), budget }
+        Self { class: "chart", height, below: 0, top: highest.saturating_add(highest / 12).max(1), budget }
     }
 
     /// The distance of a value from the top of the plot, in its own units.
@@ -45,20 +97,36 @@ impl Axes {
         Place(share(self.top.saturating_sub(bytes), self.top, self.height).0 + ABOVE as f64)
     }
 
+    /// The place of the labels, in pixels from the top of the picture.
+    fn bottom(&self) -> u64 {
+        ABOVE + self.height + self.below
+    }
+
+    /// The height of the picture in pixels.
+    pub(super) fn total_height(&self) -> u64 {
+        self.bottom() + BELOW
+    }
+
     /// The chart: `lines` is stretched to the plot, `marks` lie over it and keep their size. Labels have their places in
     /// percent.
     pub(super) fn plot(&self, description: &str, lines: &Markup, marks: &Markup, labels: &[(Place, String)]) -> Markup {
-        let below = ABOVE + self.height + 14;
         html! {
-            svg.chart width="100%" height=(ABOVE + self.height + BELOW) role="group" aria-label=(description) {
+            svg xmlns="http://www.w3.org/2000/svg" class=(self.class) width="100%" height=(self.total_height()) role="group"
+                aria-label=(description) {
                 svg.lines x="0" y=(ABOVE) width="100%" height=(self.height) viewBox=(format!("0 0 {SPAN} {SPAN}"))
                     preserveAspectRatio="none" { (lines) }
-                (grid(self.top, |bytes| self.down(bytes)))
+                g.grid aria-hidden="true" {
+                    @for tick in ticks(self.top) {
+                        @let y = self.down(tick);
+                        line x1="0" x2="100%" y1=(y) y2=(y) {}
+                        text x="4" y=(Place(y.0 - 3.0)) { (tick_label(tick)) }
+                    }
+                }
                 (marks)
                 g.scale aria-hidden="true" {
                     @for (at, text) in labels {
                         @let (x, side) = anchor(*at);
-                        text x=(format!("{x}%")) y=(below) text-anchor=(side) { (short(text)) }
+                        text x=(format!("{x}%")) y=(self.bottom() + 15) text-anchor=(side) { (text) }
                     }
                 }
                 (self.device())
@@ -85,21 +153,8 @@ impl Axes {
     }
 }
 
-/// Lines at round sizes up to the top of a chart, each so far from the top of the picture as `down` says.
-pub(super) fn grid(top: u64, down: impl Fn(u64) -> Place) -> Markup {
-    html! {
-        g.grid aria-hidden="true" {
-            @for tick in ticks(top) {
-                @let y = down(tick);
-                line x1="0" x2="100%" y1=(y) y2=(y) {}
-                text x="4" y=(Place(y.0 - 3.0)) { (tick_label(tick)) }
-            }
-        }
-    }
-}
-
 /// The end of a long name: paths differ there.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let length = text.chars().count();
     if length <= LONGEST_LABEL {
         return text.to_owned();
@@ -145,5 +200,28 @@ mod tests {
     fn the_memory_of_a_much_larger_device_does_not_flatten_the_chart() {
         assert_eq!(Axes::new(100, 600, budget(1_000)).down(1_000), Axes::new(100, 1_000, None).down(1_000));
         assert_eq!(Axes::new(100, 600, budget(9_000)).down(600), Axes::new(100, 600, None).down(600));
+    }
+
+    fn labels(top: u64) -> Vec<String> {
+        ticks(top).into_iter().map(tick_label).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_sizes_within_the_chart() {
+        assert_eq!(ticks(100), [0, 20, 40, 60, 80, 100]);
+        assert_eq!(labels(350 << 20), ["0 B", "100 MiB", "200 MiB", "300 MiB"]);
+        assert_eq!(labels(75 << 30), ["0 B", "20 GiB", "40 GiB", "60 GiB"]);
+        assert_eq!(ticks(0), [0]);
+        assert!(ticks(u64::MAX).len() > 2);
+    }
+
+    #[test]
+    fn places_are_printed_shortly() {
+        assert_eq!(share(1, 3, SPAN).to_string(), "333.33");
+        assert_eq!(share(1, 2, 100).to_string(), "50");
+        assert_eq!(share(1, 0, 100).to_string(), "0");
+        assert_eq!(Domain { from: -5.0, to: 15.0 }.place(0.0, 100).to_string(), "25");
+        assert_eq!(Place(-1.5).to_string(), "-1.5");
+        assert_eq!(Place(-0.001).to_string(), "0");
     }
 }

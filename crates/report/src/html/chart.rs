@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::scale::{Domain, Place, SPAN, share};
+use super::axes::{Axes, Domain, Place, SPAN};
 use crate::picture::{Area, Curve, Picture, Spot};
 use crate::profile::Bucket;
 use crate::stack::CATEGORIES;
@@ -63,42 +63,43 @@ impl Axis {
 pub(super) struct Chart<'p> {
     pub(super) picture: &'p Picture,
     pub(super) axis: Axis,
-    /// The first and the last value along the recording.
-    pub(super) from: i64,
-    pub(super) to: i64,
-    /// The top of the scale of bytes.
-    pub(super) top: u64,
+    /// The range along the recording.
+    pub(super) domain: Domain,
+    pub(super) axes: Axes,
 }
+
+/// Height of the plot in pixels.
+pub(super) const PLOT: u64 = 240;
+
+/// Height of a row of phases in pixels, and how many there are at most.
+pub(super) const LANE: u64 = 18;
+pub(super) const MOST_LANES: u64 = 4;
 
 impl<'p> Chart<'p> {
     /// The chart of a picture; `None` where it has no curves.
     pub(super) fn new(picture: &'p Picture) -> Option<Self> {
         let axis = *Axis::of(picture).first()?;
-        let spots = picture.curves.iter().flat_map(|curve| &curve.points).map(|point| &point.spot);
-        let values = spots.filter_map(|spot| axis.value(spot));
-        let from = values.clone().min()?;
-        let to = values.max()?;
         let points = picture.curves.iter().flat_map(|curve| &curve.points);
+        let values = points.clone().filter_map(|point| axis.value(&point.spot));
+        let domain = Domain { from: values.clone().min()? as f64, to: values.max()? as f64 };
         let highest = points.map(|point| point.allocated.max(point.reserved.unwrap_or(0))).max()?;
-        // Room above the highest point.
-        let top = highest.saturating_add(highest / 20).max(1);
-        Some(Self { picture, axis, from, to, top })
+        // The phases of the last curve stand below the plot.
+        let deepest = picture.curves.last().and_then(|curve| curve.bands.iter().map(|band| band.depth).max());
+        let lanes = deepest.map_or(0, |depth| (u64::from(depth) + 1).min(MOST_LANES));
+        let mut axes = Axes::new(PLOT, highest, None);
+        axes.class = "plot";
+        axes.below = lanes * LANE;
+        Some(Self { picture, axis, domain, axes })
     }
 
     /// The place of a moment along the chart, of `span`.
     pub(super) fn x(&self, spot: &Spot, span: u64) -> Place {
-        let domain = Domain { from: self.from as f64, to: self.to as f64 };
-        domain.place(self.axis.value(spot).unwrap_or(self.from) as f64, span)
-    }
-
-    /// The distance of a value from the top of the chart, of `span`.
-    pub(super) fn y(&self, bytes: u64, span: u64) -> Place {
-        share(self.top.saturating_sub(bytes), self.top, span)
+        self.domain.place(self.axis.value(spot).map_or(self.domain.from, |value| value as f64), span)
     }
 
     /// The place of a value at a point of a curve.
     fn place(&self, curve: &Curve, point: usize, bytes: u64) -> (Place, Place) {
-        (self.x(&curve.points[point].spot, SPAN), self.y(bytes, SPAN))
+        (self.x(&curve.points[point].spot, SPAN), self.axes.y(bytes))
     }
 
     /// The line of one counter.

@@ -4,9 +4,8 @@
 
 use maud::{Markup, html};
 
-use super::axes::{Axes, labelled};
+use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
 use super::chart::path;
-use super::scale::{Domain, Place, SPAN, share};
 use super::{name, parts};
 use crate::budget::DeviceBudget;
 use crate::leak::Point;
@@ -67,7 +66,7 @@ fn plot(axes: &Axes, description: &str, bars: &[Bar]) -> Markup {
         }
     };
     let labelled = labelled(bars.len()).into_iter();
-    let labels = labelled.filter_map(|at| Some((middle(at as u64, count), name(&bars.get(at)?.label))));
+    let labels = labelled.filter_map(|at| Some((middle(at as u64, count), short(&name(&bars.get(at)?.label)))));
     axes.plot(description, &drawn, &values, &labels.collect::<Vec<_>>())
 }
 
@@ -176,7 +175,8 @@ fn lines_of_steps(steps: &Steps) -> Markup {
         }
     };
     let labelled = labelled(steps.points.len()).into_iter();
-    let labels = labelled.filter_map(|at| Some((share(at as u64, last, 100), name(&steps.points.get(at)?.name))));
+    let labels =
+        labelled.filter_map(|at| Some((share(at as u64, last, 100), short(&name(&steps.points.get(at)?.name)))));
     let labels: Vec<(Place, String)> = labels.collect();
     let description = format!("{} lines: {}, up to {}", shown.len(), steps.lines_title, Size(top));
     html! {

@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::axes::share;
 use super::name;
-use super::scale::share;
 use crate::picture::{Flame, Moment, Picture};
 use crate::profile::{self, Held};
 use crate::sides::Sides;

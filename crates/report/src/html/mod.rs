@@ -9,7 +9,6 @@ mod flame;
 mod packed;
 mod page;
 mod parts;
-mod scale;
 mod svg;
 mod table;
 mod timeline;

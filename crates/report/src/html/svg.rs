@@ -39,7 +39,7 @@ pub(crate) fn render(subject: Subject<'_>, options: &Options) -> String {
 /// The timeline with its legend below.
 fn of_chart(chart: &Chart<'_>) -> Markup {
     let keys = timeline::keys(chart.picture);
-    let top = timeline::height(chart);
+    let top = chart.axes.total_height();
     let height = top + keys.len().div_ceil(COLUMNS) as u64 * LINE + LINE / 2;
     html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) {

@@ -2,26 +2,15 @@
 
 use maud::{Markup, html};
 
-use super::axes::grid;
-use super::chart::{Axis, Chart, Palette};
+use super::axes::{ABOVE, Domain, Place, SPAN};
+use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
 use super::name;
-use super::scale::{Place, SPAN};
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::sides::Side;
 use crate::stack::OTHER;
 use crate::text::thousands;
 use crate::units::Size;
-
-/// Height of the plot, and the room above it, in pixels.
-const PLOT: u64 = 240;
-const ABOVE: u64 = 14;
-
-/// Height of a row of phases in pixels, and how many there are at most.
-const LANE: u64 = 18;
-const MOST_LANES: u64 = 4;
-
-/// Room for the labels of the scale below.
-const BELOW: u64 = 22;
+use crate::view::bytes;
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.
 pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
@@ -130,42 +119,18 @@ pub(super) fn class(side: Option<Side>) -> &'static str {
 
 /// The chart itself. Texts keep their size whatever the width: only the plot is stretched.
 pub(super) fn plot(chart: &Chart<'_>, description: &str) -> Markup {
-    let lanes = lanes(chart);
-    html! {
-        svg.plot xmlns="http://www.w3.org/2000/svg" width="100%" height=(height(chart)) role="img" aria-label=(description) {
-            svg.lines x="0" y=(ABOVE) width="100%" height=(PLOT) viewBox=(format!("0 0 {SPAN} {SPAN}"))
-                preserveAspectRatio="none" {
-                @if let Some(curve) = chart.picture.curves.last() { (areas(chart, curve)) }
-                @for curve in &chart.picture.curves { (lines(chart, curve)) }
-            }
-            (grid(chart.top, |bytes| down(chart, bytes)))
-            @for curve in &chart.picture.curves {
-                @for event in &curve.events { (mark(chart, curve, event)) }
-            }
-            @if let Some(curve) = chart.picture.curves.last() {
-                @for band in curve.bands.iter().filter(|band| u64::from(band.depth) < MOST_LANES) {
-                    (phase(chart, band))
-                }
-            }
-            (scale(chart, ABOVE + PLOT + lanes * LANE))
+    let curves = &chart.picture.curves;
+    let drawn = html! {
+        @if let Some(curve) = curves.last() { (areas(chart, curve)) }
+        @for curve in curves { (lines(chart, curve)) }
+    };
+    let marks = html! {
+        @for curve in curves { @for event in &curve.events { (mark(chart, curve, event)) } }
+        @if let Some(curve) = curves.last() {
+            @for band in curve.bands.iter().filter(|band| u64::from(band.depth) < MOST_LANES) { (phase(chart, band)) }
         }
-    }
-}
-
-/// The height of the chart in pixels.
-pub(super) fn height(chart: &Chart<'_>) -> u64 {
-    ABOVE + PLOT + lanes(chart) * LANE + BELOW
-}
-
-/// The rows that the phases of the last curve take.
-fn lanes(chart: &Chart<'_>) -> u64 {
-    let deepest = chart.picture.curves.last().and_then(|curve| curve.bands.iter().map(|band| band.depth).max());
-    deepest.map_or(0, |depth| (u64::from(depth) + 1).min(MOST_LANES))
-}
-
-/// A distance from the top of the picture in pixels.
-fn down(chart: &Chart<'_>, bytes: u64) -> Place {
-    Place(chart.y(bytes, PLOT).0 + ABOVE as f64)
+    };
+    chart.axes.plot(description, &drawn, &marks, &labels(chart))
 }
 
 fn percent(place: Place) -> String {
@@ -187,7 +152,7 @@ fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
     let side = class(curve.side);
     html! {
         @if let Some(bytes) = curve.baseline {
-            @let y = chart.y(bytes, SPAN);
+            @let y = chart.axes.y(bytes);
             path class=(format!("line baseline {side}")) d=(format!("M0 {y}L{SPAN} {y}")) {}
         }
         path class=(format!("line reserved {side}")) d=(chart.line(curve, |at| curve.points[at].reserved)) {}
@@ -207,7 +172,7 @@ pub(super) fn mark_text(curve: &Curve, event: &Event) -> String {
 
 fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
     let x = chart.x(&event.spot, 100);
-    let y = down(chart, event.bytes);
+    let y = chart.axes.down(event.bytes);
     let side = class(curve.side);
     let anchor = if x.0 > 50.0 { "end" } else { "start" };
     let shift = if anchor == "end" { "-8" } else { "8" };
@@ -247,33 +212,26 @@ fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
 }
 
 /// The labels along the recording.
-fn scale(chart: &Chart<'_>, y: u64) -> Markup {
-    let span = chart.to - chart.from;
-    html! {
-        g.scale aria-hidden="true" {
-            @for quarter in 0..=4_i64 {
-                @let value = chart.from + span * quarter / 4;
-                @let anchor = match quarter { 0 => "start", 4 => "end", _ => "middle" };
-                text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value, span)) }
-            }
-        }
-    }
+fn labels(chart: &Chart<'_>) -> Vec<(Place, String)> {
+    let Domain { from, to } = chart.domain;
+    let parts = [0.0, 0.25, 0.5, 0.75, 1.0].into_iter();
+    parts.map(|part| (Place(part * 100.0), label_of(chart.axis, from + (to - from) * part, to - from))).collect()
 }
 
-fn scale_label(axis: Axis, value: i64, span: i64) -> String {
-    let sign = if value < 0 { "-" } else { "" };
-    let count = thousands(value.unsigned_abs());
+fn label_of(axis: Axis, value: f64, span: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let size = bytes(value.abs());
     match axis {
-        Axis::Program => format!("{sign}{count} allocations"),
-        Axis::Time => format!("{sign}{}", time(value.unsigned_abs(), span.unsigned_abs())),
-        Axis::Event if value < 0 => "start".to_owned(),
-        Axis::Event => format!("event {count}"),
+        Axis::Program => format!("{sign}{} allocations", thousands(size)),
+        Axis::Time => format!("{sign}{}", time(size, span)),
+        Axis::Event if value < 0.0 => "start".to_owned(),
+        Axis::Event => format!("event {}", thousands(size)),
     }
 }
 
 /// A time in seconds, or in milliseconds where the whole recording takes little more than one.
-fn time(us: u64, span: u64) -> String {
-    if span < 2_000_000 {
+fn time(us: u64, span: f64) -> String {
+    if span < 2e6 {
         return format!("{}.{:03} ms", us / 1_000, us % 1_000);
     }
     format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1_000)
