@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::diagnostic::Diagnostic;
-use ptmem::profile;
-use ptmem::report::{Approval, Format, Subject};
+use ptmem::report::{Approval, Subject};
 use ptmem::verdict::{self, Judgement, Limits, Maximum, NoBefore, Thresholds, Verdict};
 
 use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
@@ -55,7 +54,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
-    arguments.stacks.require_one_sided()?;
+    let of_profile = arguments.stacks.options_of_one(&config, &arguments.view, found.is_some())?;
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
@@ -68,10 +67,6 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     }
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.memory();
-    let of_profile = profile::Options {
-        layout: found.is_none() && arguments.view.formats().any(Format::has_pictures),
-        ..arguments.stacks.profile_options(&config, &arguments.view)
-    };
     if let Some(found) = &found {
         let mut readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
         readings.ranks.judgement.diagnostics.extend(remarks(unpaired));

@@ -15,7 +15,6 @@ mod init;
 mod input;
 mod leak;
 pub(crate) mod output;
-mod phases;
 mod pip;
 mod profile;
 mod progress;

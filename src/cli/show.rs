@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
-use ptmem::profile;
-use ptmem::report::{Format, Subject};
+use ptmem::pattern::Pattern;
+use ptmem::profile::{self, Every};
+use ptmem::report::Subject;
 
 use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
 use super::input::{self, require_moment};
 use super::output::Output;
-use super::phases::ShowPhases;
 use super::report::report_options;
 use super::{config, ranks};
 
@@ -34,17 +35,43 @@ pub(crate) struct ShowArguments {
     view: View,
 }
 
+/// Phases and equal parts of one history.
+#[derive(Debug, Args)]
+pub(crate) struct ShowPhases {
+    /// List the phases of the history: annotations (record_function), metadata and compile contexts
+    #[arg(long)]
+    pub(crate) phases: bool,
+    /// Skip the first N occurrences of each phase, such as warm-up
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip_first: u32,
+    /// Show the peak of every part of the history of this length: 10steps, 1000events, 500ms, 1s
+    #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
+    every: Option<Every>,
+    /// With --every Nsteps: begin a step at every annotation, metadata or compile context whose name matches; part of
+    /// the name, or a glob [default: the steps of 'ptmem leak']
+    #[arg(long, value_name = "PATTERN", requires = "every", value_parser = Pattern::search_code)]
+    step: Option<Pattern>,
+}
+
+impl ShowPhases {
+    /// The parts that the history is to be divided into.
+    pub(crate) fn every(&self) -> Result<Option<Every>> {
+        match (self.every.clone(), self.step.clone()) {
+            (Some(Every::Steps(length, _)), step) => Ok(Some(Every::Steps(length, step))),
+            (every, None) => Ok(every),
+            (_, Some(_)) => {
+                bail!("--step requires --every with a number of steps, such as --every 1step")
+            }
+        }
+    }
+}
+
 pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
-    arguments.stacks.require_one_sided()?;
-    let every = arguments.phases.every()?;
-    let of_profile = profile::Options {
-        every,
-        layout: found.is_none() && arguments.view.formats().any(Format::has_pictures),
-        ..arguments.stacks.profile_options(&config, &arguments.view)
-    };
+    let of_profile = arguments.stacks.options_of_one(&config, &arguments.view, found.is_some())?;
+    let of_profile = profile::Options { every: arguments.phases.every()?, ..of_profile };
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
     options.skip_first = arguments.phases.skip_first;

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use ptmem::config::Config;
 use ptmem::diagnostic::Diagnostic;
-use ptmem::verdict::{Limits, NoBefore};
+use ptmem::diff::{Occurrences, PhaseOptions};
+use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
 
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::Stacks;
@@ -13,7 +15,6 @@ use super::tree::TreeArguments;
 use super::view::View;
 use super::{ConfigArguments, heading, value};
 use crate::cli::check::{CheckArguments, Unpaired};
-use crate::cli::phases::DiffPhases;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
@@ -130,5 +131,32 @@ impl DiffArguments {
             allow_partial: self.allow_partial.then_some(true),
             ..Limits::default()
         })
+    }
+}
+
+/// Phases in a comparison.
+#[derive(Debug, Args)]
+pub(crate) struct DiffPhases {
+    /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
+    #[arg(long)]
+    pub(crate) phases: bool,
+    /// Which occurrences of a phase to compare: each with the one of the same number, or max, those with the highest
+    /// peak on each side [default: each]
+    #[arg(long, value_name = "WHICH")]
+    phase_occurrence: Option<Occurrences>,
+    /// Skip the first N occurrences of each phase, such as warm-up
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip_first: u32,
+}
+
+impl DiffPhases {
+    /// Options to compare phases, given the limits of the comparison.
+    pub(crate) fn options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
+        let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
+        PhaseOptions {
+            occurrences: self.phase_occurrence.or(config.phase_occurrence).unwrap_or_default(),
+            skip_first: self.skip_first,
+            wanted: self.phases || gated,
+        }
     }
 }

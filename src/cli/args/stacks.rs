@@ -5,6 +5,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
 use ptmem::profile::{self, Moment};
+use ptmem::report::Format;
 use ptmem::stack::{GroupBy, Rules};
 
 use super::InputArguments;
@@ -31,14 +32,13 @@ impl Stacks {
         self.between.as_ref().or(self.at.as_ref()).cloned()
     }
 
-    /// Refuses the moment that only a comparison has.
-    pub(crate) fn require_one_sided(&self) -> Result<()> {
-        match self.at {
-            Some(Moment::Aligned(_)) => {
-                bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one")
-            }
-            _ => Ok(()),
+    /// Options to compute a profile that is not compared, and whose addresses may be kept where it is no rank of a job.
+    pub(crate) fn options_of_one(&self, config: &Config, view: &View, is_rank: bool) -> Result<profile::Options> {
+        if let Some(Moment::Aligned(_)) = self.at {
+            bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
         }
+        let layout = !is_rank && view.formats().any(Format::has_pictures);
+        Ok(profile::Options { layout, ..self.profile_options(config, view) })
     }
 
     /// Options to compute a profile that holds these stacks.

@@ -112,12 +112,12 @@ impl<'f> Plan<'f> {
     fn of(pairs: &'f [Pair]) -> Result<Self> {
         let mut plan = Self { items: Vec::new(), ranks: Vec::new() };
         for pair in pairs {
-            let Some(Sides { before, after }) = &pair.found else {
-                let files = Sides { before: &*pair.before, after: &*pair.after };
+            let files = Sides { before: &*pair.before, after: &*pair.after };
+            let Some(found) = &pair.found else {
                 plan.items.push(Item { pair, name: pair.name.clone(), member: None, files });
                 continue;
             };
-            let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
+            let paired = pair.context(ranks::pair(files, found))?;
             let first = plan.items.len();
             for ranks::Pair { member, before, after } in paired.pairs {
                 let label = &member.label;

@@ -50,24 +50,28 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
     let shown = path.display();
     let mut files = Files::default();
     if path.is_dir() {
-        files.walk(path, "")?;
-        if files.found.is_empty() {
+        files.visit(path, "", &[])?;
+        let found = files.sorted()?;
+        if found.is_empty() {
             bail!(
                 "{shown}: is a directory that holds no snapshot (.pkl, .pickle, .pt, .pth) and no saved profile (.json); \
                  expected one for each rank"
             );
         }
-        return Ok(Some(files.sorted()));
+        return Ok(Some(found));
     }
     // A file may have any name, also one that looks like a glob.
     let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
     let Some(text) = text else { return Ok(None) };
     let Glob { base, parts } = Glob::parse(text)?;
-    files.glob(&base, &parts)?;
-    if files.found.is_empty() {
+    if base.as_os_str().is_empty() || base.is_dir() {
+        files.visit(&base, "", &parts)?;
+    }
+    let found = files.sorted()?;
+    if found.is_empty() {
         bail!("{shown}: the glob matches no file");
     }
-    Ok(Some(files.sorted()))
+    Ok(Some(found))
 }
 
 /// The files that several paths stand for, and those that were named.
@@ -129,11 +133,14 @@ fn has_wildcard(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// Files as they are found, each directory once: links may lead back.
+/// Files as they are found.
 #[derive(Default)]
 struct Files {
     found: Vec<(PathBuf, String)>,
+    /// Directories all of which is taken, each once: links may lead back.
     seen: HashSet<PathBuf>,
+    /// Links to such directories, for later: what they lead to goes by its own name if that is found as well.
+    links: Vec<(PathBuf, String)>,
 }
 
 /// An entry of a directory.
@@ -144,79 +151,51 @@ struct Entry {
 }
 
 impl Files {
-    /// Adds the files of a directory at any depth; `name` is the name of the directory itself.
-    fn walk(&mut self, folder: &Path, name: &str) -> Result<()> {
-        // Real directories first, so that those go by their own names that links lead to as well.
-        let mut folders = vec![(folder.to_owned(), name.to_owned())];
-        let mut links = Vec::new();
-        while let Some((folder, name)) = folders.pop().or_else(|| links.pop()) {
-            if !self.enter(&folder)? {
-                continue;
+    /// Adds the files below a folder that match the parts of a glob; without parts, all inputs. `name` is the name of the folder.
+    fn visit(&mut self, folder: &Path, name: &str, parts: &[Part]) -> Result<()> {
+        if parts.is_empty() {
+            let place = fs::canonicalize(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
+            if !self.seen.insert(place) {
+                return Ok(());
             }
-            for entry in entries(&folder, false)? {
-                let name = join(&name, &entry.name);
-                if entry.path.is_dir() {
-                    if entry.is_link { links.push((entry.path, name)) } else { folders.push((entry.path, name)) }
-                } else if is_input(&entry)? {
+        }
+        if let [Part::Any, rest @ ..] = parts
+            && !rest.is_empty()
+        {
+            self.visit(folder, name, rest)?;
+        }
+        let entries = entries(folder, matches!(parts, [Part::Pattern(_, true), ..]));
+        for entry in entries.with_context(|| format!("{}: the directory cannot be read", folder.display()))? {
+            let below = match parts {
+                [Part::Pattern(glob, _), ..] if !glob.is_match(&entry.name) => continue,
+                [Part::Pattern(..), rest @ ..] => rest,
+                [Part::Any, ..] | [] => parts,
+            };
+            let name = if name.is_empty() { entry.name.clone() } else { format!("{name}/{}", entry.name) };
+            if !entry.path.is_dir() {
+                if parts.len() == 1 || parts.is_empty() && is_input(&entry)? {
                     self.found.push((entry.path, name));
                 }
+            } else if entry.is_link && below.is_empty() {
+                self.links.push((entry.path, name));
+            } else if !entry.is_link || matches!(parts, [Part::Pattern(..), ..]) {
+                self.visit(&entry.path, &name, below)?;
             }
+        }
+        Ok(())
+    }
+
+    fn sorted(mut self) -> Result<Vec<Found>> {
+        while !self.links.is_empty() {
             // The last is taken first.
-            links.sort_by(|(_, a), (_, b)| name::natural(b, a));
-        }
-        Ok(())
-    }
-
-    /// Whether a directory was not seen before.
-    fn enter(&mut self, folder: &Path) -> Result<bool> {
-        let place = fs::canonicalize(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
-        Ok(self.seen.insert(place))
-    }
-
-    /// Adds the files below a folder that match the parts of a glob.
-    fn glob(&mut self, folder: &Path, parts: &[Part]) -> Result<()> {
-        // A folder, its name, and the parts that are left.
-        let mut todo = vec![(folder.to_owned(), String::new(), parts)];
-        let mut folders = Vec::new();
-        while let Some((folder, name, parts)) = todo.pop() {
-            let Some((part, rest)) = parts.split_first().filter(|_| folder.as_os_str().is_empty() || folder.is_dir())
-            else {
-                continue;
-            };
-            if matches!(part, Part::Any) && !rest.is_empty() {
-                todo.push((folder.clone(), name.clone(), rest));
-            }
-            for entry in entries(&folder, matches!(part, Part::Pattern(_, true)))? {
-                let matches = match part {
-                    Part::Any => true,
-                    Part::Pattern(glob, _) => glob.is_match(&entry.name),
-                };
-                let name = join(&name, &entry.name);
-                match (part, entry.path.is_dir()) {
-                    _ if !matches => {}
-                    // It follows no links: they may lead back.
-                    (Part::Any, true) if entry.is_link => {}
-                    (Part::Any, true) => todo.push((entry.path, name, parts)),
-                    (Part::Any, false) if rest.is_empty() => self.found.push((entry.path, name)),
-                    (Part::Any, false) => {}
-                    (Part::Pattern(..), true) if rest.is_empty() => folders.push((entry.path, name)),
-                    (Part::Pattern(..), true) => todo.push((entry.path, name, rest)),
-                    (Part::Pattern(..), false) if rest.is_empty() => self.found.push((entry.path, name)),
-                    (Part::Pattern(..), false) => {}
-                }
+            self.links.sort_by(|(_, a), (_, b)| name::natural(b, a));
+            if let Some((folder, name)) = self.links.pop() {
+                self.visit(&folder, &name, &[])?;
             }
         }
-        folders.sort();
-        for (folder, name) in folders {
-            self.walk(&folder, &name)?;
-        }
-        Ok(())
-    }
-
-    fn sorted(mut self) -> Vec<Found> {
         self.found.sort_by(|(_, a), (_, b)| name::natural(a, b));
         self.found.dedup();
-        describe(self.found)
+        Ok(describe(self.found))
     }
 }
 
@@ -236,26 +215,17 @@ pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
     found.collect()
 }
 
-fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
 /// The entries of a directory, those that are hidden only where asked for.
-fn entries(folder: &Path, hidden: bool) -> Result<Vec<Entry>> {
-    list(folder, hidden).map_err(|error| anyhow!("{}: the directory cannot be read: {error}", folder.display()))
-}
-
-fn list(folder: &Path, hidden: bool) -> io::Result<Vec<Entry>> {
+fn entries(folder: &Path, hidden: bool) -> io::Result<Vec<Entry>> {
     // `*.pkl` begins where the command runs; its files go by their names alone.
     let mut entries = Vec::new();
     for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with('.') && !hidden {
-            continue;
+        if !name.starts_with('.') || hidden {
+            let is_link = entry.file_type()?.is_symlink();
+            entries.push(Entry { path: folder.join(entry.file_name()), name, is_link });
         }
-        let is_link = entry.file_type()?.is_symlink();
-        entries.push(Entry { path: folder.join(entry.file_name()), name, is_link });
     }
     Ok(entries)
 }
@@ -271,8 +241,7 @@ fn is_input(entry: &Entry) -> Result<bool> {
     }
     let name = entry.name.to_lowercase();
     if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
-        return begins_like_a_profile(&entry.path)
-            .map_err(|error| anyhow!("{}: cannot be read: {error}", entry.path.display()));
+        return begins_like_a_profile(&entry.path).with_context(|| format!("{}: cannot be read", entry.path.display()));
     }
     // Compressed, only its name says what a JSON file is.
     Ok(!name.contains(".json.") || name.contains(".ptmem.json."))

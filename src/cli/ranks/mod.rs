@@ -3,23 +3,27 @@
 mod find;
 mod name;
 mod pair;
-mod read;
-mod rule;
 mod work;
 
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Result, bail};
+use ptmem::profile::{self, Profile};
 use ptmem::sides::Sides;
+use ptmem::snapshot::Tables;
+use ptmem::verdict::{self, Judgement, Reading, Readings, Thresholds};
+
+use super::args::View;
+use super::input::{self, require_moment};
+use super::output;
 
 pub(super) use find::{Found, files, find};
 use pair::members;
-pub(super) use pair::{Pair, pair};
-pub(super) use read::{check_exports, readings};
-pub(super) use rule::RankRule;
+pub(super) use pair::{Pair, RankRule, pair};
 pub(super) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.
@@ -51,4 +55,51 @@ pub(super) fn jobs(asked: Option<NonZeroUsize>) -> usize {
 /// The size of a file; 0 if it is not known: reading the file then reports the error.
 pub(super) fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |there| there.len())
+}
+
+/// Refuses exports that must be a mistake.
+pub(super) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
+    let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
+    output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
+}
+
+/// Reads the snapshots of the ranks of a job, and judges them where there are limits.
+pub(super) fn readings(
+    path: &Path,
+    found: &[Found],
+    thresholds: Option<Thresholds>,
+    view: &View,
+    options: &profile::Options,
+) -> Result<Readings> {
+    let members = members(path, found)?;
+    let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
+    let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
+    let mut readings: Vec<Reading> = Vec::with_capacity(members.len());
+    let mut tables = Tables::default();
+    in_order(
+        jobs(view.jobs),
+        &sizes,
+        |index| judged(&members[index].1.path, one_of_ranks.as_ref(), options),
+        |index, (mut profile, judgement)| {
+            profile.pool(&mut tables);
+            readings.push(Reading { member: members[index].0.clone(), profile, judgement });
+        },
+    )?;
+    let tables = Arc::new(tables);
+    for reading in &mut readings {
+        reading.profile.tables = Arc::clone(&tables);
+    }
+    Ok(Readings::new(path.display().to_string(), readings, &thresholds.unwrap_or_default()))
+}
+
+/// A snapshot, and its judgement where there are limits.
+fn judged(
+    path: &Path,
+    thresholds: Option<&Thresholds>,
+    options: &profile::Options,
+) -> Result<(Profile, Option<Judgement>)> {
+    let profile = input::profile(path, options)?;
+    require_moment(&profile)?;
+    let judgement = thresholds.map(|thresholds| verdict::judge_profile(&profile, thresholds));
+    Ok((profile, judgement))
 }

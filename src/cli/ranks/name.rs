@@ -59,22 +59,30 @@ fn ends<'n>(name: &'n str, ending: &str) -> Option<&'n str> {
 /// Reads a relative name whose folders are separated by `/`.
 pub(super) fn stated(name: &str) -> Stated {
     let runs = runs_of(stem(name).unwrap_or(name));
-    let numbers = Numbers::of(&runs);
-    let outer = numbers.only(Counts::Outer);
-    let rank = if numbers.has(Counts::Rank) {
-        numbers.only(Counts::Rank)
-    } else if numbers.has(Counts::Local) {
-        numbers.only(Counts::Local)
-    } else {
-        outer
-    };
-    let has_rank = numbers.has(Counts::Rank) || numbers.has(Counts::Local);
+    let digits = runs.iter().enumerate().filter(|(_, run)| run.class == Class::Digits);
+    let numbers: Vec<Number> = digits.map(|(at, run)| (counts_at(&runs, at), run.text)).collect();
+    let outer = only(&numbers, Counts::Outer);
+    let mut kinds = [Counts::Rank, Counts::Local].into_iter();
+    let kind = kinds.find(|kind| numbers.iter().any(|(counts, _)| counts == kind));
+    let rank = kind.map_or(outer, |kind| only(&numbers, kind));
+    // Longer bare numbers are a time or a process id.
+    let bare = numbers.iter().enumerate().filter(|(_, (counts, digits))| *counts == Counts::Bare && digits.len() <= 6);
     Stated {
         rank,
-        node: outer.filter(|_| has_rank && rank.is_some()),
+        node: outer.filter(|_| kind.is_some() && rank.is_some()),
         template: runs.iter().map(|run| if run.class == Class::Digits { "#" } else { run.text }).collect(),
-        bare: numbers.bare(),
+        bare: bare.filter_map(|(at, (_, digits))| Some((at, digits.parse().ok()?))).collect(),
     }
+}
+
+/// A number in a name, by its digits.
+type Number<'n> = (Counts, &'n str);
+
+/// The value that all numbers of a kind share: both the folder and the file may state the rank. None beyond 64 bits.
+fn only(numbers: &[Number<'_>], kind: Counts) -> Option<u64> {
+    let mut values = numbers.iter().filter(|(counts, _)| *counts == kind).map(|(_, digits)| digits.parse().ok());
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)?
 }
 
 /// Class of a character in a name.
@@ -124,51 +132,6 @@ fn runs_of(stem: &str) -> Vec<Run<'_>> {
         rest = &rest[length..];
     }
     runs
-}
-
-/// A number in a name.
-struct Number<'n> {
-    digits: &'n str,
-    counts: Counts,
-}
-
-impl Number<'_> {
-    /// `None` for a number beyond 64 bits.
-    fn value(&self) -> Option<u64> {
-        self.digits.parse().ok()
-    }
-}
-
-/// All numbers of a name, in order.
-struct Numbers<'n>(Vec<Number<'n>>);
-
-impl<'n> Numbers<'n> {
-    fn of(runs: &[Run<'n>]) -> Self {
-        let digits = runs.iter().enumerate().filter(|(_, run)| run.class == Class::Digits);
-        Self(digits.map(|(at, run)| Number { digits: run.text, counts: counts_at(runs, at) }).collect())
-    }
-
-    fn of_kind(&self, counts: Counts) -> impl Iterator<Item = &Number<'n>> {
-        self.0.iter().filter(move |number| number.counts == counts)
-    }
-
-    fn has(&self, counts: Counts) -> bool {
-        self.of_kind(counts).next().is_some()
-    }
-
-    /// The value that all numbers of a kind share: both the folder and the file may state the rank.
-    fn only(&self, counts: Counts) -> Option<u64> {
-        let mut values = self.of_kind(counts).map(Number::value);
-        let first = values.next()?;
-        values.all(|value| value == first).then_some(first)?
-    }
-
-    /// Place and value of the bare numbers. Longer ones are a time or a process id.
-    fn bare(&self) -> Vec<(usize, u64)> {
-        let numbers = self.0.iter().enumerate();
-        let bare = numbers.filter(|(_, number)| number.counts == Counts::Bare && number.digits.len() <= 6);
-        bare.filter_map(|(at, number)| Some((at, number.value()?))).collect()
-    }
 }
 
 /// Meaning of the number at a place, by the words in front of it and the letters behind it.

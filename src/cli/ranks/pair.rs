@@ -1,45 +1,81 @@
-//! Pairs the files of the before with those of the after.
+//! Which rank wrote a file, and which files of the before and the after are of one rank.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use ptmem::sides::Side;
+use anyhow::{Result, anyhow, bail};
+use ptmem::sides::Sides;
 use ptmem::verdict::{Member, Missing, Rank};
 
 use super::find::Found;
 use super::name::natural;
-use super::rule::RankRule;
 
 /// Names that an error lists.
 const MOST_NAMES: usize = 4;
 
-/// Identity by which the files of one side differ.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Identity {
-    Rank(Rank),
-    Name(String),
+/// The rule by which every command derives ranks from the names of files.
+///
+/// Decided from the files of all sides together, so that the same name means the same rank on each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RankRule {
+    /// Whether ranks are counted on each node, rather than over the whole job.
+    with_node: bool,
+    /// Whether a number behind no word that says what it counts is a rank.
+    bare: bool,
 }
 
-impl Identity {
-    fn of(found: &Found, rule: RankRule) -> Self {
-        rule.rank(found).map_or_else(|| Self::Name(found.stem().to_owned()), Self::Rank)
-    }
-
-    fn member(&self) -> Member {
-        match self {
-            Self::Rank(rank) => Member { rank: Some(*rank), label: rank.to_string() },
-            Self::Name(name) => Member { rank: None, label: name.clone() },
+impl RankRule {
+    /// The rule for sets of files of which each has one file a rank.
+    fn of(sides: &[&[Found]]) -> Self {
+        Self {
+            with_node: sides.iter().any(|found| counts_on_nodes(found)),
+            bare: sides.iter().all(|found| bare_numbers_are_alike(found)),
         }
     }
 
-    /// By rank, or in natural order of names.
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        match (self, other) {
-            (Self::Name(a), Self::Name(b)) => natural(a, b),
-            _ => self.cmp(other),
+    /// The rule for series of snapshots: a bare number there is that of the snapshot.
+    pub(crate) fn of_series(found: &[Found]) -> Self {
+        Self { with_node: counts_on_nodes(found), bare: false }
+    }
+
+    /// The rank or the name by which a file differs from the others of its side.
+    fn member(self, found: &Found) -> Member {
+        match self.rank(found) {
+            Some(rank) => Member { rank: Some(rank), label: rank.to_string() },
+            None => Member { rank: None, label: found.stem().to_owned() },
         }
     }
+
+    /// The rank that the name of a file states.
+    pub(crate) fn rank(self, found: &Found) -> Option<Rank> {
+        let number = found.rank.or(found.number.filter(|_| self.bare))?;
+        Some(Rank { node: found.node.filter(|_| self.with_node), number })
+    }
+}
+
+/// Whether the same rank is there on several nodes.
+fn counts_on_nodes(found: &[Found]) -> bool {
+    let stated = found.iter().filter_map(|found| Some((found.node, found.rank.or(found.number)?)));
+    let places: BTreeSet<_> = stated.collect();
+    let numbers: BTreeSet<_> = places.iter().map(|(_, number)| number).collect();
+    numbers.len() < places.len()
+}
+
+/// Numbers behind different words, such as `encoder_1` and `decoder_1`, are not ranks.
+fn bare_numbers_are_alike(found: &[Found]) -> bool {
+    let mut first: BTreeMap<u64, &Found> = BTreeMap::new();
+    let mut bare = found.iter().filter(|found| found.rank.is_none());
+    bare.all(|found| {
+        let Some(number) = found.number else { return true };
+        let other = *first.entry(number).or_insert(found);
+        other.path == found.path || shape(other) == shape(found)
+    })
+}
+
+/// The words of a name, without its numbers.
+fn shape(found: &Found) -> String {
+    found.stem().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
 /// The files of one rank on both sides.
@@ -51,7 +87,7 @@ pub(crate) struct Pair<'f> {
 }
 
 /// The ranks of both sides.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pairs<'f> {
     pub(crate) pairs: Vec<Pair<'f>>,
     pub(crate) missing: Vec<Missing>,
@@ -61,41 +97,44 @@ pub(crate) struct Pairs<'f> {
 ///
 /// # Errors
 /// Where two files of one side are of the same rank, or no rank is on both sides.
-pub(crate) fn pair<'f>(before: (&Path, &'f [Found]), after: (&Path, &'f [Found])) -> Result<Pairs<'f>> {
+pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<Found>>) -> Result<Pairs<'f>> {
+    let mut pairs = Pairs::default();
     // One file on each side is a pair, whatever they are called.
-    if let ([before], [after]) = (before.1, after.1) {
+    if let ([before], [after]) = (&found.before[..], &found.after[..]) {
         let rule = RankRule::of(&[]);
-        let same = rule.rank(before) == rule.rank(after);
-        let named = if same { Identity::of(after, rule) } else { Identity::Name(after.stem().to_owned()) };
-        return Ok(Pairs { pairs: vec![Pair { member: named.member(), before, after }], missing: Vec::new() });
+        let is_same = rule.rank(before) == rule.rank(after);
+        let named = Member { rank: None, label: after.stem().to_owned() };
+        pairs.pairs.push(Pair { member: if is_same { rule.member(after) } else { named }, before, after });
+        return Ok(pairs);
     }
-    let [old, new] = identities([before, after])?;
-    let mut all: Vec<&Identity> = old.keys().chain(new.keys()).collect::<BTreeSet<_>>().into_iter().collect();
-    all.sort_by(|a, b| a.order(b));
-    let mut pairs = Vec::new();
-    let mut missing = Vec::new();
-    for identity in all {
-        let member = identity.member();
-        match (old.get(identity), new.get(identity)) {
-            (Some(before), Some(after)) => pairs.push(Pair { member, before, after }),
-            (Some(found), None) | (None, Some(found)) => {
-                let side = if old.contains_key(identity) { Side::After } else { Side::Before };
-                missing.push(Missing { member, side, path: found.path.display().to_string() });
-            }
-            (None, None) => {}
+    let rule = RankRule::of(&[&found.before, &found.after]);
+    let mut all = Vec::new();
+    for (side, found) in found.each() {
+        let members = members_by(rule, paths.of(side), found)?;
+        all.extend(members.into_iter().map(|(member, found)| (member, side, found)));
+    }
+    all.sort_by(|(a, ..), (b, ..)| order(a, b));
+    for same in all.chunk_by(|(a, ..), (b, ..)| a == b) {
+        match same {
+            [(member, _, before), (_, _, after)] => pairs.pairs.push(Pair { member: member.clone(), before, after }),
+            _ => pairs.missing.extend(same.iter().map(|(member, side, found)| Missing {
+                member: member.clone(),
+                side: side.other(),
+                path: found.path.display().to_string(),
+            })),
         }
     }
-    if pairs.is_empty() {
+    if pairs.pairs.is_empty() {
         bail!(
             "no file of the before belongs to one of the after: {} holds {}, {} holds {}; expected a file for each rank \
              on both sides, with the rank or the same name in their names",
-            before.0.display(),
-            names(before.1),
-            after.0.display(),
-            names(after.1)
+            paths.before.display(),
+            names(found.before.iter()),
+            paths.after.display(),
+            names(found.after.iter())
         );
     }
-    Ok(Pairs { pairs, missing })
+    Ok(pairs)
 }
 
 /// The ranks of one side, in order.
@@ -103,56 +142,45 @@ pub(crate) fn pair<'f>(before: (&Path, &'f [Found]), after: (&Path, &'f [Found])
 /// # Errors
 /// Where two files are of the same rank.
 pub(crate) fn members<'f>(path: &Path, found: &'f [Found]) -> Result<Vec<(Member, &'f Found)>> {
-    let [identities] = identities([(path, found)])?;
-    let mut members: Vec<_> = identities.into_iter().collect();
-    members.sort_by(|(a, _), (b, _)| a.order(b));
-    Ok(members.into_iter().map(|(identity, found)| (identity.member(), found)).collect())
+    members_by(RankRule::of(&[found]), path, found)
 }
 
-/// The files of every side by their identities, which are of the same kind on all sides.
-fn identities<'f, const N: usize>(sides: [(&Path, &'f [Found]); N]) -> Result<[BTreeMap<Identity, &'f Found>; N]> {
-    let rule = RankRule::of(&sides.map(|(_, found)| found));
-    let mut maps = [(); N].map(|()| BTreeMap::new());
-    for ((path, found), map) in sides.iter().zip(&mut maps) {
-        let mut several: BTreeMap<Identity, Vec<&Found>> = BTreeMap::new();
-        for found in *found {
-            several.entry(Identity::of(found, rule)).or_default().push(found);
-        }
-        if let Some((identity, files)) = several.iter().find(|(_, files)| files.len() > 1) {
-            let others = several.values().filter(|files| files.len() > 1).count() - 1;
-            return Err(ambiguous(path, identity, files, others));
-        }
-        map.extend(several.into_iter().filter_map(|(identity, files)| Some((identity, *files.first()?))));
+fn members_by<'f>(rule: RankRule, path: &Path, found: &'f [Found]) -> Result<Vec<(Member, &'f Found)>> {
+    let mut members: Vec<_> = found.iter().map(|found| (rule.member(found), found)).collect();
+    members.sort_by(|(a, _), (b, _)| order(a, b));
+    let mut several = members.chunk_by(|(a, _), (b, _)| a == b).filter(|files| files.len() > 1);
+    match several.next() {
+        Some(files) => Err(ambiguous(path, files, several.count())),
+        None => Ok(members),
     }
-    Ok(maps)
 }
 
-fn ambiguous(path: &Path, identity: &Identity, files: &[&Found], others: usize) -> anyhow::Error {
-    let of = match identity {
-        Identity::Rank(rank) => format!("are of {rank}"),
-        Identity::Name(name) => format!("are called {name}"),
-    };
-    let all: Vec<Found> = files.iter().map(|&found| found.clone()).collect();
+/// By rank, or in natural order of names.
+fn order(a: &Member, b: &Member) -> Ordering {
+    a.rank.cmp(&b.rank).then_with(|| natural(&a.label, &b.label))
+}
+
+/// The error where several files are of one rank, and of others likewise.
+fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::Error {
+    let (Member { rank, label }, last) = &files[files.len() - 1];
+    let of = if rank.is_some() { "of" } else { "called" };
     let likewise = if others > 0 { format!(" (and those of {others} more likewise)") } else { String::new() };
-    let glob = files.last().map(|found| {
-        let ending = found.name.strip_prefix(found.stem()).unwrap_or_default();
-        found.path.with_file_name(format!("*{ending}")).display().to_string()
-    });
-    let glob = glob.unwrap_or_default();
-    anyhow::anyhow!(
-        "{}: {} files {of}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{glob}'",
+    let ending = last.name.strip_prefix(last.stem()).unwrap_or_default();
+    anyhow!(
+        "{}: {} files are {of} {label}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{}'",
         path.display(),
         files.len(),
-        names(&all)
+        names(files.iter().map(|(_, found)| *found)),
+        last.path.with_file_name(format!("*{ending}")).display()
     )
 }
 
 /// The first names of a side.
-fn names(found: &[Found]) -> String {
-    let mut shown: Vec<_> = found.iter().take(MOST_NAMES).map(|found| &*found.name).collect();
-    let more = format!("{} more", found.len().saturating_sub(MOST_NAMES));
-    if found.len() > MOST_NAMES {
-        shown.push(&more);
+fn names<'f>(found: impl ExactSizeIterator<Item = &'f Found>) -> String {
+    let more = found.len().saturating_sub(MOST_NAMES);
+    let mut shown: Vec<_> = found.take(MOST_NAMES).map(|found| found.name.clone()).collect();
+    if more > 0 {
+        shown.push(format!("{more} more"));
     }
     shown.join(", ")
 }
@@ -160,6 +188,8 @@ fn names(found: &[Found]) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+
+    use ptmem::sides::Side;
 
     use super::super::find::describe;
     use super::*;
@@ -170,9 +200,9 @@ mod tests {
 
     /// `label=before:after` of every pair, `-label` and `+label` of what is missing.
     fn paired(before: &[&str], after: &[&str]) -> Result<Vec<String>, String> {
-        let before = found(before);
-        let after = found(after);
-        let pairs = pair((Path::new("a"), &before), (Path::new("b"), &after)).map_err(|error| error.to_string())?;
+        let found = Sides { before: found(before), after: found(after) };
+        let paths = Sides { before: Path::new("a"), after: Path::new("b") };
+        let pairs = pair(paths, &found).map_err(|error| error.to_string())?;
         let mut texts = Vec::new();
         for Pair { member, before, after } in pairs.pairs {
             texts.push(format!("{}={}:{}", member.label, before.name, after.name));
