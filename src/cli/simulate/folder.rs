@@ -216,7 +216,9 @@ fn fill(folder: &Path) -> io::Result<()> {
     let libraries = folder.join("lib");
     fs::create_dir(&libraries)?;
     fs::write(libraries.join(simulate::PRELOADED), simulate::LIBRARY)?;
-    link(simulate::PRELOADED, &libraries.join("libcuda.so"))?;
+    // Elsewhere nothing is simulated.
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(simulate::PRELOADED, libraries.join("libcuda.so"))?;
     for soname in simulate::SONAMES.lines() {
         let stand_in = StandIn { soname, needed: &[simulate::PRELOADED], functions: &[] };
         fs::write(libraries.join(soname), stand_in.bytes().map_err(io::Error::other)?)?;
@@ -227,17 +229,6 @@ fn fill(folder: &Path) -> io::Result<()> {
         fs::write(python.join(name), text)?;
     }
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
-}
-
-#[cfg(unix)]
-fn link(target: &str, at: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, at)
-}
-
-#[cfg(not(unix))]
-fn link(target: &str, at: &Path) -> io::Result<()> {
-    let _ = (target, at);
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// A search path with one more entry in front. Entries of a run around this one are left out.

@@ -1,14 +1,17 @@
-//! `--world-size` and `--rank`: ranks of a job that run one by one, each without the others.
+//! `--world-size` and `--rank`: ranks of a job, each run without the others, one after the other or some at the same time.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::folder::Environment;
+use super::{Run, signals};
+use crate::cli::ranks::in_order;
 
 /// Cards of a node of which nobody said how many it has.
 const USUAL_GPUS: u32 = 8;
@@ -115,19 +118,36 @@ fn first_of_stages(world_size: u32, stages: u32) -> Result<Vec<u32>, String> {
 }
 
 impl Job {
-    /// What torchrun would set for a rank, and what the hook in Python needs. `said` is the folder in which ranks that
-    /// ran before keep what they sent.
-    pub(super) fn environment(&self, rank: u32, said: &Path) -> Environment {
-        let before: Vec<String> = self.ranks.iter().filter(|other| **other < rank).map(u32::to_string).collect();
+    /// The file of a rank.
+    pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
+        let is_only = self.world_size == 1 && !path.to_string_lossy().contains(RANK);
+        if is_only { path.to_owned() } else { file_of_rank(rank, path) }
+    }
+}
+
+/// A rank that runs without the others.
+#[derive(Clone, Copy)]
+pub(super) struct Alone<'a> {
+    pub(super) job: &'a Job,
+    pub(super) rank: u32,
+    /// Folder of what ranks that ran before have sent.
+    said: &'a Path,
+}
+
+impl Alone<'_> {
+    /// What torchrun would set for it, and what the hook in Python needs.
+    pub(super) fn environment(&self) -> Environment {
+        let Self { job, rank, .. } = *self;
+        let before: Vec<String> = job.ranks.iter().filter(|other| **other < rank).map(u32::to_string).collect();
         let numbers = [
             ("RANK", rank),
-            ("WORLD_SIZE", self.world_size),
-            ("LOCAL_RANK", rank % self.per_node),
-            ("LOCAL_WORLD_SIZE", self.per_node),
-            ("GROUP_RANK", rank / self.per_node),
-            ("GROUP_WORLD_SIZE", self.world_size.div_ceil(self.per_node)),
+            ("WORLD_SIZE", job.world_size),
+            ("LOCAL_RANK", rank % job.per_node),
+            ("LOCAL_WORLD_SIZE", job.per_node),
+            ("GROUP_RANK", rank / job.per_node),
+            ("GROUP_WORLD_SIZE", job.world_size.div_ceil(job.per_node)),
             ("ROLE_RANK", rank),
-            ("ROLE_WORLD_SIZE", self.world_size),
+            ("ROLE_WORLD_SIZE", job.world_size),
             ("MASTER_PORT", 29_500),
             ("TORCHELASTIC_RESTART_COUNT", 0),
             ("TORCHELASTIC_MAX_RESTARTS", 0),
@@ -139,19 +159,13 @@ impl Job {
             ("MASTER_ADDR", "localhost".into()),
             ("TORCHELASTIC_RUN_ID", "ptmem".into()),
             ("PTMEM_SIMULATE_ALONE", "1".into()),
-            ("PTMEM_SIMULATE_PEER_VALUES", self.peer_values.join("\n").into()),
+            ("PTMEM_SIMULATE_PEER_VALUES", job.peer_values.join("\n").into()),
             ("PTMEM_SIMULATE_RANKS_BEFORE", before.join(",").into()),
         ]);
-        if self.ranks.len() > 1 {
-            environment.push(("PTMEM_SIMULATE_SAID", said.into()));
+        if job.ranks.len() > 1 {
+            environment.push(("PTMEM_SIMULATE_SAID", self.said.into()));
         }
         environment
-    }
-
-    /// The file of a rank.
-    pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
-        let is_only = self.world_size == 1 && !path.to_string_lossy().contains(RANK);
-        if is_only { path.to_owned() } else { file_of_rank(rank, path) }
     }
 }
 
@@ -180,8 +194,45 @@ pub(super) fn remove_earlier(path: &Path, job: Option<&Job>) -> Result<()> {
     Ok(())
 }
 
+/// Runs the ranks of a job, and gives the exit code of the first that fails.
+pub(super) fn run(run: &Run<'_>, job: &Job) -> Result<u8> {
+    if let Some(word) = launcher(&run.arguments.command) {
+        bail!(
+            "--rank starts one rank of the job, and {word} starts its own; expected the program itself, such as: python train.py"
+        );
+    }
+    let said = tempfile::tempdir().context("no folder for the run can be made (TMPDIR)")?;
+    // The exit code of the first rank that failed, after which no other starts.
+    let failed = OnceLock::new();
+    let ended = in_order(
+        run.arguments.job.jobs as usize,
+        &vec![0; job.ranks.len()],
+        |index| work(run, Alone { job, rank: job.ranks[index], said: said.path() }, &failed),
+        |_, ()| {},
+    );
+    match failed.into_inner() {
+        Some(code) => Ok(code),
+        None => ended.map(|()| 0),
+    }
+}
+
+/// Runs a rank, unless somebody asked the run to end.
+fn work(run: &Run<'_>, alone: Alone<'_>, failed: &OnceLock<u8>) -> Result<()> {
+    if signals::interrupted() {
+        return Ok(());
+    }
+    let ended = run.process(Some(alone));
+    // Ranks that wait for what this one says wait no longer. Without the file they wait for ever.
+    let mark = alone.said.join(format!("{}.ended", alone.rank));
+    File::create(mark).context("the end of a rank cannot be noted")?;
+    match ended? {
+        0 => Ok(()),
+        code => bail!("rank {} failed: {}", alone.rank, failed.get_or_init(|| code)),
+    }
+}
+
 /// A word of a command that starts several ranks itself, where there is one.
-pub(super) fn launcher(command: &[OsString]) -> Option<&str> {
+fn launcher(command: &[OsString]) -> Option<&str> {
     let words = command.iter().filter_map(|word| word.to_str());
     words.take_while(|word| !word.ends_with(".py")).find(|word| {
         let name = word.rsplit('/').next().unwrap_or(word);
@@ -213,7 +264,7 @@ mod tests {
     #[test]
     fn a_rank_lies_on_a_node() {
         let job = job(20, "17").unwrap();
-        let environment = job.environment(17, Path::new("said"));
+        let environment = Alone { job: &job, rank: 17, said: Path::new("said") }.environment();
         let value = |name: &str| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_str().unwrap();
         assert_eq!([value("RANK"), value("LOCAL_RANK"), value("GROUP_RANK")], ["17", "1", "2"]);
         assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);

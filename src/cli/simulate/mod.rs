@@ -1,10 +1,8 @@
 //! `ptmem simulate`: runs a command on simulated GPUs.
 
 mod arguments;
-mod child;
 mod folder;
 mod job;
-mod ranks;
 #[cfg(unix)]
 mod signals;
 #[cfg(not(unix))]
@@ -17,7 +15,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::pickle::Writer;
@@ -28,10 +26,8 @@ pub(crate) use arguments::SimulateArguments;
 
 use super::output::{Output, require_folder};
 use arguments::{Gpu, Record};
-use child::Ended;
-use folder::Folder;
-use job::Job;
-use ranks::Alone;
+use folder::{Environment, Folder};
+use job::{Alone, Job};
 use summary::summary;
 
 pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
@@ -56,7 +52,7 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
     let run = Run { arguments: &arguments, settings: &settings, output };
     let exit_code = match &job {
         None => run.process(None)?,
-        Some(job) => ranks::run(&run, job)?,
+        Some(job) => job::run(&run, job)?,
     };
     Ok(ExitCode::from(exit_code))
 }
@@ -79,9 +75,9 @@ impl Run<'_> {
             environment.push(("PTMEM_SIMULATE_WATCH", watched.into()));
         }
         environment.extend(alone.iter().flat_map(Alone::environment));
-        let exit_code = match child::run(&self.arguments.command, &environment)? {
-            Ended::Ran(code) => code,
-            Ended::NotStarted(code) => return Ok(code),
+        let exit_code = match end_of(&self.arguments.command, &environment)? {
+            Ok(code) => code,
+            Err(not_started) => return Ok(not_started),
         };
         let outcome = Outcome {
             settings: self.settings,
@@ -112,6 +108,34 @@ impl Run<'_> {
             _ => {}
         }
         Ok(exit_code)
+    }
+}
+
+/// Exit codes of shells.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Runs a command to its end, and gives its exit code: 128 and the signal's number where a signal ended it. If it cannot be
+/// started, says so, and gives the exit code of a shell for that as the error.
+fn end_of(command: &[OsString], environment: &Environment) -> Result<Result<u8, u8>> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(Err(NOT_FOUND)) };
+    let mut child = Command::new(program);
+    child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    let name = program.to_string_lossy();
+    match signals::start(&mut child) {
+        Ok(running) => {
+            let status = running.wait().with_context(|| format!("{name}: cannot be waited for"))?;
+            Ok(Ok(signals::code(status)))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            eprint_line(&format!("{name}: command not found"));
+            Ok(Err(NOT_FOUND))
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            eprint_line(&format!("{name}: cannot be executed: {error}"));
+            Ok(Err(NOT_EXECUTABLE))
+        }
+        Err(error) => Err(anyhow!("{name}: cannot be started: {error}")),
     }
 }
 
