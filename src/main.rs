@@ -5,8 +5,6 @@
 mod cli;
 #[cfg(feature = "wheel")]
 mod launch;
-#[cfg(not(feature = "wheel"))]
-mod program;
 
 use std::process::ExitCode;
 
@@ -14,5 +12,5 @@ fn main() -> ExitCode {
     #[cfg(feature = "wheel")]
     return launch::run();
     #[cfg(not(feature = "wheel"))]
-    program::run()
+    cli::run()
 }

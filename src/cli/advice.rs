@@ -15,12 +15,14 @@ fn words(advice: Advice) -> Option<&'static str> {
     }
 }
 
+fn complete(text: &mut String, advice: &mut Option<Advice>) {
+    text.push_str(advice.take().and_then(words).unwrap_or_default());
+}
+
 /// Completes the reasons of checks.
 pub(super) fn complete_judgement(judgement: &mut Judgement) {
     for check in &mut judgement.checks {
-        if let (Some(reason), Some(advice)) = (&mut check.reason, check.advice.take().and_then(words)) {
-            reason.push_str(advice);
-        }
+        check.reason.iter_mut().for_each(|reason| complete(reason, &mut check.advice));
     }
 }
 
@@ -28,17 +30,11 @@ pub(super) fn complete_judgement(judgement: &mut Judgement) {
 pub(super) fn complete_search(search: &mut Search) {
     complete_diagnostics(&mut search.diagnostics);
     for unclear in search.devices.iter_mut().filter_map(|device| device.unclear.as_mut()) {
-        if let Some(advice) = unclear.advice.take().and_then(words) {
-            unclear.reason.push_str(advice);
-        }
+        complete(&mut unclear.reason, &mut unclear.advice);
     }
 }
 
 /// Completes diagnostics.
 pub(super) fn complete_diagnostics(diagnostics: &mut [Diagnostic]) {
-    for diagnostic in diagnostics {
-        if let Some(advice) = diagnostic.advice.take().and_then(words) {
-            diagnostic.message.push_str(advice);
-        }
-    }
+    diagnostics.iter_mut().for_each(|diagnostic| complete(&mut diagnostic.message, &mut diagnostic.advice));
 }

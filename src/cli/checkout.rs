@@ -29,8 +29,8 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
 
 /// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else
 /// the folder of the configuration; none without any of them.
-pub(super) fn current(config: Option<&Path>) -> Checkout {
-    let folder = workspace().or_else(repository).or_else(|| config.map(Path::to_owned));
+pub(super) fn current(config: Option<PathBuf>) -> Checkout {
+    let folder = workspace().or_else(repository).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
     Checkout::new(&name, move || list(&root))
@@ -78,18 +78,13 @@ fn workspace() -> Option<PathBuf> {
 }
 
 /// The repository around the working directory.
-fn repository() -> Option<PathBuf> {
+pub(super) fn repository() -> Option<PathBuf> {
     around(&env::current_dir().ok()?)
 }
 
 /// The repository around a folder.
 pub(super) fn around(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|above| above.join(".git").exists()).map(Path::to_owned)
-}
-
-/// True if the working directory lies in a repository.
-pub(super) fn is_repository() -> bool {
-    repository().is_some()
 }
 
 /// The longest suffix of a recorded path that is a file below `root`.

@@ -47,36 +47,21 @@ pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
     let mut config = Config::parse(&text).with_context(|| name)?;
     // The folder of `.github/ptmem.toml` is the one above.
     let around = if arguments.config.is_some() { path.parent() } else { Some(folder.as_path()) };
-    config.rules.checkout = checkout::current(around.map(or_here));
+    config.rules.checkout = checkout::current(around.map(|folder| Path::new(".").join(folder)));
     Ok(Loaded { config, folder, path: Some(path) })
-}
-
-/// An empty path is the working directory.
-fn or_here(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 /// The nearest configuration and its folder: in the working directory, else in a folder above it, up to the root of the
 /// repository.
 fn find() -> Option<(PathBuf, PathBuf)> {
-    let mut folder = PathBuf::new();
-    for above in folders() {
-        // One that is there but cannot be read is an error, not a gate without limits.
-        let found = PLACES.iter().map(|place| folder.join(place)).find(|path| path.symlink_metadata().is_ok());
-        if let Some(path) = found {
-            return Some((path, folder));
-        }
-        folder = above;
-    }
-    None
-}
-
-/// The folders above the working directory as paths from there, each for the one before it, and one that ends them.
-/// Outside a repository there are none.
-fn folders() -> Vec<PathBuf> {
     let here = env::current_dir().unwrap_or_default();
     let depth = here.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0);
-    (1..=depth + 1).map(|steps| std::iter::repeat_n("..", steps).collect()).collect()
+    (0..=depth).find_map(|steps| {
+        let folder: PathBuf = std::iter::repeat_n("..", steps).collect();
+        // One that is there but cannot be read is an error, not a gate without limits.
+        let path = PLACES.iter().map(|place| folder.join(place)).find(|path| path.symlink_metadata().is_ok())?;
+        Some((path, folder))
+    })
 }
 
 /// The largest configuration that is read.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use ptmem::patch::Patch;
 use ptmem::sides::Sides;
 
 use super::checkout;
+use super::output::folder_of;
 
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
@@ -54,20 +54,10 @@ pub(super) fn texts_at_base<'p>(base: &str, paths: impl Iterator<Item = &'p str>
 
 /// The text that a file of the checkout has at the merge base with `base`; none where it is not there.
 pub(super) fn text_at_base(base: &str, path: &Path) -> Result<Option<String>> {
-    let repository = Repository::find()?;
-    let base = repository.merge_base(base)?;
-    let root = fs::canonicalize(&repository.root)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
-    let Ok(below) = folder.strip_prefix(&root) else { return Ok(None) };
-    let path = repository.prefix() + &joined(&below.join(path.file_name().unwrap_or_default()));
-    let text = repository.texts_at(&base, [path.as_str()].into_iter())?.remove(path.as_str());
-    Ok(text)
-}
-
-/// A path with slashes.
-fn joined(path: &Path) -> String {
-    path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/")
+    let base = Repository::find()?.merge_base(base)?;
+    let name = format!("{base}:./{}", path.file_name().unwrap_or_default().display());
+    let text = output(&mut git(Some(folder_of(path))), &["cat-file", "blob", &name]);
+    Ok(text.ok().map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// A checkout.
@@ -79,7 +69,7 @@ impl Repository {
     fn find() -> Result<Self> {
         match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
             Ok(root) => Ok(Self { root: PathBuf::from(root) }),
-            Err(error) if checkout::is_repository() || error.is::<io::Error>() => Err(error),
+            Err(error) if checkout::repository().is_some() || error.is::<io::Error>() => Err(error),
             Err(_) => {
                 bail!("--git: the working directory is in no Git repository; run this in the checkout of the code")
             }
@@ -112,8 +102,8 @@ impl Repository {
     fn prefix(&self) -> String {
         let root = fs::canonicalize(checkout::root());
         let own = fs::canonicalize(&self.root);
-        let below = root.ok().zip(own.ok()).and_then(|(root, own)| Some(joined(own.strip_prefix(root).ok()?)));
-        below.filter(|below| !below.is_empty()).map(|below| below + "/").unwrap_or_default()
+        let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
+        below.iter().flatten().map(|part| format!("{}/", part.display())).collect()
     }
 
     /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
@@ -213,6 +203,8 @@ pub(super) fn git(folder: Option<&Path>) -> Command {
     command.arg("--no-pager");
     // Programs that the repository asks for are not started.
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+    // The user's configuration may ask for signatures or quoted paths.
+    command.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
     if let Some(folder) = folder {
         command.arg("-C").arg(folder);
     }

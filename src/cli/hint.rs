@@ -26,43 +26,37 @@ fn with_hint(text: String, error: &anyhow::Error) -> String {
     }
 }
 
-fn of_cause(cause: &(dyn Error + 'static)) -> Option<String> {
+fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<profile::Error>() {
         return of_profile(error);
     }
     match cause.downcast_ref::<trim::Error>()? {
-        trim::Error::NoMoment(_) => Some("give moments of the history to --between".to_owned()),
-        trim::Error::TooSmall { .. } => Some("allow more with --max-bytes".to_owned()),
+        trim::Error::NoMoment(_) => Some("give moments of the history to --between"),
+        trim::Error::TooSmall { .. } => Some("allow more with --max-bytes"),
         _ => None,
     }
 }
 
-fn of_profile(error: &profile::Error) -> Option<String> {
+fn of_profile(error: &profile::Error) -> Option<&'static str> {
     if error.too_large().is_some() {
-        return Some("allow more if you trust the input, for example with --max-input 64GiB".to_owned());
+        return Some("allow more if you trust the input, for example with --max-input 64GiB");
     }
     match error {
-        profile::Error::NoTimes { .. } => Some("try --every 1000events".to_owned()),
-        profile::Error::NoSteps { .. } => {
-            Some("name the steps with --step PATTERN, or try --every 1000events".to_owned())
-        }
-        profile::Error::NoDevice { known, .. } if !known.is_empty() => {
-            Some("give one of its devices to --device".to_owned())
-        }
+        profile::Error::NoTimes { .. } => Some("try --every 1000events"),
+        profile::Error::NoSteps { .. } => Some("name the steps with --step PATTERN, or try --every 1000events"),
+        profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
         profile::Error::Saved(error) => of_saved(error),
         _ => None,
     }
 }
 
-fn of_saved(error: &saved::Error) -> Option<String> {
+fn of_saved(error: &saved::Error) -> Option<&'static str> {
     match error {
         saved::Error::NotAProfile(Document::EarlierProfile) => {
-            Some("'ptmem profile SNAPSHOT -o FILE' writes a new one".to_owned())
+            Some("'ptmem profile SNAPSHOT -o FILE' writes a new one")
         }
-        saved::Error::Json(_) | saved::Error::NotAProfile(_) => {
-            Some("'ptmem profile SNAPSHOT -o FILE' saves one".to_owned())
-        }
-        saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it".to_owned()),
+        saved::Error::Json(_) | saved::Error::NotAProfile(_) => Some("'ptmem profile SNAPSHOT -o FILE' saves one"),
+        saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it"),
         _ => None,
     }
 }

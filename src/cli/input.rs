@@ -14,11 +14,11 @@ use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time where that is asked for.
 pub(super) fn profiles(files: Sides<&Path>, options: &Options, parallel: bool) -> Result<Sides<Profile>> {
-    if !parallel {
-        return Ok(Sides { before: profile(files.before, options)?, after: profile(files.after, options)? });
+    if parallel {
+        let read = files.map_at_once(|path| profile(path, options));
+        return Ok(Sides { before: read.before?, after: read.after? });
     }
-    let read = files.map_at_once(|path| profile(path, options));
-    Ok(Sides { before: read.before?, after: read.after? })
+    Ok(Sides { before: profile(files.before, options)?, after: profile(files.after, options)? })
 }
 
 /// Reads a snapshot, or a saved profile.
@@ -92,18 +92,16 @@ fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
     }
 }
 
+const EXPECTED: &str = "expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile";
+
 fn file(path: &Path) -> Result<File> {
     let name = path.display();
     // Asked first: some systems say "no permission" when a directory is opened.
     if path.is_dir() {
-        bail!("{name}: is a directory; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile");
+        bail!("{name}: is a directory; {EXPECTED}");
     }
     File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            anyhow!(
-                "{name}: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile"
-            )
-        }
+        io::ErrorKind::NotFound => anyhow!("{name}: no such file; {EXPECTED}"),
         io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read the file"),
         _ => anyhow!("{name}: {error}"),
     })

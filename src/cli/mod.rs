@@ -2,19 +2,19 @@
 //! terminal. Every command is a file.
 
 mod advice;
-pub(crate) mod args;
+mod args;
 mod check;
 mod checkout;
 mod config;
 mod diff;
 mod doctor;
 mod git;
-pub(crate) mod hint;
+mod hint;
 mod history;
 mod init;
 mod input;
 mod leak;
-pub(crate) mod output;
+mod output;
 mod pip;
 mod profile;
 mod progress;
@@ -29,19 +29,53 @@ mod study;
 mod surroundings;
 mod trim;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::Parser;
+use clap::error::ContextKind;
 use ptmem::verdict::{Limits, Thresholds, Verdict};
 
 use args::{Arguments, Command};
 
 /// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
 /// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
-pub(crate) const COULD_NOT_RUN: u8 = 2;
+const COULD_NOT_RUN: u8 = 2;
 
-/// Carries out a command line.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+/// Carries out the command line of this process.
+pub(crate) fn run() -> ExitCode {
+    let words: Vec<OsString> = env::args_os().collect();
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(error, &words),
+    };
+    match carry_out(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            output::print_error(&hint::explained(&error));
+            ExitCode::from(COULD_NOT_RUN)
+        }
+    }
+}
+
+/// Prints the error of clap, or the help that it stands for, with a hint where one is known.
+fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
+    let hint = hint::hint(&error, words);
+    if hint.is_some() {
+        // The command whose letters are alike is another one.
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
+    // An error on standard error cannot be reported anywhere.
+    let _ = error.print();
+    if let Some(hint) = hint {
+        output::print_note(&hint);
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(COULD_NOT_RUN))
+}
+
+fn carry_out(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
         Command::Diff(arguments) => diff::run(arguments, &output),

@@ -107,9 +107,6 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Writes a file piece by piece, as a whole or not at all: first a temporary file beside it, which then takes its name.
 fn write_file_with(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let name = path.display();
-    if path.is_dir() {
-        bail!("{name}: is a directory; expected the name of a file to write");
-    }
     // A device or pipe, such as /dev/stdout, is written to, not replaced.
     if is_device(path) {
         let written = fs::File::create(path).and_then(|mut device| content(&mut device));
@@ -126,7 +123,6 @@ fn write_file_with(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Resu
 
 /// Replaces a file, or makes it.
 fn replace(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ptmem-");
     // Permissions of the file that is replaced, or of any new file.
@@ -134,7 +130,7 @@ fn replace(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
     let earlier = fs::metadata(target).ok().map(|there| there.permissions());
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder)?;
+    let mut file = builder.tempfile_in(folder_of(target))?;
     content(&mut file)?;
     #[cfg(unix)]
     if let Some(permissions) = earlier {
@@ -150,9 +146,6 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
     let inputs: Vec<_> = inputs.collect();
     for (i, Export { path, .. }) in exports.iter().enumerate() {
         require_folder(path)?;
-        if path.is_dir() {
-            bail!("{}: is a directory; expected the name of a file to write", path.display());
-        }
         if inputs.iter().any(|input| is_same_file(input, path)) {
             bail!("{}: is an input; expected another file to write to", path.display());
         }
@@ -164,13 +157,21 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
     Ok(())
 }
 
-/// Refuses an output file in a folder that does not exist.
+/// Refuses an output file that is a folder, or in one that does not exist.
 pub(crate) fn require_folder(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match folder.filter(|folder| !folder.is_dir()) {
-        Some(folder) => bail!("{}: cannot be written: there is no folder {}", path.display(), folder.display()),
-        None => Ok(()),
+    let name = path.display();
+    if path.is_dir() {
+        bail!("{name}: is a directory; expected the name of a file to write");
     }
+    match folder_of(path) {
+        folder if folder.is_dir() => Ok(()),
+        folder => bail!("{name}: cannot be written: there is no folder {}", folder.display()),
+    }
+}
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether both paths lead to the same regular file.
@@ -185,8 +186,7 @@ fn regular_file(path: &Path) -> Option<PathBuf> {
 
 /// The resolved path of a file that may not exist yet.
 fn place(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+    Some(fs::canonicalize(folder_of(path)).ok()?.join(path.file_name()?))
 }
 
 /// Whether the path is a device or a pipe.

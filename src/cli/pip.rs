@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Deserialize;
 
@@ -39,8 +39,8 @@ pub(super) fn run(arguments: &PipArguments) -> Result<ExitCode> {
     let PipCommand::Install { arguments } = &arguments.command;
     let installer = Installer::find()?;
     let packages = match installer.resolve(arguments)? {
-        Resolved::Packages(packages) => packages,
-        Resolved::Failed(code) => return Ok(code),
+        Ok(packages) => packages,
+        Err(failed) => return Ok(failed),
     };
     let of_nvidia: Vec<Package> = packages.into_iter().filter(|package| is_of_nvidia(&package.name)).collect();
     if !of_nvidia.is_empty() {
@@ -65,13 +65,6 @@ enum Installer {
     Uv,
     /// As a module of the Python of this name.
     Pip(&'static str),
-}
-
-/// The answer of an installer that was asked what it would do.
-enum Resolved {
-    Packages(Vec<Package>),
-    /// It said why.
-    Failed(ExitCode),
 }
 
 /// A package that would be installed.
@@ -104,8 +97,8 @@ impl Installer {
         }
     }
 
-    /// The packages that it would install.
-    fn resolve(&self, arguments: &[OsString]) -> Result<Resolved> {
+    /// The packages that it would install; its exit code where it fails, and says why.
+    fn resolve(&self, arguments: &[OsString]) -> Result<Result<Vec<Package>, ExitCode>> {
         let mut command = self.command();
         command.args(["install", "--dry-run"]);
         match self {
@@ -117,26 +110,27 @@ impl Installer {
         let output = command.output().with_context(|| format!("{}: cannot be started", self.name()))?;
         if !output.status.success() {
             anstream::eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            return Ok(Resolved::Failed(code_of(output.status)));
+            return Ok(Err(code_of(output.status)));
         }
         match self {
-            Self::Uv => Ok(Resolved::Packages(planned_by_uv(&output))),
-            Self::Pip(_) => reported_by_pip(&output).map(Resolved::Packages),
+            Self::Uv => Ok(Ok(planned_by_uv(&output))),
+            Self::Pip(_) => reported_by_pip(&output).map(Ok),
         }
     }
 
     /// The folder of the packages of the environment.
     fn packages(&self) -> Result<PathBuf> {
         let python = match self {
-            Self::Uv => python_of_uv()?,
-            Self::Pip(python) => OsString::from(python),
+            Self::Uv => printed("uv", &["python", "find"])?,
+            Self::Pip(python) => (*python).to_owned(),
         };
+        if python.is_empty() {
+            bail!("uv python find: found no Python");
+        }
         let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
-        let output = command(&python, &["-c", script]).output();
-        let output = output.with_context(|| format!("{}: cannot be started", python.display()))?;
-        let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let folder = PathBuf::from(printed(&python, &["-c", script])?);
         if !folder.is_dir() {
-            bail!("{}: says that its packages are in '{}'; expected a folder", python.display(), folder.display());
+            bail!("{python}: says that its packages are in '{}'; expected a folder", folder.display());
         }
         Ok(folder)
     }
@@ -148,7 +142,7 @@ fn is_quiet(argument: &OsStr) -> bool {
     text == "--quiet" || text.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c == 'q'))
 }
 
-fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     command
@@ -158,11 +152,10 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
     command(program, arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// The Python of the environment that uv installs into.
-fn python_of_uv() -> Result<OsString> {
-    let output = command("uv", &["python", "find"]).output().context("uv: cannot be started")?;
-    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if path.is_empty() { Err(anyhow!("uv python find: found no Python")) } else { Ok(OsString::from(path)) }
+/// The text that a program prints.
+fn printed(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = command(program, arguments).output().with_context(|| format!("{program}: cannot be started"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Lines such as ` + torch==2.11.0`; uv has no report for machines.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use ptmem::profile::{self, Profile};
 use ptmem::report::Subject;
 use ptmem::scale::{self, Run, Scale};
 
@@ -52,22 +51,13 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     let farthest = runs.last().map_or(1.0, |run| run.x);
     let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
     let device_memory = arguments.device.memory(&config);
-    let profiles = read(&runs, &reading)?;
+    let profiles = runs.iter().map(|run| input::profile(run.path.as_ref(), &reading)).collect::<Result<_>>()?;
     let scale = Scale::new(runs, profiles, &scale::Options { at, device_memory });
     if scale.devices.is_empty() {
         bail!("no run allocated anything on any device; expected snapshots of recordings");
     }
     arguments.view.write(Subject::Scale(&scale), output)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the runs.
-fn read(runs: &[Run], reading: &profile::Options) -> Result<Vec<Profile>> {
-    let mut profiles = Vec::with_capacity(runs.len());
-    for run in runs {
-        profiles.push(input::profile(run.path.as_ref(), reading)?);
-    }
-    Ok(profiles)
 }
 
 /// The runs in the order of the number that was varied.

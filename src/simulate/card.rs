@@ -21,13 +21,6 @@ pub struct Card {
     pub l2_cache: u64,
 }
 
-/// A name that no card has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown card '{name}'{}", did_you_mean(name, Card::all().map(|card| card.key)))]
-pub struct UnknownCard {
-    name: String,
-}
-
 const MIB: u64 = 1 << 20;
 
 /// The table of all cards, by generation; memory and cache in MiB.
@@ -55,19 +48,14 @@ impl Card {
     }
 
     /// The card with a name: `a100`, in any case, with or without the dashes; or the driver's name.
-    #[must_use]
-    pub fn find(name: &str) -> Option<Self> {
-        let wanted = simple(name);
-        Self::all().find(|card| simple(card.key) == wanted || simple(card.name) == wanted)
-    }
-
-    /// The same, or an error that names the card whose name is nearest.
     ///
     /// # Errors
-    ///
-    /// If there is no such card.
-    pub fn named(name: &str) -> Result<Self, UnknownCard> {
-        Self::find(name).ok_or_else(|| UnknownCard { name: name.to_owned() })
+    /// If there is no such card; names the one whose name is nearest.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let wanted = simple(name);
+        let found = Self::all().find(|card| simple(card.key) == wanted || simple(card.name) == wanted);
+        let near = did_you_mean(name, Self::all().map(|card| card.key));
+        found.ok_or_else(|| format!("unknown card '{name}'{near}"))
     }
 
     /// Compute capability as people write it.
@@ -94,12 +82,12 @@ mod tests {
 
     #[test]
     fn cards_are_found_by_short_and_full_names() {
-        assert_eq!(Card::find("A100").unwrap().name, "NVIDIA A100-SXM4-80GB");
-        assert_eq!(Card::find("rtx 4090").unwrap().capability, 89);
-        assert_eq!(Card::find("Tesla T4").unwrap().key, "t4");
-        let unknown = Card::named("a1000").unwrap_err().to_string();
+        assert_eq!(Card::named("A100").unwrap().name, "NVIDIA A100-SXM4-80GB");
+        assert_eq!(Card::named("rtx 4090").unwrap().capability, 89);
+        assert_eq!(Card::named("Tesla T4").unwrap().key, "t4");
+        let unknown = Card::named("a1000").unwrap_err();
         assert_eq!(unknown, "unknown card 'a1000'; did you mean 'a100'?");
-        assert!(Card::find(Card::DEFAULT).is_some());
+        assert!(Card::named(Card::DEFAULT).is_ok());
     }
 
     #[test]

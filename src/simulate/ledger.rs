@@ -6,7 +6,7 @@ use super::fact::Fact;
 const NAMES_SOURCE: &str = include_str!("../../simulate/src/names.txt");
 
 /// The answer of the library to a function that it has only a name for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 pub enum Kind {
     /// Success is the whole answer.
     Done,
@@ -72,12 +72,8 @@ impl Ledger {
 
 /// Kinds and names in the order of the library's list: its lines are `Done cublasSaxpy`.
 fn names() -> impl Iterator<Item = (Kind, &'static str)> {
-    NAMES_SOURCE.lines().filter_map(|line| match line.split_once(' ')? {
-        ("Done", name) => Some((Kind::Done, name)),
-        ("Makes", name) => Some((Kind::Makes, name)),
-        ("Asks", name) => Some((Kind::Asks, name)),
-        _ => None,
-    })
+    let lines = NAMES_SOURCE.lines().filter_map(|line| line.split_once(' '));
+    lines.filter_map(|(kind, name)| Some((kind.parse().ok()?, name)))
 }
 
 #[cfg(test)]

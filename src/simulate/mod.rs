@@ -12,7 +12,7 @@ mod ledger;
 mod report;
 mod stand_in;
 
-pub use card::{Card, UnknownCard};
+pub use card::Card;
 pub use fact::Fact;
 pub use followed::Followed;
 pub use imports::Imports;

@@ -14,32 +14,26 @@ use ptmem::verdict::{Comparison, Verdict};
 use super::super::args::{ConfigArguments, DiffArguments};
 use super::super::output;
 
-/// A figure of the after that is not that of the before.
-struct Change {
-    words: String,
-    /// Bytes gained; `None` where it is known on one side only.
-    delta: Option<i128>,
+/// Figures of the after that are not those of the before, in words.
+#[derive(Default)]
+struct Changes {
+    lower: Vec<String>,
+    /// Those as well that are known on one side only.
+    higher: Vec<String>,
+    /// Bytes of the largest change.
+    most: u128,
 }
 
-impl Change {
-    fn is_lower(&self) -> bool {
-        self.delta.is_some_and(i128::is_negative)
+impl Changes {
+    fn add(&mut self, words: String, delta: Option<i128>) {
+        self.most = self.most.max(delta.map_or(0, i128::unsigned_abs));
+        if delta.is_some_and(i128::is_negative) { self.lower.push(words) } else { self.higher.push(words) }
     }
 }
 
-/// The changes in words, apart by whether figures are lower.
-fn in_words(changes: Vec<Change>) -> (Vec<String>, Vec<String>) {
-    let (lower, higher): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(Change::is_lower);
-    (words(lower), words(higher))
-}
-
-fn words(changes: Vec<Change>) -> Vec<String> {
-    changes.into_iter().map(|change| change.words).collect()
-}
-
-fn changes(comparison: &Comparison) -> Vec<Change> {
+fn changes(comparison: &Comparison) -> Changes {
+    let mut changes = Changes::default();
     let checks = &comparison.judgement.checks;
-    let mut changes = Vec::new();
     for device in &comparison.diff.devices {
         for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
             let name = format!("{} {}", device.name(), metric.name());
@@ -50,7 +44,7 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
                 Some(delta) => format!("{name} {}{percent}", Delta(delta)),
                 None => format!("{name} is known on one side only"),
             };
-            changes.push(Change { words, delta });
+            changes.add(words, delta);
         }
         // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
         let mut most: BTreeMap<(&str, bool), i128> = BTreeMap::new();
@@ -59,11 +53,9 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
             let found = most.entry((&row.name, delta > 0)).or_default();
             *found = if delta.abs() > found.abs() { delta } else { *found };
         }
-        let most = most.into_iter().filter(|(_, delta)| *delta != 0);
-        changes.extend(most.map(|((name, _), delta)| Change {
-            words: format!("{} phase {name} {}", device.name(), Delta(delta)),
-            delta: Some(delta),
-        }));
+        for ((name, _), delta) in most.into_iter().filter(|(_, delta)| *delta != 0) {
+            changes.add(format!("{} phase {name} {}", device.name(), Delta(delta)), Some(delta));
+        }
     }
     changes
 }
@@ -71,9 +63,7 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
 /// Note on how to record an improvement over a stored before.
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
-    let changes = changes(comparison);
-    let most = changes.iter().filter_map(|change| change.delta).map(i128::unsigned_abs).max().unwrap_or(0);
-    let (lower, higher) = in_words(changes);
+    let Changes { lower, higher, most } = changes(comparison);
     let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
@@ -134,7 +124,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             shell_word(&after.source.path)
         ));
     }
-    let (lower, higher) = in_words(changes(comparison));
+    let Changes { lower, higher, .. } = changes(comparison);
     let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
     let phases = comparison.diff.devices.iter().flat_map(|device| &device.phases);
     // The file does not keep passes: they follow from the stacks that it lists.

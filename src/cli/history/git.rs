@@ -7,6 +7,8 @@ use ptmem::history::{Commit, Point};
 use ptmem::profile;
 
 use super::Series;
+use crate::cli::git;
+use crate::cli::output::folder_of;
 
 /// The trailer by which a commit that only keeps a profile names the commit that was recorded.
 const RECORDED: &str = "Recorded-commit";
@@ -27,7 +29,7 @@ pub(super) fn read(path: &Path, last: usize, reading: &profile::Options) -> Resu
     let name = path.display();
     let file = path.file_name().and_then(|file| file.to_str());
     let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let mut commits = commits(folder, file)?;
     if commits.is_empty() {
         bail!("{name}: no commit has this file; expected a profile that is stored in a git repository");
@@ -36,9 +38,10 @@ pub(super) fn read(path: &Path, last: usize, reading: &profile::Options) -> Resu
     let mut series = Series::default();
     for Version { hash, recorded } in commits {
         let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
-        let profile = git(folder, &["show", &format!("{hash}:./{file}")]).and_then(|bytes| {
-            profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
-        });
+        let profile = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &format!("{hash}:./{file}")])
+            .and_then(|bytes| {
+                profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
+            });
         series.add(Point { name: short, commit: Some(recorded) }, profile, false)?;
     }
     Ok(series)
@@ -48,7 +51,7 @@ pub(super) fn read(path: &Path, last: usize, reading: &profile::Options) -> Resu
 fn commits(folder: &Path, file: &str) -> Result<Vec<Version>> {
     // Fields are separated by what no message can hold, and commits by zeros.
     let format = format!("--format=%H%x1f%(trailers:key={RECORDED},valueonly,separator=%x20)%x1f%ct%x1f%s");
-    let listed = git(folder, &["log", "-z", "--reverse", &format, "--", file])?;
+    let listed = git::output(&mut git::git(Some(folder)), &["log", "-z", "--reverse", &format, "--", file])?;
     let listed = String::from_utf8_lossy(&listed);
     listed.split('\0').filter(|entry| !entry.trim().is_empty()).map(commit).collect()
 }
@@ -60,11 +63,4 @@ fn commit(entry: &str) -> Result<Version> {
     let is_named = trailer.len() >= SHORT && trailer.chars().all(|digit| digit.is_ascii_hexdigit());
     let recorded = if is_named { trailer } else { hash }.to_owned();
     Ok(Version { hash: hash.to_owned(), recorded: Commit { hash: recorded, time, subject: subject.to_owned() } })
-}
-
-/// The output of a command of git.
-fn git(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
-    let mut git = super::super::git::git(Some(folder));
-    // The user's configuration may ask for signatures or quoted paths.
-    super::super::git::output(git.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]), arguments)
 }

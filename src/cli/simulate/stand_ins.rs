@@ -4,13 +4,14 @@
 //! functions that this ptmem does not know.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use ptmem::simulate::{Imports, PRELOADED, StandIn};
+
+use crate::cli::output::write_file;
 
 /// Library of the functions that [`ptmem::simulate::LIBRARY`] does not have.
 const UNKNOWN: &str = "libptmem-unknown.so";
@@ -50,7 +51,8 @@ pub(crate) fn run(arguments: &StandInsArguments) -> Result<ExitCode> {
 /// The imports of all libraries in a folder.
 fn imports_of(folder: &Path) -> Result<Imports> {
     let mut all = Imports::default();
-    for path in paths_in(folder).with_context(|| format!("{}: cannot be read", folder.display()))? {
+    for entry in fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))? {
+        let path = entry?.path();
         if !path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
             continue;
         }
@@ -63,20 +65,7 @@ fn imports_of(folder: &Path) -> Result<Imports> {
     Ok(all)
 }
 
-fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
-}
-
-/// Writes a stand-in.
+/// Writes a stand-in as a whole: processes of a run may write it at the same time.
 fn write(folder: &Path, stand_in: &StandIn<'_>) -> Result<()> {
-    let place = folder.join(stand_in.soname);
-    write_at_once(folder, &place, &stand_in.bytes()?).with_context(|| format!("{}: cannot be written", place.display()))
-}
-
-/// Writes a file that appears as a whole: processes of a run may write it at the same time.
-fn write_at_once(folder: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = tempfile::NamedTempFile::new_in(folder)?;
-    fs::write(file.path(), bytes)?;
-    file.persist(place)?;
-    Ok(())
+    write_file(&folder.join(stand_in.soname), &stand_in.bytes()?)
 }

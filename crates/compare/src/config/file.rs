@@ -113,21 +113,24 @@ macro_rules! from_text {
             type Error = String;
 
             fn try_from(text: String) -> Result<Self, String> {
-                let parse: fn(&str) -> Result<$inner, String> = $parse;
-                parse(&text).map(Self)
+                $parse(&text).map(Self).map_err(|error| error.to_string())
             }
         }
     };
 }
 
-from_text!(Size(u64), |text| parse_size(text).map_err(|error| error.to_string()));
-from_text!(Settings(AllocatorSettings), |text| text
-    .parse()
-    .map_err(|error: crate::snapshot::ParseSettingsError| error.to_string()));
+from_text!(Size(u64), parse_size);
+from_text!(Settings(AllocatorSettings), str::parse::<AllocatorSettings>);
+from_text!(Label(Pattern), Pattern::search);
+from_text!(Search(Pattern), Pattern::search_code);
+from_text!(MetricName(Target), target);
+from_text!(Which(Occurrences), str::parse::<Occurrences>);
+from_text!(By(GroupBy), grouping);
+from_text!(Fail(Growth), |text| Growth::parse(text, Level::Fail));
+from_text!(Warn(Growth), |text| Growth::parse(text, Level::Warn));
+from_text!(Most(Maximum), str::parse::<Maximum>);
 
-from_text!(Label(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
-from_text!(Search(Pattern), |text| Pattern::search_code(text).map_err(|error| error.to_string()));
-from_text!(MetricName(Target), |text| {
+fn target(text: &str) -> Result<Target, String> {
     let target: Target = text.parse().map_err(|error: ParseThresholdError| error.to_string())?;
     let mistake = match target.about {
         About::Phases if target.pattern.is_none() => {
@@ -138,15 +141,15 @@ from_text!(MetricName(Target), |text| {
         _ => return Ok(target),
     };
     Err(mistake.to_owned())
-});
-from_text!(Which(Occurrences), |text| text.parse());
-from_text!(By(GroupBy), |text| {
+}
+
+fn grouping(text: &str) -> Result<GroupBy, String> {
     let known: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
     GroupBy::ALL.iter().copied().find(|by| by.name() == text).ok_or_else(|| {
         let near = did_you_mean(text, known.iter().copied());
         format!("unknown grouping '{text}'; accepted are {}{near}", known.join(", "))
     })
-});
+}
 
 pub(super) struct Ratio(pub(super) f64);
 
@@ -165,19 +168,11 @@ pub(super) struct Date(pub(super) Day);
 
 impl<'de> Deserialize<'de> for Date {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Date(toml::value::Datetime),
-            Text(String),
-        }
-        let expected = "expected a date such as 2026-12-31";
-        let written = Written::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;
-        let text = match written {
-            Written::Date(date) => date.to_string(),
-            Written::Text(text) => text,
+        let text = match toml::Value::deserialize(deserializer)? {
+            toml::Value::Datetime(date) => date.to_string(),
+            value => value.as_str().unwrap_or_default().to_owned(),
         };
-        text.parse().map(Self).map_err(|_| de::Error::custom(expected))
+        text.parse().map(Self).map_err(|_| de::Error::custom("expected a date such as 2026-12-31"))
     }
 }
 
@@ -219,7 +214,3 @@ impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<Texts> for OneOrMore<T> {
         items.collect::<Result<_, _>>().map(Self)
     }
 }
-
-from_text!(Fail(Growth), |text| Growth::parse(text, Level::Fail).map_err(|error| error.to_string()));
-from_text!(Warn(Growth), |text| Growth::parse(text, Level::Warn).map_err(|error| error.to_string()));
-from_text!(Most(Maximum), |text| text.parse().map_err(|error: ParseThresholdError| error.to_string()));
