@@ -8,24 +8,20 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// characters that nobody sees let a name look like another one; those that are no characters break XML.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
-    !c.is_control() && !is_invisible(c) && !is_no_character(c)
+    // Numbers that end in FFFE and FFFF are those of no character.
+    !c.is_control() && !is_invisible(c) && u32::from(c) & 0xfffe != 0xfffe
 }
 
-/// Characters that format others, or are of no width, or fill a place without a sign.
+/// Characters that format others, or are of no width, or fill a place without a sign; and those that are none.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
             | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fdd0}'..='\u{fdef}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
             | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
     )
-}
-
-/// The numbers that Unicode gives to no character.
-fn is_no_character(c: char) -> bool {
-    matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// A text as it may be printed: without control characters, which a file name can hold and which would

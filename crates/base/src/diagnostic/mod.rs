@@ -1,33 +1,23 @@
 //! Facts about an input or a comparison that whoever reads the report must know.
 
-mod advice;
 mod codes;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use advice::Advice;
 pub use codes::Code;
 use codes::Weight;
 
 /// Weight of a diagnostic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; no figure suffers.
     Note,
     /// A figure or a comparison may not mean what it seems to.
     Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-        })
-    }
 }
 
 impl Code {
@@ -102,6 +92,21 @@ pub struct Diagnostic {
     /// Advice beside the message, where a setting would help. A saved profile does not keep it.
     #[serde(skip)]
     pub advice: Option<Advice>,
+}
+
+/// Something that the caller can do about a message: which setting to change, as data. How a setting is given (an
+/// option, an argument of a function) is for the caller to say, who adds it to the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Compare recordings although one lacks a part of the other: `allow_partial`.
+    AllowPartial,
+    /// Name the steps by their annotations: `steps`.
+    NameSteps,
+    /// Compare the highest occurrences of phases instead of those of the same number: `PhaseOptions`.
+    CompareHighestPhases,
+    /// State the allocator settings of the run: `allocator_settings`.
+    StateAllocatorSettings,
 }
 
 impl Diagnostic {

@@ -22,6 +22,10 @@ impl Unit {
         BINARY.iter().rev().find(|unit| unit.bytes <= bytes).unwrap_or(&BINARY[0])
     }
 
+    fn divides(&self, bytes: u64) -> bool {
+        bytes.is_multiple_of(self.bytes)
+    }
+
     /// The number of these units in a size, to three decimals without trailing zeros.
     pub fn number(&self, bytes: u64) -> String {
         let thousandths = scaled_quotient(bytes.into(), 1000, self.bytes.into());
@@ -41,7 +45,7 @@ static BINARY: [Unit; 7] = [
 ];
 
 const DECIMAL: [Unit; 6] = [
-    Unit { name: "KB", bytes: 1_000 },
+    Unit { name: "kB", bytes: 1_000 },
     Unit { name: "MB", bytes: 1_000_000 },
     Unit { name: "GB", bytes: 1_000_000_000 },
     Unit { name: "TB", bytes: 1_000_000_000_000 },
@@ -65,15 +69,10 @@ pub struct GivenSize(pub u64);
 
 impl fmt::Display for GivenSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DECIMAL: [(u64, &str); 4] =
-            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-        let whole = DECIMAL.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)).filter(|_| self.0 > 0);
-        match whole {
-            Some((1_000, name)) if !self.0.is_multiple_of(1 << 10) => write!(f, "{} {name}", self.0 / 1_000),
-            Some((unit, name)) if *unit > 1_000 && !self.0.is_multiple_of(1 << 20) => {
-                write!(f, "{} {name}", self.0 / unit)
-            }
-            _ => Size(self.0).fmt(f),
+        let mut units = DECIMAL.iter().zip(&BINARY[1..]).rev();
+        match units.find(|(decimal, binary)| decimal.divides(self.0) && !binary.divides(self.0)) {
+            Some((unit, _)) => write!(f, "{} {}", self.0 / unit.bytes, unit.name),
+            None => Size(self.0).fmt(f),
         }
     }
 }

@@ -93,7 +93,7 @@ fn remark(remark: &Remark) -> Markup {
     html! {
         div class=(if remark.is_open() { "remark-box warning" } else { "remark-box" }) {
             p { (remark.scope()) (name(&remark.message)) " " code.code { (remark.code.name()) } }
-            p.help { (remark.code.meaning()) " " (remark.code.help()) }
+            p.help { (remark.code.help()) }
         }
     }
 }

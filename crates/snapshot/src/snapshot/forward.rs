@@ -13,13 +13,6 @@ pub(super) struct Entry<'a> {
     pub(super) line: u32,
 }
 
-impl Entry<'_> {
-    /// True for the code of a file outside of all functions.
-    fn is_module(&self) -> bool {
-        self.name == "<module>"
-    }
-}
-
 /// Reads `File "model.py", line 12, in forward`, with the source line that may follow.
 pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
     let first = text.trim_start().lines().next()?;
@@ -33,8 +26,8 @@ pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
 /// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which
 /// ends in the module that was run, has it first already.
 pub(super) fn innermost_first(entries: &mut [Entry<'_>]) {
-    let begins_in_module = entries.first().is_some_and(Entry::is_module);
-    let ends_in_module = entries.last().is_some_and(Entry::is_module);
+    let begins_in_module = entries.first().is_some_and(|entry| entry.name == "<module>");
+    let ends_in_module = entries.last().is_some_and(|entry| entry.name == "<module>");
     if begins_in_module || !ends_in_module {
         entries.reverse();
     }

@@ -2,7 +2,7 @@
 
 use super::figures::Findings;
 use super::lifetimes::Lifetimes;
-use super::{Basis, Checks, History};
+use super::{Basis, Checks, History, Recovered};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::snapshot::{Action, BlockSums, Segment};
 use crate::trace::Measure;
@@ -34,6 +34,12 @@ impl Report<'_> {
         self.found.push(Diagnostic::new(code, self.findings.view.id, message));
     }
 
+    /// Tells the meaning of a code, where there is nothing to add to it.
+    fn tell_meaning(&mut self, code: Code) {
+        let meaning = code.meaning().trim_end_matches('.');
+        self.tell(code, format!("{}{}", meaning[..1].to_lowercase(), &meaning[1..]));
+    }
+
     fn kind_of_history(&mut self) {
         let is_unknown = self.findings.nothing_recorded();
         match self.findings.history {
@@ -48,24 +54,15 @@ impl Report<'_> {
                 } else {
                     "are that state, and the true ones may be anything above"
                 };
-                self.tell(
-                    Code::StateOnly,
-                    format!(
-                        "only the state at the dump is there: {found}. Peak and baseline {figures}. Record with \
-                         torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling \
-                         it, to get a history"
-                    ),
+                let message = format!(
+                    "only the state at the dump is there: {found}. Peak and baseline {figures}. Record with \
+                     torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it, \
+                     to get a history"
                 );
+                self.tell(Code::StateOnly, message);
             }
-            History::NoAllocations => self.tell(
-                Code::AllocationsSkipped,
-                "the history has frees but no allocations (skip_actions?): the peak cannot be computed",
-            ),
-            History::Empty => self.tell(
-                Code::EmptyRecording,
-                "nothing is recorded and nothing is held; was the history recorded in this process, on this device, \
-                 before the dump?",
-            ),
+            History::NoAllocations => self.tell_meaning(Code::AllocationsSkipped),
+            History::Empty => self.tell_meaning(Code::EmptyRecording),
         }
     }
 
@@ -82,41 +79,30 @@ impl Report<'_> {
             still_there.filter(|allocation| allocation.stack.is_some_and(|stack| tables.has_frames(stack))).count();
         let frees = lifetimes.unmatched_frees;
         let events = view.events().len();
-        let overflowed = view.device.overflowed;
-        if overflowed == Some(true) {
-            self.tell(
-                Code::HistoryTruncated,
-                format!(
-                    "PyTorch says that the ring buffer ran over: of the history, the last {events} events are left. Peak \
-                     means the peak within the recorded window; record with a larger max_entries"
-                ),
+        let overflow = match view.device.overflowed {
+            Some(true) => Some("PyTorch says that the ring buffer ran over"),
+            None if is_length_of_ring(events, with_stack > 0, frees > 0) => Some("the ring buffer was probably full"),
+            None | Some(false) => None,
+        };
+        if let Some(overflow) = overflow {
+            let message = format!(
+                "{overflow}: of the history, the last {events} events are left. Peak means the peak within the recorded \
+                 window; record with a larger max_entries"
             );
-        } else if overflowed.is_none() && is_length_of_ring(events, with_stack > 0, frees > 0) {
-            self.tell(
-                Code::HistoryTruncated,
-                format!(
-                    "the ring buffer was probably full: the history is exactly {events} events long and refers to blocks \
-                     from before it. Peak means the peak within the recorded window; record with a larger max_entries"
-                ),
-            );
+            self.tell(Code::HistoryTruncated, message);
         } else if frees > 0 {
-            self.tell(
-                Code::FreesWithoutAllocation,
-                format!(
-                    "blocks that were allocated before the recording and freed inside it: {frees}; their bytes are listed \
-                     as <allocation not recorded>"
-                ),
+            let message = format!(
+                "blocks that were allocated before the recording and freed inside it: {frees}; their bytes are listed as \
+                 <allocation not recorded>"
             );
+            self.tell(Code::FreesWithoutAllocation, message);
         }
         if with_stack > 0 {
-            let verb = if with_stack == 1 { "carries its" } else { "carry their" };
-            self.tell(
-                Code::AllocatedBeforeRecording,
-                format!(
-                    "{with_stack} of the blocks that are older than the recording still {verb} stack; their bytes are \
-                     listed under it"
-                ),
+            let message = format!(
+                "blocks that are older than the recording and still have their stack: {with_stack}; their bytes are listed \
+                 under it"
             );
+            self.tell(Code::AllocatedBeforeRecording, message);
         }
         if self.findings.misses_frees() {
             self.tell(
@@ -137,38 +123,26 @@ impl Report<'_> {
                 (true, true) => " in a way that no allocator setting explains; the file may have been edited",
                 (true, false) => "",
             };
-            self.tell(
-                Code::SizesNotRecovered,
-                format!(
-                    "{} of {} recovered block sizes differ from the final state{why}. Allocated and active bytes carry a \
-                     bound where other blocks are concerned",
-                    checks.sizes.total - checks.sizes.recovered,
-                    checks.sizes.total
-                ),
+            let Recovered { recovered, total } = checks.sizes;
+            let message = format!(
+                "{} of {total} recovered block sizes differ from the final state{why}. Allocated and active bytes carry a \
+                 bound where other blocks are concerned",
+                total - recovered
             );
+            self.tell(Code::SizesNotRecovered, message);
         }
         let missed = counters.checkpoints_missed;
         if missed > 0 {
-            self.tell(
-                Code::CheckpointMismatch,
-                format!(
-                    "{missed} of {} snapshot events give other active bytes than the replay",
-                    checks.checkpoints.total
-                ),
-            );
+            let total = checks.checkpoints.total;
+            let message = format!("{missed} of {total} snapshot events give other active bytes than the replay");
+            self.tell(Code::CheckpointMismatch, message);
         }
         if !checks.end_matches {
-            self.tell(
-                Code::EndMismatch,
-                "the history does not lead to the state at the dump; events are missing or the file was edited",
-            );
+            self.tell_meaning(Code::EndMismatch);
         }
         let is_known = self.findings.history != History::NoAllocations && !self.findings.misses_frees();
         if self.findings.baseline_error() > 0 && is_known {
-            self.tell(
-                Code::BaselineMismatch,
-                "the baseline computed from sums differs from the one computed by address; events are missing",
-            );
+            self.tell_meaning(Code::BaselineMismatch);
         }
     }
 
@@ -178,22 +152,11 @@ impl Report<'_> {
         let has_completions = census.count(Action::FreeCompleted) > 0;
         let has_requests = census.count(Action::FreeRequested) > 0;
         if self.findings.frees_skipped() {
-            self.tell(
-                Code::FreesSkipped,
-                "the history has allocations but no frees (skip_actions?): the peak cannot be computed",
-            );
+            self.tell_meaning(Code::FreesSkipped);
         } else if lifetimes.requests_complete {
-            self.tell(
-                Code::CompletionsSkipped,
-                "the history has free_requested but no free_completed events (skip_actions?): active and requested bytes \
-                 fall at the request, and may be as high as the reserved ones",
-            );
+            self.tell_meaning(Code::CompletionsSkipped);
         } else if *history == History::Recorded && has_completions && !has_requests {
-            self.tell(
-                Code::RequestsSkipped,
-                "the history has free_completed but no free_requested events (skip_actions?): allocated bytes fall at the \
-                 completion",
-            );
+            self.tell_meaning(Code::RequestsSkipped);
         }
     }
 
@@ -203,56 +166,45 @@ impl Report<'_> {
         let Lifetimes { double_frees, size_mismatches, .. } = **lifetimes;
         let reused = lifetimes.replaced.len() as u64;
         if reused + double_frees + size_mismatches > 0 {
-            self.tell(
-                Code::EventsInconsistent,
-                format!(
-                    "{reused} allocations at an address in use, {double_frees} double frees, {size_mismatches} frees of \
-                     another size than was allocated; events are missing or out of order"
-                ),
+            let message = format!(
+                "{reused} allocations at an address in use, {double_frees} double frees, {size_mismatches} frees of another \
+                 size than was allocated; events are missing or out of order"
             );
+            self.tell(Code::EventsInconsistent, message);
         }
         if sizes.overlaps > 0 {
             self.tell(Code::BlocksOverlap, format!("{} allocations reach into an occupied block", sizes.overlaps));
         }
         let backwards = census.backwards;
         if backwards > 0 {
-            self.tell(
-                Code::TimeBackwards,
-                format!(
-                    "{backwards} events are older than one before them; the order in the file is kept, and the peak may \
-                     differ from the true one"
-                ),
+            let message = format!(
+                "{backwards} events are older than one before them; the order in the file is kept, and the peak may differ \
+                 from the true one"
             );
+            self.tell(Code::TimeBackwards, message);
         }
     }
 
     fn segments(&mut self) {
         let unbacked = self.findings.sizes.unbacked;
         if self.findings.misses_segments() {
-            self.tell(
-                Code::SegmentsSkipped,
-                "segment events are missing (skip_actions?): reserved bytes before the dump cannot be computed",
-            );
+            self.tell_meaning(Code::SegmentsSkipped);
         } else if unbacked > 0 {
-            self.tell(
-                Code::SegmentsUnknown,
-                format!(
-                    "{unbacked} allocations lie outside every known segment; segment events are missing (skip_actions?), and \
-                     reserved bytes before the dump may be others than counted"
-                ),
+            let message = format!(
+                "{unbacked} allocations lie outside every known segment; segment events are missing (skip_actions?), and \
+                 reserved bytes before the dump may be others than counted"
             );
+            self.tell(Code::SegmentsUnknown, message);
         }
         let segments = &self.findings.view.device.segments;
         let differ = segments.iter().filter(|segment| !adds_up(segment)).count();
         if differ > 0 {
-            self.tell(
-                Code::SegmentSums,
-                format!(
-                    "in {differ} of {} segments the blocks do not add up to the sums beside them; the file was edited or \
-                     written by another tool",
-                    segments.len()
-                ),
+            let message = format!(
+                "in {differ} of {} segments the blocks do not add up to the sums beside them; the file was edited or \
+                 written by another tool",
+                segments.len()
             );
+            self.tell(Code::SegmentSums, message);
         }
     }
 
@@ -290,32 +242,26 @@ impl Report<'_> {
         let pending = pending.map(|(class, start)| class.bytes.saturating_mul(start.allocated.into()));
         let pending = pending.fold(0_u64, u64::saturating_add);
         if bound > 0 {
-            self.tell(
-                Code::SizesBounded,
-                format!(
-                    "blocks that were allocated before the recording and freed inside it may occupy up to {} more or less \
-                     than is counted; the file does not tell their size{}",
-                    Size(bound),
-                    if sizes.pools_uncertain { ", nor whether their pool splits its segments" } else { "" }
-                ),
+            let message = format!(
+                "blocks that were allocated before the recording and freed inside it may occupy up to {} more or less than \
+                 is counted; the file does not tell their size{}",
+                Size(bound),
+                if sizes.pools_uncertain { ", nor whether their pool splits its segments" } else { "" }
             );
+            self.tell(Code::SizesBounded, message);
         } else if uncertain > 0 && *history == History::Recorded {
-            self.tell(
-                Code::SizesBounded,
-                format!(
-                    "the file does not tell the exact size of {uncertain} blocks that are freed before the dump: it \
-                     depends on allocator settings, or on a pool that may not split its segments"
-                ),
+            let message = format!(
+                "the file does not tell the exact size of {uncertain} blocks that are freed before the dump: it depends on \
+                 allocator settings, or on a pool that may not split its segments"
             );
+            self.tell(Code::SizesBounded, message);
         }
         if pending > 0 {
-            self.tell(
-                Code::FreeRequestedBefore,
-                format!(
-                    "the completion of frees of {} is recorded and their request is not; they count as allocated until then",
-                    Size(pending)
-                ),
+            let message = format!(
+                "the completion of frees of {} is recorded and their request is not; they count as allocated until then",
+                Size(pending)
             );
+            self.tell(Code::FreeRequestedBefore, message);
         }
     }
 }

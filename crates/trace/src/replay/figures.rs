@@ -4,7 +4,7 @@ use super::census::Census;
 use super::counters::{self, Counters};
 use super::layout::Layout;
 use super::lifetimes::Lifetimes;
-use super::moves::{Traced, Tracer};
+use super::moves::Tracer;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::stated;
@@ -38,7 +38,7 @@ pub(super) fn measure(
     let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
     let events = view.events();
     let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, names: wanted.names };
-    let Traced { trace, numbers } = tracer.trace(of_event, dump);
+    let (trace, numbers) = tracer.trace(of_event, dump);
     let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));
     let counters = counters::run(events, &snapshot.tables, &trace, pools);

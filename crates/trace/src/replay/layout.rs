@@ -3,7 +3,7 @@
 use super::backing::Backing;
 use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::Pool;
-use super::segment_map::Home;
+use super::segment_map::{Home, Range};
 use super::{DeviceView, Position};
 use crate::snapshot::Action;
 
@@ -37,10 +37,10 @@ impl Layout {
         numbered.sort_unstable();
         let blocks = numbered.into_iter().map(|(_, address)| address).collect();
         let start = Backing::at(view.snapshot, view.device, Position::START);
-        let segments = start.segments.iter().map(|(address, end, home)| SegmentPart {
+        let segments = start.segments.iter().map(|(address, Range { end, pool, home })| SegmentPart {
             address,
             bytes: end - address,
-            is_mapped: start.segments.pool_at(address) == Some(Pool::Expandable),
+            is_mapped: pool == Pool::Expandable,
             home,
         });
         let mut homes = start.homes.iter().rev().copied();

@@ -19,7 +19,7 @@ pub(super) struct Lifetimes {
     pub(super) older: Vec<u32>,
     /// Every address at which a block begins, in order; [`Allocation::place`] is one of them.
     pub(super) addresses: Vec<u64>,
-    /// Allocations made inside the history and alive at the end: index, and their block.
+    /// Allocations made inside the history and alive at the end, in their order: index, and their block.
     pub(super) survivors: Vec<(u32, Block)>,
     /// Never freed in the history, and not in the final state.
     pub(super) vanished: Vec<u32>,
@@ -65,6 +65,7 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
     let Tracer { mut found, uses, .. } = tracer;
     found.vanished = uses.values().filter(|used| used.goes_on).map(|used| used.index).collect();
     found.vanished.sort_unstable();
+    found.survivors.sort_unstable_by_key(|(index, _)| *index);
     found.sort_addresses(uses);
     let mut inside = found.allocations.iter().filter(|allocation| allocation.born != Position::START);
     let has_requests = census.count(Action::FreeRequested) > 0;

@@ -24,12 +24,6 @@ pub(super) struct Tracer<'r> {
     pub(super) names: Option<&'r dyn Namer>,
 }
 
-/// A trace, and the numbers that it gives blocks.
-pub(super) struct Traced {
-    pub(super) trace: Trace,
-    pub(super) numbers: Numbers,
-}
-
 /// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
 /// the others follow in the order of their allocations.
 pub(super) struct Numbers {
@@ -114,9 +108,9 @@ impl Moves {
 }
 
 impl Tracer<'_> {
-    /// The trace up to the last event, and from there to the final state. `symbols` are [`Lifetimes::of_event`], whose memory
-    /// the symbols of the moves take.
-    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> Traced {
+    /// The trace up to the last event, and from there to the final state, and the numbers that it gives blocks. `symbols` are
+    /// [`Lifetimes::of_event`], whose memory the symbols of the moves take.
+    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> (Trace, Numbers) {
         let classes = self.classify(dump);
         let mut start = vec![Start::default(); classes.len()];
         let numbers = self.number_older(&mut start);
@@ -140,7 +134,7 @@ impl Tracer<'_> {
         let implied = recorder.imply(&self.lifetimes.ended_at_dump, dump);
         let Recorder { moves, ended, numbers, .. } = recorder;
         let reserved = self.sizes.reserved;
-        Traced { trace: Trace { classes, moves: moves.all, symbols, implied, start, reserved, ended }, numbers }
+        (Trace { classes, moves: moves.all, symbols, implied, start, reserved, ended }, numbers)
     }
 
     /// The classes of the allocations, which take the places of their addresses.

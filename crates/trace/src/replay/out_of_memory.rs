@@ -7,7 +7,7 @@ use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
 use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
-use super::segment_map::SegmentMap;
+use super::segment_map::{Range, SegmentMap};
 use super::{Allocation, FreeBlocks, Position};
 use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
 
@@ -82,7 +82,7 @@ impl State<'_> {
         let small = request.size <= SMALL_SIZE;
         let pool_id = self.pool_of(stream, tags.pool_id)?;
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
-        for (start, end, home) in self.segments.iter() {
+        for (start, Range { end, home, .. }) in self.segments.iter() {
             let elsewhere = home.stream.is_some_and(|of| of != stream)
                 || home.small.is_some_and(|of| of != small)
                 || home.pool_id.is_some_and(|of| of != pool_id);

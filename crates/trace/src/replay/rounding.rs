@@ -83,6 +83,13 @@ pub(super) enum Pool {
     Expandable,
 }
 
+impl Pool {
+    /// The pool that serves a request, where no segment says so.
+    pub(super) fn of_request(requested: u64) -> Self {
+        if requested <= SMALL_SIZE { Self::Small } else { Self::Large }
+    }
+}
+
 /// `should_split`: whether the `rest` that a block of `size` bytes leaves of a free block is split off.
 pub(super) fn should_split(pool: Pool, size: u64, rest: u64, settings: &AllocatorSettings) -> bool {
     // The allocator asks the setting, not the segment: with expandable segments switched on it also splits the ordinary

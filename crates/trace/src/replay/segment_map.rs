@@ -38,11 +38,12 @@ const PLACE: u64 = 2 << 20;
 /// Number of places to remember what was found in: of two ranges that share one, the latter stays.
 const PLACES: u64 = 1024;
 
-#[derive(Debug, Clone, Copy)]
-struct Range {
-    end: u64,
-    pool: Pool,
-    home: Home,
+/// A range from its start on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) end: u64,
+    pub(super) pool: Pool,
+    pub(super) home: Home,
 }
 
 /// Which requests a range serves, as far as the file tells.
@@ -136,11 +137,13 @@ impl SegmentMap {
         self.ranges.range(first..end).next().map(|(_, range)| range.home)
     }
 
-    /// All ranges by address: start, end, and what they serve. Each ends where the next starts, also where a damaged
-    /// file has them overlap.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64, Home)> {
+    /// All ranges by their starts. Each ends where the next starts, also where a damaged file has them overlap.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Range)> {
         let next = self.ranges.keys().skip(1).copied().chain([u64::MAX]);
-        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), range.home))
+        self.ranges
+            .iter()
+            .zip(next)
+            .map(|((&start, range), next)| (start, Range { end: range.end.min(next), ..*range }))
     }
 
     /// The range that holds `address`: start, end, pool.
@@ -161,11 +164,6 @@ impl SegmentMap {
         }
         self.lookup_cache[place] = Found { start, until, end, pool, changes: self.changes };
         Some((start, end, pool))
-    }
-
-    /// The pool of the range that holds `address`.
-    pub(super) fn pool_at(&self, address: u64) -> Option<Pool> {
-        self.search(address).map(|(_, _, pool)| pool)
     }
 
     fn search(&self, address: u64) -> Option<(u64, u64, Pool)> {
@@ -232,7 +230,8 @@ mod tests {
         let mut map = SegmentMap::default();
         map.add(0, 100, Pool::Expandable, Home { small: Some(true), ..on(7) });
         map.add(100, 100, Pool::Expandable, on(7));
-        assert_eq!(map.iter().collect::<Vec<_>>(), [(0, 200, Home { small: Some(true), ..on(7) })]);
+        let home = Home { small: Some(true), ..on(7) };
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(0, Range { end: 200, pool: Pool::Expandable, home })]);
         assert!(map.remove(50, 100));
         assert_eq!(map.home(0, 1), map.home(150, 50));
         assert_eq!(map.home(50, 100), None);

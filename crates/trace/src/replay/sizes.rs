@@ -5,7 +5,6 @@
 //! uncertain carry a [`Spread`].
 
 mod pools;
-mod rooms;
 mod rules;
 
 use rustc_hash::FxHashMap;
@@ -21,7 +20,6 @@ use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
 use crate::trace::Spread;
 use pools::PrivatePools;
-use rooms::{Room, Rooms};
 use rules::{Confirmed, Decision};
 
 /// The sizes of all blocks, and what finding them tells.
@@ -58,15 +56,10 @@ pub(super) fn find(
     let events = snapshot.events_of(device);
     let pools = PrivatePools::new(snapshot, device, census);
     let backing = Backing::at(snapshot, device, Position::START);
-    let mut survivors: Vec<(u32, u64)> =
-        lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
-    survivors.sort_unstable();
-    let vanished_segments = backing.vanished;
-    let reserved = backing.reserved;
-    let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
+    let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
     let mut finder = Finder {
         rules: Rules::new(snapshot, device),
-        rooms: Rooms::new(allocations.len()),
+        rooms: vec![Room { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }; allocations.len()],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
         overlaps: 0,
@@ -79,7 +72,7 @@ pub(super) fn find(
     };
     finder.begin(older, allocations, addresses).ok_or(Error::Overflow { device: id, what: "allocated" })?;
     let mut occupied = Occupied::at_start(addresses, older, allocations);
-    let mut survivors = survivors.into_iter().peekable();
+    let mut survivors = survivors.iter().peekable();
     for (i, &index) in of_event.iter().enumerate() {
         let now = Position::after(i);
         if index == NONE {
@@ -90,15 +83,27 @@ pub(super) fn find(
             occupied.follow(index, &allocations[index as usize], now);
             continue;
         }
-        while survivors.next_if(|&(survivor, _)| survivor < index).is_some() {}
-        let known = survivors.next_if(|&(survivor, _)| survivor == index).map(|(_, size)| size);
+        let known = survivors.next_if(|(survivor, _)| *survivor == index).map(|(_, block)| block.size);
         let taken = finder.take(&events[i], index, allocations, &occupied, known);
         taken.ok_or(Error::Overflow { device: id, what: "allocated" })?;
         occupied.insert(allocations[index as usize].place, index);
     }
     let spreads = finder.settle(allocations);
-    let Finder { rules, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
+    let Finder { rules, backing, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
+    let Backing { reserved, vanished: vanished_segments, .. } = backing;
     Ok(Sizes { spreads, rules, pools_uncertain, reserved, unbacked, overlaps, recovered, vanished_segments })
+}
+
+/// The free block that an allocation was served from.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: u64,
+    pool: Pool,
+    /// True if the size of the allocation is known, and not only the one that the rules give.
+    is_known: bool,
+    /// True if it ends where the allocation does. The rounded request of one that is older than the history counts even
+    /// so.
+    is_filled: bool,
 }
 
 /// Goes through the history and finds the sizes.
@@ -108,7 +113,7 @@ struct Finder<'s> {
     pools: PrivatePools,
     backing: Backing,
     /// By allocation.
-    rooms: Rooms,
+    rooms: Vec<Room>,
     /// Bytes by which allocations reach into a block in use.
     overlapping: FxHashMap<u32, u64>,
     /// Known sizes that no rule explains, and the size that the rules give.
@@ -122,11 +127,9 @@ struct Finder<'s> {
 impl Finder<'_> {
     /// Sizes what is older than the history. `None` where a size leaves 64 bits.
     fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
-        let homes = self.backing.segments.iter().map(|(start, _, home)| (start, home)).collect::<Vec<_>>();
-        for (start, home) in homes {
-            let is_expandable = self.backing.segments.find(start).is_some_and(|(_, _, pool)| pool == Pool::Expandable);
-            let is_shared = home.pool_id == Some(rounding::SHARED_POOL);
-            self.rules.learn_from_start(is_expandable, is_shared);
+        for (_, range) in self.backing.segments.iter() {
+            let is_shared = range.home.pool_id == Some(rounding::SHARED_POOL);
+            self.rules.learn_from_start(range.pool == Pool::Expandable, is_shared);
         }
         for &index in older {
             let allocation = &mut allocations[index as usize];
@@ -139,11 +142,11 @@ impl Finder<'_> {
             let allocation = &allocations[index as usize];
             let address = occupied.address(allocation);
             let segment = self.backing.segments.find(address);
-            let pool = segment.map_or(pool_of_request(allocation.requested), |(_, _, pool)| pool);
+            let pool = segment.map_or(Pool::of_request(allocation.requested), |(_, _, pool)| pool);
             let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.place)).min();
             let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(address));
             let is_known = allocation.basis == Basis::FinalState;
-            self.rooms.set(index, Room { bytes, pool, is_known, is_filled: false });
+            self.rooms[index as usize] = Room { bytes, pool, is_known, is_filled: false };
             if self.pools.possible {
                 self.note_pool(index, address, None, segment, &occupied, allocation.place);
             }
@@ -200,7 +203,7 @@ impl Finder<'_> {
         let pool = self.pools.key(pool, start);
         let shares = address > start || occupied.after(place).is_some_and(|next| next < end);
         if shares {
-            self.pools.note_split(pool);
+            self.pools.splits.insert(pool, true);
         }
         self.pools.add(index, pool);
     }
@@ -229,11 +232,11 @@ impl Finder<'_> {
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
             self.unbacked += 1;
-            let pool = pool_of_request(requested);
+            let pool = Pool::of_request(requested);
             let bytes = least.saturating_add(self.rules.most_unsplit(pool, least, false));
             allocation.bytes = known.unwrap_or(least);
             allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
-            self.rooms.set(index, Room { bytes, pool, is_known: known.is_some(), is_filled: false });
+            self.rooms[index as usize] = Room { bytes, pool, is_known: known.is_some(), is_filled: false };
             self.recovered += u64::from(known == Some(least));
             return Some(());
         };
@@ -246,7 +249,7 @@ impl Finder<'_> {
         let size = self.rules.size(decision);
         allocation.bytes = known.unwrap_or(size);
         allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Rule };
-        self.rooms.set(index, Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false });
+        self.rooms[index as usize] = Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
         if let Some(actual) = known {
             self.compare(index, decision, actual, born);
         }
@@ -279,7 +282,7 @@ impl Finder<'_> {
         segment: Option<(u64, u64, Pool)>,
     ) {
         let gap = address - start;
-        let room = self.rooms.get(index);
+        let room = self.rooms[index as usize];
         let plain = rounding::round_to_unit(neighbour.requested).unwrap_or(u64::MAX);
         if gap < plain.min(neighbour.bytes) || (room.is_known && gap < neighbour.bytes) {
             self.overlaps += 1;
@@ -294,9 +297,11 @@ impl Finder<'_> {
         let Some(least) = round_size(neighbour.requested, &self.rules.settings) else { return };
         let decision = Decision { requested: neighbour.requested, least, room: room.bytes, pool: room.pool };
         if neighbour.born == Position::START {
-            // Its free block is not known, so nothing is learnt of the rules.
-            if gap <= self.most(decision) {
-                self.rooms.set(index, Room { bytes: gap, is_filled: true, ..room });
+            // Its free block is not known, so nothing is learnt of the rules: it may be the most that any settings give.
+            let rounded = rounding::roundings(neighbour.requested).fold(least, u64::max);
+            let most = rounded.saturating_add(self.rules.most_unsplit(room.pool, rounded, true));
+            if self.pools.known || gap <= most {
+                self.rooms[index as usize] = Room { bytes: gap, is_filled: true, ..room };
             }
             return;
         }
@@ -318,22 +323,10 @@ impl Finder<'_> {
     }
 
     fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
-        let room = self.rooms.get(index);
+        let room = &mut self.rooms[index as usize];
+        room.is_known = true;
         self.rules.learn_rounding(allocation.requested, bytes, Some(room.bytes));
         allocation.bytes = bytes;
-        self.rooms.set(index, Room { is_known: true, ..room });
-    }
-
-    /// The most that a block can occupy under any settings.
-    fn most(&self, decision: Decision) -> u64 {
-        let rounded = rounding::roundings(decision.requested).max().unwrap_or(0).max(decision.least);
-        let unsplit = match decision.pool {
-            Pool::Small => 0,
-            _ if decision.least < rounding::LARGE_BUFFER => SMALL_SIZE,
-            _ => self.rules.most_rounding(),
-        };
-        let most = if self.pools.known { u64::MAX } else { rounded.saturating_add(unsplit) };
-        most.min(decision.room)
     }
 
     /// The sizes that stay uncertain, once everything is learnt.
@@ -345,7 +338,7 @@ impl Finder<'_> {
         let mut confirmed = Confirmed::at_start(&self.rules);
         let can_learn = Confirmed::can_learn(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {
-            let spread = if self.rooms.get(index).is_known {
+            let spread = if self.rooms[index as usize].is_known {
                 if can_learn && allocation.born != Position::START {
                     self.confirm(index, allocation, &mut confirmed);
                 }
@@ -370,7 +363,7 @@ impl Finder<'_> {
 
     /// The decision by which an allocation got its block. `None` where its size leaves 64 bits.
     fn decision(&self, index: u32, allocation: &Allocation) -> Option<Decision> {
-        let Room { bytes: room, pool, .. } = self.rooms.get(index);
+        let Room { bytes: room, pool, .. } = self.rooms[index as usize];
         let least = round_size(allocation.requested, &self.rules.settings)?;
         Some(Decision { requested: allocation.requested, least, room, pool })
     }
@@ -378,7 +371,7 @@ impl Finder<'_> {
     /// Notes the settings that an allocation of known size confirms.
     fn confirm(&self, index: u32, allocation: &Allocation, confirmed: &mut Confirmed) {
         let Some(decision) = self.decision(index, allocation) else { return };
-        if allocation.bytes == self.rules.size(decision) && self.pools.splits(index) == Some(true) {
+        if allocation.bytes == self.rules.size(decision) && self.pools.has_split(index) == Some(true) {
             confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
         }
     }
@@ -386,11 +379,11 @@ impl Finder<'_> {
     /// How far a size that only the rules give may be off.
     fn spread(&mut self, index: u32, allocation: &mut Allocation, confirmed: &Confirmed) -> Option<Spread> {
         let decision = self.decision(index, allocation)?;
-        if self.rooms.get(index).is_filled {
+        if self.rooms[index as usize].is_filled {
             let below = allocation.bytes.saturating_sub(decision.room);
             return Some(Spread { below, above: decision.room.saturating_sub(allocation.bytes) });
         }
-        let splits = self.pools.splits(index);
+        let splits = self.pools.has_split(index);
         if splits == Some(false) && allocation.basis == Basis::Rule {
             allocation.bytes = decision.room;
             return None;
@@ -404,9 +397,4 @@ impl Finder<'_> {
         }
         Some(Spread { below: size.saturating_sub(extent.least), above: extent.most.saturating_sub(size) })
     }
-}
-
-/// The pool that serves a request, where no segment says so.
-fn pool_of_request(requested: u64) -> Pool {
-    if requested <= SMALL_SIZE { Pool::Small } else { Pool::Large }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::backing::Backing;
 use super::rounding::{Pool, SHARED_POOL, SMALL_SIZE};
-use super::segment_map::Home;
+use super::segment_map::Range;
 use super::{Allocation, Position};
 use crate::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
@@ -17,19 +17,15 @@ pub fn state_at(
     allocations: &[(u64, &Allocation)],
     at: Position,
 ) -> Vec<Segment> {
-    let events = snapshot.events_of(device);
     let live = allocations.iter().copied().filter(|(_, one)| one.born <= at && at < one.completed);
     let mut live: Vec<(u64, &Allocation)> = live.collect();
     live.sort_by_key(|&(address, _)| address);
-    if at.count() >= events.len() {
-        return without_others(&device.segments, &live);
-    }
     let backing = Backing::at(snapshot, device, at);
     let listed: BTreeMap<u64, &Segment> = device.segments.iter().map(|segment| (segment.address, segment)).collect();
     let has_pools = device.segments.iter().any(|segment| segment.pool_id.is_some());
     let mut live = live.into_iter().peekable();
-    let ranges: Vec<(u64, u64, Home)> = backing.segments.iter().collect();
-    let segments = ranges.into_iter().filter(|(start, end, _)| start < end).map(|(start, end, home)| {
+    let ranges = backing.segments.iter().filter(|(start, range)| *start < range.end);
+    let segments = ranges.map(|(start, Range { end, pool, home })| {
         let blocks = blocks(start, end, &mut live, at);
         Segment {
             address: start,
@@ -39,7 +35,7 @@ pub fn state_at(
             small_pool: home.small.unwrap_or_else(|| blocks.iter().any(is_small)),
             stream: home.stream,
             pool_id: home.pool_id.or(has_pools.then_some(SHARED_POOL)),
-            is_expandable: backing.segments.pool_at(start) == Some(Pool::Expandable),
+            is_expandable: pool == Pool::Expandable,
             stack: listed.get(&start).and_then(|segment| segment.stack),
             blocks,
         }
@@ -50,18 +46,6 @@ pub fn state_at(
 /// True for a block in use of the size of the small pool.
 fn is_small(block: &Block) -> bool {
     block.state != BlockState::Inactive && block.size <= SMALL_SIZE
-}
-
-/// The final state, in which only these allocations are in use.
-fn without_others(segments: &[Segment], live: &[(u64, &Allocation)]) -> Vec<Segment> {
-    let mut segments = segments.to_vec();
-    for block in segments.iter_mut().flat_map(|segment| &mut segment.blocks) {
-        let is_live = live.binary_search_by_key(&block.address, |&(address, _)| address).is_ok();
-        if block.state != BlockState::Inactive && !is_live {
-            *block = Block { state: BlockState::Inactive, stack: None, requested_size: Some(0), ..*block };
-        }
-    }
-    segments
 }
 
 /// The blocks of a segment, without gaps.

@@ -57,13 +57,11 @@ pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<Str
         ("requested", &mut figures.requested),
         ("reserved", &mut figures.reserved),
     ];
-    let mut found = Vec::new();
-    for (name, counter) in counters.into_iter().filter(|(_, counter)| !counter.is_least) {
-        if let Some(stated) = Stated::of(stated, &format!("{name}_bytes")) {
-            found.extend(stated.narrow(counter).map(|contradiction| format!("{name} {contradiction}")));
-        }
-    }
-    found
+    let narrowed = counters.into_iter().filter(|(_, counter)| !counter.is_least).filter_map(|(name, counter)| {
+        let stated = Stated::of(stated, &format!("{name}_bytes"))?;
+        Some(format!("{name} {}", stated.narrow(counter)?))
+    });
+    narrowed.collect()
 }
 
 /// One of PyTorch's counters.

@@ -26,14 +26,10 @@ impl FromStr for Between {
     type Err = ParseBetweenError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text).ok_or_else(|| ParseBetweenError(text.to_owned()))
-    }
-}
-
-impl Between {
-    fn parse(text: &str) -> Option<Self> {
-        let (from, to) = text.split_once("..")?;
-        Some(Self { from: moment(from, Moment::Baseline)?, to: moment(to, Moment::End)? })
+        let ends = text.split_once("..");
+        let ends = ends.and_then(|(from, to)| moment(from, Moment::Baseline).zip(moment(to, Moment::End)));
+        let (from, to) = ends.ok_or_else(|| ParseBetweenError(text.to_owned()))?;
+        Ok(Self { from, to })
     }
 }
 

@@ -4,15 +4,15 @@
 //! The result is the file that a recording from the beginning of the window would have left at its end: its final state
 //! is the state there, and memory that is older than the window has no event, but its stack.
 
-mod annotations;
 mod between;
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use crate::interner::Interner;
 use crate::profile::{self, DeviceProfile, Moment, identity};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
-use crate::snapshot::{self, Contents, Device, Event, Snapshot};
+use crate::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
 use crate::stack::{GroupBy, Grouper, Rules};
 use crate::trace::{Highest, Trace, Window};
 use crate::units::Size;
@@ -293,7 +293,7 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
         });
     }
     let is_whole = trimmed.iter().all(|device| device.window == (0..device.events));
-    let annotations = if is_whole { snapshot.annotations.clone() } else { annotations::within(snapshot, &events) };
+    let annotations = if is_whole { snapshot.annotations.clone() } else { annotations_within(snapshot, &events) };
     let bytes = snapshot::write(Contents {
         snapshot,
         events: &events,
@@ -302,4 +302,29 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
         is_whole: is_whole && histories.iter().all(|history| history.kept.is_none()),
     });
     Trimmed { bytes, devices: trimmed }
+}
+
+/// The annotations from the first of these events to the last: those that begin or end in between, and the beginnings of
+/// those that are open at its start.
+fn annotations_within(snapshot: &Snapshot, events: &[Event]) -> Vec<Annotation> {
+    let times = events.iter().filter_map(Event::time);
+    let Some(first) = times.clone().min() else { return Vec::new() };
+    let last = times.fold(first, i64::max);
+    let mut is_kept: Vec<bool> =
+        snapshot.annotations.iter().map(|annotation| (first..=last).contains(&annotation.time_us)).collect();
+    // By name and device, as nested ranges of one name close.
+    let mut open: HashMap<(StringId, u32), Vec<usize>> = HashMap::new();
+    for (at, annotation) in snapshot.annotations.iter().enumerate().filter(|(_, known)| known.time_us <= last) {
+        let begun = open.entry((annotation.name, annotation.device)).or_default();
+        if annotation.starts {
+            begun.push(at);
+        } else if let Some(start) = begun.pop() {
+            is_kept[start] |= is_kept[at];
+        }
+    }
+    for start in open.into_values().flatten() {
+        is_kept[start] = true;
+    }
+    let kept = snapshot.annotations.iter().zip(is_kept).filter(|(_, is_kept)| *is_kept);
+    kept.map(|(annotation, _)| annotation.clone()).collect()
 }

@@ -29,7 +29,7 @@ pub(super) struct PrivatePools {
     /// True if the file tells of a pool that may be one.
     pub(super) known: bool,
     /// Whether pools split their segments, where something tells.
-    splits: FxHashMap<PoolKey, bool>,
+    pub(super) splits: FxHashMap<PoolKey, bool>,
     /// The pool of each allocation in a segment that is, or may be, of a private pool.
     members: FxHashMap<u32, PoolKey>,
     /// How many segments began at an address.
@@ -38,16 +38,16 @@ pub(super) struct PrivatePools {
 
 impl PrivatePools {
     pub(super) fn new(snapshot: &Snapshot, device: &Device, census: &Census) -> Self {
-        let mut pools = Self::default();
-        if !may_have_pools_of_user(snapshot, device, census) || !snapshot.settings.may_have_unsplit_pools() {
-            return pools;
-        }
-        pools.possible = true;
-        pools.known = has_pools_of_user(snapshot, device);
-        for segment in device.segments.iter().filter(|segment| segment.blocks.len() > 1) {
-            segment.pool_id.into_iter().for_each(|pool| pools.note_split(PoolKey::Stated(pool)));
-        }
-        pools
+        let has_unsplit = snapshot.settings.may_have_unsplit_pools();
+        let tags = snapshot.tables.all_tags().iter().map(|tags| tags.pool_id);
+        let segments = device.segments.iter().map(|segment| segment.pool_id);
+        let known = has_unsplit && segments.chain(tags.clone()).flatten().any(is_of_user);
+        // A pool may be gone with its segments, and nothing tells of which pool those were. Events tell it from release 2.12 on.
+        let may_be_gone =
+            has_unsplit && census.count(Action::SegmentFree) > 0 && tags.clone().all(|pool| pool.is_none());
+        let split = device.segments.iter().filter(|segment| segment.blocks.len() > 1);
+        let split = split.filter_map(|segment| Some((PoolKey::Stated(segment.pool_id?), true)));
+        Self { possible: known || may_be_gone, known, splits: split.collect(), ..Self::default() }
     }
 
     /// The pool with a number, or that of the segment at `start`.
@@ -74,11 +74,6 @@ impl PrivatePools {
         }
     }
 
-    /// Notes that a pool splits its segments.
-    pub(super) fn note_split(&mut self, pool: PoolKey) {
-        self.splits.insert(pool, true);
-    }
-
     /// Notes that an allocation was not split off although the rules would have done so. Returns whether its pool
     /// explains it. Where other settings do as well (`is_ambiguous`), that tells nothing new of the pool.
     pub(super) fn note_whole(&mut self, allocation: u32, is_ambiguous: bool) -> bool {
@@ -92,7 +87,7 @@ impl PrivatePools {
     }
 
     /// True if an allocation is of a pool that splits; `None` where nothing tells.
-    pub(super) fn splits(&self, allocation: u32) -> Option<bool> {
+    pub(super) fn has_split(&self, allocation: u32) -> Option<bool> {
         self.members.get(&allocation).map_or(Some(true), |pool| self.splits.get(pool).copied())
     }
 }
@@ -101,19 +96,4 @@ impl PrivatePools {
 /// count theirs in the first number.
 fn is_of_user(pool: (u64, u64)) -> bool {
     pool.0 == 0 && pool != SHARED_POOL
-}
-
-/// True if there may have been a pool that the user made: the file tells of one, or segments are gone and nothing tells
-/// of which pool they were. Events tell it from release 2.12 on.
-fn may_have_pools_of_user(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
-    let may_be_gone = snapshot.settings.may_have_unsplit_pools()
-        && census.count(Action::SegmentFree) > 0
-        && snapshot.tables.all_tags().iter().all(|tags| tags.pool_id.is_none());
-    may_be_gone || has_pools_of_user(snapshot, device)
-}
-
-/// True if the file tells of any pool that the user made.
-fn has_pools_of_user(snapshot: &Snapshot, device: &Device) -> bool {
-    device.segments.iter().any(|segment| segment.pool_id.is_some_and(is_of_user))
-        || snapshot.tables.all_tags().iter().any(|tags| tags.pool_id.is_some_and(is_of_user))
 }

@@ -42,9 +42,10 @@ impl Decision {
 }
 
 /// From where the settings are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Source {
     /// They held all the time: none were ever set, or the user states them.
+    #[default]
     Certain,
     /// As they were at the dump; they may have been others before.
     Dump,
@@ -58,7 +59,7 @@ fn maps(event: &Event) -> bool {
 }
 
 /// Knowledge of the settings over the history.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::replay) struct Rules {
     pub(super) settings: AllocatorSettings,
     source: Source,
@@ -110,16 +111,9 @@ impl Rules {
             settings,
             source,
             may_be_expandable,
-            may_have_been_off: false,
             is_given_twice: snapshot.settings.are_of_several_texts(),
-            contradicted: None,
-            contradicts_rounding: false,
-            largest_split: 0,
-            confirms_rounding: false,
             roundings_out,
-            segments_agree_since: None,
-            starts_with_pools: false,
-            unexplained: 0,
+            ..Self::default()
         }
     }
 
