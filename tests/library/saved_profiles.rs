@@ -208,7 +208,8 @@ fn profiles_that_were_changed_are_refused() {
     let codes: Vec<_> = read.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert_eq!(codes, ["unknown-diagnostic"]);
     // Sums that no memory could hold, without a figure beside them.
-    let huge = signed(&good.replace(",1440000]]", ",18446744073709551615]]"));
+    let huge = signed(&good.replace("[[1440256,256]]", "[[1440256,1440257]]"));
+    assert!(huge != good);
     let huge = profile::read(huge.as_bytes(), "x.json", Options::default()).unwrap();
     for &format in Format::ALL {
         format.render(Subject::Profile(&huge, None), &report::Options::default()).unwrap();

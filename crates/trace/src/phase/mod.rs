@@ -17,11 +17,14 @@ use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Ta
 use crate::stack::is_python;
 
 /// Source of a phase's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Source {
     /// A pair of `external_annotations`.
+    #[default]
     Annotation,
     /// `user_metadata` of events.
     Metadata,

@@ -6,10 +6,9 @@ use std::ops::Not;
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
-use super::exact::{self, Totals};
 use super::lines::HeldLine;
 use super::phases::{Phases, are_known};
-use super::totals::{self, Grouping, Held, StackTotal, Sums};
+use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
 use super::{Layout, Moment};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
@@ -136,7 +135,7 @@ impl DeviceProfile {
 
     /// Adds up the classes at the moments, and puts them into groups.
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
-        self.sums = exact::sums(&self.trace, &self.figures, self.at);
+        self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = Grouping::new(&totals, grouper);
         let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
@@ -274,6 +273,19 @@ impl DeviceProfile {
     #[must_use]
     pub fn at_is_oom(&self) -> bool {
         self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
+    }
+
+    /// Microseconds from the first event of any device to a place, as far as the times that are kept tell.
+    pub fn time_us(&self, at: Position) -> Option<u64> {
+        let next = self.times.partition_point(|&(place, _)| place < at);
+        let &(to, until) = self.times.get(next)?;
+        let Some(&(from, since)) = next.checked_sub(1).and_then(|last| self.times.get(last)) else {
+            return Some(until);
+        };
+        let part = at.count().saturating_sub(from.count()) as u64;
+        let whole = to.count().saturating_sub(from.count()) as u64;
+        let passed = u128::from(until.saturating_sub(since)) * u128::from(part) / u128::from(whole.max(1));
+        Some(since.saturating_add(u64::try_from(passed).unwrap_or(0)))
     }
 
     fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {

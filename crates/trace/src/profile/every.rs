@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::phases::{are_known, place};
+use super::phases::are_known;
 use super::{DeviceProfile, Error, saved};
 use crate::pattern::Pattern;
 use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
@@ -11,7 +11,7 @@ use crate::replay::Position;
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
 use crate::text::{cut, thousands};
-use crate::trace::Levels;
+use crate::trace::{Levels, Window};
 
 /// The most parts: more is no table any more.
 pub const MOST_INTERVALS: u64 = 10_000;
@@ -103,13 +103,6 @@ pub struct Interval {
     pub reserved_peak: Option<u64>,
 }
 
-impl Interval {
-    /// A part in which nothing is measured yet.
-    fn new(name: String, from: usize, to: usize) -> Self {
-        Self { name, from: from as u64, to: to as u64, start: 0, peak: 0, end: 0, reserved_peak: None }
-    }
-}
-
 /// Divides the history of every device; the times of events are known where there is a snapshot.
 ///
 /// # Errors
@@ -137,20 +130,24 @@ pub(super) fn divide(
 }
 
 impl DeviceProfile {
-    fn measure(&mut self, mut parts: Vec<Interval>) {
+    fn measure(&mut self, parts: Vec<(String, Window)>) {
         if !are_known(&self.figures) {
             return;
         }
-        let borders = parts.iter().flat_map(|part| [place(part.from), place(part.to)]).collect();
-        let levels = Levels::new(&self.trace, borders);
-        for part in &mut parts {
-            let held = levels.over(place(part.from), place(part.to));
-            part.start = held.start.allocated;
-            part.peak = held.peak.allocated;
-            part.end = held.end.allocated;
-            part.reserved_peak = self.figures.reserved.peak.map(|_| held.peak.reserved);
-        }
-        self.intervals = parts;
+        let levels = Levels::new(&self.trace, parts.iter().flat_map(|(_, part)| [part.from, part.to]).collect());
+        let parts = parts.into_iter().map(|(name, Window { from, to })| {
+            let held = levels.over(from, to);
+            Interval {
+                name,
+                from: from.count() as u64,
+                to: to.count() as u64,
+                start: held.start.allocated,
+                peak: held.peak.allocated,
+                end: held.end.allocated,
+                reserved_peak: self.figures.reserved.peak.map(|_| held.peak.reserved),
+            }
+        });
+        self.intervals = parts.collect();
     }
 }
 
@@ -160,7 +157,7 @@ fn parts(
     device: &DeviceProfile,
     snapshot: Option<&Snapshot>,
     code: &Code<'_>,
-) -> Result<Vec<Interval>, Error> {
+) -> Result<Vec<(String, Window)>, Error> {
     let id = device.device;
     if device.coarse {
         return Err(saved::Error::Coarse { device: id, asked: format!("parts of {every}") }.into());
@@ -195,7 +192,12 @@ fn parts(
     }
 }
 
-fn by_events(length: usize, events: usize) -> Vec<Interval> {
+/// The part between two numbers of events.
+fn window(from: usize, to: usize) -> Window {
+    Window { from: Position::of_count(from), to: Position::of_count(to) }
+}
+
+fn by_events(length: usize, events: usize) -> Vec<(String, Window)> {
     let starts = (0..events).step_by(length);
     let parts = starts.map(|from| {
         let to = from.saturating_add(length).min(events);
@@ -203,21 +205,21 @@ fn by_events(length: usize, events: usize) -> Vec<Interval> {
             1 => format!("event {}", thousands(from as u64)),
             _ => format!("events {} to {}", thousands(from as u64), thousands(to as u64 - 1)),
         };
-        Interval::new(name, from, to)
+        (name, window(from, to))
     });
     parts.collect()
 }
 
 /// The last one lasts until the dump; what lies before the first is a part of its own.
-fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<Interval> {
+fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<(String, Window)> {
     let mut parts = Vec::new();
     if let Some(first) = steps.first().filter(|first| first.from > Position::START) {
-        parts.push(Interval::new("before the first step".to_owned(), 0, first.from.count()));
+        parts.push(("before the first step".to_owned(), window(0, first.from.count())));
     }
     let mut groups = steps.chunks(length).peekable();
     while let Some(group) = groups.next() {
         let to = groups.peek().and_then(|next| next.first()).map_or(events, |next| next.from.count());
-        parts.push(Interval::new(name_of(group), group[0].from.count(), to));
+        parts.push((name_of(group), window(group[0].from.count(), to)));
     }
     parts
 }
@@ -231,7 +233,7 @@ fn name_of(group: &[Step]) -> String {
     }
 }
 
-fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<Interval>, Error> {
+fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<(String, Window)>, Error> {
     let Some(first) = events.iter().find_map(Event::time) else {
         return Err(Error::NoTimes { device, every: Box::new(every.clone()) });
     };
@@ -247,7 +249,7 @@ fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<
     let parts = (0..parts).map(|part| {
         let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
         let [from, to] = [part, part + 1].map(|part| part_of.partition_point(|&of| of < part));
-        Interval::new(name, from, to)
+        (name, window(from, to))
     });
     Ok(parts.collect())
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::recorded::count_modules;
-use super::{DeviceProfile, Error, Options, Origins, Profile, Source, exact, history, phases};
+use super::{DeviceProfile, Error, Options, Origins, Profile, Source, phases};
 use crate::diagnostic::{self, Diagnostic};
-use crate::replay::{self, Namer, Oom, Replay, Wanted};
-use crate::snapshot::{Event, Snapshot, StackId, Tables};
+use crate::replay::{self, Namer, Oom, Origin, Position, Replay, Wanted};
+use crate::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
+use crate::text::count;
 
 /// Computes the profile of a snapshot, device by device.
 ///
@@ -30,7 +31,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             duration_us: duration(events),
             ran_over: device.overflowed == Some(true),
             actions: actions(&replay, &snapshot.tables),
-            times: history::times(events, first_us),
+            times: times(events, first_us),
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
             layout: replay.layout,
@@ -42,8 +43,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         devices.push(device);
     }
     diagnostics.extend(nothing_recorded(&devices));
-    diagnostics.extend(snapshot.run.iter().flat_map(super::run::diagnostics));
-    let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices));
+    diagnostics.extend(snapshot.run.iter().flat_map(remarks));
+    let tables = Arc::new(compact(&snapshot.tables, &mut devices));
     let settings = std::mem::take(&mut snapshot.settings);
     let mut run = snapshot.run.take();
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
@@ -101,4 +102,65 @@ fn duration(events: &[Event]) -> Option<u64> {
     let first = events.first()?.time()?;
     let last = events.last()?.time()?;
     u64::try_from(last.checked_sub(first)?).ok()
+}
+
+/// The remarks on the run that a snapshot was recorded from, by the facts that its recorder added.
+fn remarks(run: &RunFacts) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    if let Some(failure) = run.failure() {
+        let message = format!("{failure}; the figures are not those of a whole run");
+        found.push(Diagnostic::new(diagnostic::Code::RunIncomplete, None, message));
+    }
+    for package in run.packages.iter().filter(|package| !package.same) {
+        let message = format!(
+            "{} was imported from {}, and its files are not those of the checkout that the program ran in",
+            package.name, package.path
+        );
+        found.push(Diagnostic::new(diagnostic::Code::ImportedElsewhere, None, message));
+    }
+    if let Some((_, number, line)) = run.followed.iter().find(|(what, ..)| what == "conditions") {
+        let guessed = count(*number, "condition of the program was", "conditions of the program were");
+        let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
+        let message = format!("{guessed} guessed on simulated GPUs{first}: what depends on that was not measured");
+        found.push(Diagnostic::new(diagnostic::Code::CourseGuessed, None, message));
+    }
+    let told = run.to_string();
+    if !told.is_empty() {
+        found.push(Diagnostic::new(diagnostic::Code::RunFacts, None, told));
+    }
+    found
+}
+
+/// Pairs of a place and its time that are kept: equally far apart, and the last one.
+const TIMES: usize = 128;
+
+/// The times of places of a device. `first_us` is that of the first event of any device.
+fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
+    let Some(first_us) = first_us else { return Vec::new() };
+    let count = TIMES.min(events.len());
+    let mut times: Vec<(Position, u64)> = Vec::with_capacity(count + 1);
+    let places = (0..count).map(|i| i * events.len() / count).chain(events.len().checked_sub(1));
+    for place in places {
+        let time = events[place].time().and_then(|time| u64::try_from(time.checked_sub(first_us)?).ok());
+        let is_later = times.last().is_none_or(|&(last, _)| last < Position::after(place));
+        times.extend(time.filter(|_| is_later).map(|time| (Position::after(place), time)));
+    }
+    times
+}
+
+/// The tables with nothing but what the classes refer to, which then refer to those: a profile is small although the
+/// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
+fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
+    let mut to = Tables::default();
+    let mut copy = Copier::new(from, &mut to);
+    for device in devices {
+        for class in &mut device.trace.classes {
+            if let Origin::Stack(stack) = &mut class.origin {
+                *stack = copy.stack(*stack);
+            }
+            class.tags = class.tags.map(|tag| copy.string(*tag));
+        }
+        device.copy_failed_stacks(&mut copy);
+    }
+    to
 }

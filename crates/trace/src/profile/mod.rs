@@ -4,8 +4,6 @@
 mod device;
 mod error;
 mod every;
-mod exact;
-mod history;
 mod lines;
 mod measure;
 mod metric;
@@ -14,7 +12,6 @@ mod open;
 mod origins;
 mod phases;
 mod recorded;
-mod run;
 pub mod saved;
 mod totals;
 

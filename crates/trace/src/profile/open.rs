@@ -34,17 +34,12 @@ pub fn open(mut input: impl Read, path: &str, options: Options) -> Result<Opened
     let read = &mut |unpacked: Input<'_>| open_unpacked(unpacked, path, &options);
     let mut opened = input::unpack(&mut input, options.max_input, read)?;
     // The rest of the wrapping, behind the pickle, is read last.
-    opened.value.source_mut().bytes = opened.bytes;
+    let source = match &mut opened.value {
+        Opened::Snapshot(_, source) => source,
+        Opened::Profile(profile) => &mut profile.source,
+    };
+    source.bytes = opened.bytes;
     Ok(opened.value)
-}
-
-impl Opened {
-    fn source_mut(&mut self) -> &mut Source {
-        match self {
-            Self::Snapshot(_, source) => source,
-            Self::Profile(profile) => &mut profile.source,
-        }
-    }
 }
 
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.

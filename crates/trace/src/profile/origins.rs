@@ -6,9 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::phases::folded_name;
 use super::recorded::Recorded;
+use crate::interner::Interner;
 use crate::phase::{Phase, Source, phases};
 use crate::replay::Namer;
-use crate::snapshot::{Action, Device, Event, Snapshot, StringId, Tags};
+use crate::snapshot::{Action, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
 use crate::trace::ClassTags;
 
@@ -59,7 +60,7 @@ impl Namer for Origins {
         }
         tags.origin = match &self.named {
             Named::None => None,
-            Named::Annotations(borders) => made.and_then(|(index, _)| open_at(borders, index)),
+            Named::Annotations(borders) => made.and_then(|(index, _)| at_event(borders, index)?),
             Named::Pools(pools) => {
                 let stated = made.map(|(_, event)| *snapshot.tables.tags(event.tags)).unwrap_or_default();
                 pools.names.get(&pools.place(address, &stated)).copied()
@@ -68,10 +69,10 @@ impl Namer for Origins {
     }
 }
 
-/// The name from an event on.
-fn open_at(borders: &[(u32, Option<StringId>)], index: u32) -> Option<StringId> {
-    let next = borders.partition_point(|&(from, _)| from <= index);
-    borders.get(next.checked_sub(1)?).and_then(|&(_, name)| name)
+/// What holds at an event, where each of these holds from its event on.
+pub(super) fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
+    let next = borders.partition_point(|&(from, _)| from <= event);
+    borders.get(next.checked_sub(1)?).map(|&(_, held)| held)
 }
 
 /// The innermost open annotation from each of these events on.
@@ -113,19 +114,11 @@ struct Place {
     stream: Option<i128>,
 }
 
-/// A segment of the final state.
-#[derive(Debug)]
-struct Extent {
-    /// Address of its end.
-    end: u64,
-    place: Place,
-}
-
 /// Pools and streams by the order in which they appear: their own numbers differ from run to run.
 #[derive(Debug, Default)]
 struct Numbers {
-    pools: FxHashMap<(u64, u64), usize>,
-    streams: FxHashMap<i128, usize>,
+    pools: Interner<(u64, u64)>,
+    streams: Interner<i128>,
 }
 
 impl Numbers {
@@ -133,17 +126,11 @@ impl Numbers {
         let pool = match place.pool {
             None => "<pool not known>".to_owned(),
             Some((0, 0)) => "default pool".to_owned(),
-            Some(private) => {
-                let next = self.pools.len() + 1;
-                format!("private pool {}", self.pools.entry(private).or_insert(next))
-            }
+            Some(private) => format!("private pool {}", self.pools.number(&private) + 1),
         };
         match place.stream {
             None | Some(0) => pool,
-            Some(stream) => {
-                let next = self.streams.len() + 1;
-                format!("{pool}, stream {}", self.streams.entry(stream).or_insert(next))
-            }
+            Some(stream) => format!("{pool}, stream {}", self.streams.number(&stream) + 1),
         }
     }
 }
@@ -151,8 +138,8 @@ impl Numbers {
 /// The pools of a device.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    /// The segments of the final state by address.
-    segments: BTreeMap<u64, Extent>,
+    /// The segments of the final state by address: the address of the end of each, and its place.
+    segments: BTreeMap<u64, (u64, Place)>,
     names: FxHashMap<Place, StringId>,
 }
 
@@ -160,12 +147,15 @@ impl Pools {
     fn new(snapshot: &mut Snapshot, device: u32, numbers: &mut Numbers) -> Self {
         let mut pools = Self { segments: BTreeMap::new(), names: FxHashMap::default() };
         let Some(of) = snapshot.devices.get(&device) else { return pools };
-        pools.segments = segments(of);
+        pools.segments.extend(of.segments.iter().map(|segment| {
+            let end = segment.address.saturating_add(segment.total_size);
+            (segment.address, (end, Place { pool: segment.pool_id, stream: segment.stream }))
+        }));
         let made = snapshot.events_of(of).iter().filter(|event| event.action == Action::Alloc);
         let recorded = made.map(|event| pools.place(event.addr, snapshot.tables.tags(event.tags)));
         // Blocks that are older than the recording, and freed in it, are known by the free alone.
         let freed = snapshot.events_of(of).iter().map(|event| pools.place(event.addr, &Tags::default()));
-        let kept = pools.segments.values().map(|segment| segment.place);
+        let kept = pools.segments.values().map(|&(_, place)| place);
         let mut places: Vec<Place> = Vec::new();
         for place in recorded.chain(kept).chain(freed) {
             if !places.contains(&place) {
@@ -181,21 +171,10 @@ impl Pools {
 
     /// The pool and the stream of a block, from the event that made it and else from the segment that it lies in.
     fn place(&self, address: u64, tags: &Tags) -> Place {
-        let segment = self.segments.range(..=address).next_back().filter(|(_, segment)| address < segment.end);
-        let known = segment.map(|(_, segment)| segment.place).unwrap_or_default();
+        let segment = self.segments.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
+        let known = segment.map(|(_, &(_, place))| place).unwrap_or_default();
         // A segment on another stream is a later one at the same address.
         let is_same = tags.stream.is_none() || known.stream.is_none() || tags.stream == known.stream;
         Place { pool: tags.pool_id.or(known.pool.filter(|_| is_same)), stream: tags.stream.or(known.stream) }
     }
-}
-
-/// The segments of the final state by address.
-fn segments(device: &Device) -> BTreeMap<u64, Extent> {
-    let mut extents = BTreeMap::new();
-    for segment in &device.segments {
-        let place = Place { pool: segment.pool_id, stream: segment.stream };
-        let end = segment.address.saturating_add(segment.total_size);
-        extents.insert(segment.address, Extent { end, place });
-    }
-    extents
 }

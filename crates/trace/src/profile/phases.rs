@@ -20,7 +20,7 @@ pub const MOST_PHASES: usize = 65_536;
 const LONGEST_NAME: usize = 512;
 
 /// One occurrence of a phase, and what was allocated in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Occurrence {
     /// Name of the phase.
@@ -52,25 +52,6 @@ pub struct Occurrence {
 }
 
 impl Occurrence {
-    /// An occurrence whose memory is not measured yet, and whose beginning and end were recorded.
-    pub(super) fn new(name: Arc<str>, source: Source, number: u32, from: Position, to: Position) -> Self {
-        Self {
-            name,
-            source,
-            number,
-            depth: 0,
-            is_outermost: true,
-            from: from.count() as u64,
-            to: to.count() as u64,
-            start: 0,
-            peak: 0,
-            end: 0,
-            begins: true,
-            ends: true,
-            step: None,
-        }
-    }
-
     /// Outer ones come before those within them.
     fn order(&self) -> impl Ord + '_ {
         (self.from, Reverse(self.to), self.source != Source::Pass, self.source, &self.name, self.number)
@@ -139,7 +120,18 @@ impl Phases {
             let before = passes.iter().rev().find(|phase| &*phase.name == name);
             let number = before.map_or(0, |phase| phase.number + 1);
             let name = before.map_or_else(|| Arc::from(name), |phase| Arc::clone(&phase.name));
-            passes.push(Occurrence::new(name, Source::Pass, number, pass.from, pass.to));
+            let [from, to] = [pass.from, pass.to].map(|place| place.count() as u64);
+            let source = Source::Pass;
+            passes.push(Occurrence {
+                name,
+                source,
+                number,
+                from,
+                to,
+                begins: true,
+                ends: true,
+                ..Occurrence::default()
+            });
         }
         passes.truncate(MOST_PHASES - self.all.len().min(MOST_PHASES));
         hold(&mut passes, trace);
@@ -226,10 +218,15 @@ pub(crate) fn measured(
         let name = folded_name(text);
         let (name, number) = names.entry((phase.source, name)).or_insert_with(|| (Arc::from(name), 0));
         all.push(Occurrence {
+            name: Arc::clone(name),
+            source: phase.source,
+            number: *number,
+            from: phase.from.count() as u64,
+            to: phase.to.count() as u64,
             begins: phase.begins,
             ends: phase.ends,
             step: step_of_profiler(text),
-            ..Occurrence::new(Arc::clone(name), phase.source, *number, phase.from, phase.to)
+            ..Occurrence::default()
         });
         *number += 1;
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
+use super::origins::at_event;
 use super::{DeviceProfile, Profile};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
@@ -51,16 +52,11 @@ impl Recorded {
     /// Adds the tags of a block at an address. The event with this index made it, where that is recorded.
     pub(super) fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>) {
         let found = match made {
-            Some((index, _)) => {
-                let next = self.borders.partition_point(|&(from, _)| from <= index);
-                next.checked_sub(1).and_then(|last| self.borders.get(last)).map(|&(_, tags)| tags)
-            }
+            Some((index, _)) => at_event(&self.borders, index),
             None => self.blocks.get(&address).copied(),
         };
         let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
-        tags.module = module;
-        tags.purpose = purpose;
-        tags.shape = shape;
+        *tags = ClassTags { module, purpose, shape, ..*tags };
     }
 }
 
@@ -71,16 +67,13 @@ fn tags_of(tags: &[ClassTags], number: u64) -> Option<ClassTags> {
 
 /// The tags that the numbers of a recording stand for.
 fn tags(modules: &DeviceModules, unfold: u32, tables: &mut Tables) -> Vec<ClassTags> {
-    let mut all = Vec::with_capacity(modules.names.len());
-    for (place, name) in modules.names.iter().enumerate() {
-        all.push(ClassTags {
-            module: intern(&folded_module(name, unfold), tables),
-            purpose: modules.purposes.get(place).and_then(|purpose| intern(purpose, tables)),
-            shape: modules.shapes.get(place).and_then(|shape| intern(shape, tables)),
-            ..ClassTags::default()
-        });
-    }
-    all
+    let names = modules.names.iter().enumerate().map(|(place, name)| ClassTags {
+        module: intern(&folded_module(name, unfold), tables),
+        purpose: modules.purposes.get(place).and_then(|purpose| intern(purpose, tables)),
+        shape: modules.shapes.get(place).and_then(|shape| intern(shape, tables)),
+        ..ClassTags::default()
+    });
+    names.collect()
 }
 
 fn intern(text: &str, tables: &mut Tables) -> Option<StringId> {

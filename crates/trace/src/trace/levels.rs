@@ -14,6 +14,11 @@ pub struct Level {
 }
 
 impl Level {
+    fn of(values: [i128; 3]) -> Self {
+        let [allocated, active, reserved] = values.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX));
+        Self { allocated, active, reserved }
+    }
+
     /// Reserved, and not active.
     #[must_use]
     pub fn fragmentation(self) -> u64 {
@@ -52,26 +57,6 @@ pub struct Levels {
     highest: Vec<Vec<Level>>,
 }
 
-/// The counters while they run.
-struct Running {
-    now: [i128; 3],
-    highest: [i128; 3],
-}
-
-impl Running {
-    fn level(values: [i128; 3]) -> Level {
-        let [allocated, active, reserved] = values.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX));
-        Level { allocated, active, reserved }
-    }
-
-    fn add(&mut self, change: [i128; 3]) {
-        for (i, change) in change.into_iter().enumerate() {
-            self.now[i] += change;
-            self.highest[i] = self.highest[i].max(self.now[i]);
-        }
-    }
-}
-
 impl Levels {
     /// `borders` are in order; those that the history does not reach are at its end.
     #[must_use]
@@ -80,20 +65,25 @@ impl Levels {
         borders.dedup();
         let changes = trace.moves.iter().map(|one| MEASURES.map(|measure| one.change(measure, &trace.classes)));
         let changes: Vec<[i128; 3]> = changes.collect();
-        let start = MEASURES.map(|measure| trace.value_at_start(measure));
-        let mut running = Running { now: start, highest: start };
+        let mut now = MEASURES.map(|measure| trace.value_at_start(measure));
+        let mut highest = now;
         let mut at = Vec::with_capacity(borders.len());
         let mut parts = Vec::with_capacity(borders.len());
         let mut next = 0;
         for &border in &borders {
             let to = border.count().clamp(next, trace.symbols.len());
-            trace.symbols[next..to].iter().for_each(|&symbol| running.add(changes[symbol as usize]));
+            for &symbol in &trace.symbols[next..to] {
+                for ((now, highest), change) in now.iter_mut().zip(&mut highest).zip(changes[symbol as usize]) {
+                    *now += change;
+                    *highest = (*highest).max(*now);
+                }
+            }
             next = to;
             if !at.is_empty() {
-                parts.push(Running::level(running.highest));
+                parts.push(Level::of(highest));
             }
-            running.highest = running.now;
-            at.push(Running::level(running.now));
+            highest = now;
+            at.push(Level::of(now));
         }
         let mut highest = vec![parts];
         while let Some(halves) = highest.last().filter(|halves| halves.len() > 1 << (highest.len() - 1)) {

@@ -34,7 +34,6 @@ pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::{Position, Window};
 
 use std::hash::{Hash, Hasher};
-use std::iter::repeat_n;
 
 use serde::{Deserialize, Serialize};
 
@@ -431,25 +430,6 @@ impl Trace {
             }
         }
         most
-    }
-
-    /// Whether each block that has come by a place is allocated there, in the order of their numbers.
-    #[must_use]
-    pub fn allocated_at(&self, place: Position) -> Vec<bool> {
-        let mut allocated = Vec::new();
-        for start in &self.start {
-            allocated.extend(repeat_n(false, start.pending as usize));
-            allocated.extend(repeat_n(true, start.allocated as usize));
-        }
-        let mut ended = self.ended.iter();
-        for symbol in self.until(place) {
-            let one = self.moves[symbol as usize];
-            if let Some(&block) = one.ends().and_then(|_| ended.next()) {
-                allocated[block as usize] = false;
-            }
-            allocated.extend(one.begins().map(|_| true));
-        }
-        allocated
     }
 
     /// Every block, in the order of their numbers.

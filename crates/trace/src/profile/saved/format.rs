@@ -93,9 +93,10 @@ pub(super) struct SavedStack {
     pub(super) forward_frames: String,
 }
 
-/// Allocations that count as one: numbers, of which zeros at the end are left out behind the second, and tags where there are some. The
-/// numbers are the bytes of a block; those that were asked for; bytes that a block may be smaller, and larger; blocks that
-/// are allocated before the first event, and those whose free is pending then; and 1 where blocks may have been pending.
+/// Allocations that count as one: numbers, of which zeros at the end are left out behind the first, and tags where there are
+/// some. The numbers are the bytes of a block; those of them that were not asked for; bytes that a block may be smaller, and
+/// larger; blocks that are allocated before the first event, and those whose free is pending then; and 1 where blocks may have
+/// been pending.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedClass(
     pub(super) Vec<u64>,

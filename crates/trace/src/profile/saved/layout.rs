@@ -1,9 +1,5 @@
 //! The layout of the file: what is compared line by line has a line per item, the rest is compact.
 
-use std::io::{self, Write};
-
-use serde_json::ser::Formatter;
-
 /// The lists with a line per item.
 const LISTS: [&str; 6] = ["devices", "raises", "diagnostics", "stacks", "phases", "moves"];
 
@@ -11,123 +7,85 @@ const LISTS: [&str; 6] = ["devices", "raises", "diagnostics", "stacks", "phases"
 const OBJECTS: [&str; 4] = ["", "devices", "trace", "frames"];
 
 /// A list or an object.
-#[derive(Debug)]
-struct Part {
+struct Part<'j> {
     /// The key that it stands under, or that its list does.
-    key: String,
+    key: &'j str,
     /// True if what it holds stands on lines of its own.
     is_open: bool,
 }
 
-/// Writes JSON in this layout.
-#[derive(Debug, Default)]
-pub(super) struct Layout {
-    /// The parts around the current place, outermost first.
-    parts: Vec<Part>,
-    /// The key whose value is written, or the key that is being written.
-    key: Option<String>,
-    is_in_key: bool,
-    /// True if the part that just ended, or the current one, holds a value.
-    has_value: bool,
+/// Compact JSON in this layout.
+pub(super) fn laid_out(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let mut around: Vec<Part<'_>> = Vec::new();
+    let mut key = None;
+    let mut last = "";
+    let mut rest = json;
+    while let Some(token) = token(rest) {
+        rest = &rest[token.len()..];
+        let is_open = around.last().is_none_or(|part| part.is_open);
+        match token {
+            "{" | "[" => {
+                let known = if token == "[" { &LISTS[..] } else { &OBJECTS };
+                let key = key.take().or(around.last().map(|list| list.key)).unwrap_or_default();
+                let is_open = is_open && known.contains(&key) && !rest.starts_with(['}', ']']);
+                around.push(Part { key, is_open });
+                out += token;
+                break_line(&mut out, is_open, around.len());
+            }
+            "}" | "]" => {
+                around.pop();
+                break_line(&mut out, is_open, around.len());
+                key = None;
+                out += token;
+            }
+            "," => {
+                key = None;
+                out += token;
+                break_line(&mut out, is_open, around.len());
+            }
+            ":" => {
+                key = last.strip_prefix('"').and_then(|last| last.strip_suffix('"'));
+                out += if is_open { ": " } else { ":" };
+            }
+            _ => out += token,
+        }
+        last = token;
+    }
+    out
 }
 
-impl Layout {
-    fn is_compact(&self) -> bool {
-        self.parts.last().is_some_and(|part| !part.is_open)
-    }
-
-    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8], open: &[&str]) -> io::Result<()> {
-        let of_list = self.parts.last().map(|list| list.key.clone());
-        let key = self.key.take().or(of_list).unwrap_or_default();
-        self.parts.push(Part { is_open: !self.is_compact() && open.contains(&&*key), key });
-        self.has_value = false;
-        out.write_all(bracket)
-    }
-
-    fn end<W: ?Sized + Write>(&mut self, out: &mut W, bracket: &[u8]) -> io::Result<()> {
-        if self.parts.pop().is_some_and(|part| part.is_open) && self.has_value {
-            self.break_line(out)?;
-        }
-        self.has_value = true;
-        out.write_all(bracket)
-    }
-
-    /// Writes the separator in front of an item of a list or the key of an object.
-    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
-        self.has_value = true;
-        if !is_first {
-            out.write_all(b",")?;
-        }
-        if self.is_compact() { Ok(()) } else { self.break_line(out) }
-    }
-
-    fn break_line<W: ?Sized + Write>(&self, out: &mut W) -> io::Result<()> {
-        out.write_all(b"\n")?;
-        self.parts.iter().try_for_each(|_| out.write_all(b"  "))
+/// Begins a line in a part that has lines.
+fn break_line(out: &mut String, is_open: bool, depth: usize) {
+    if is_open {
+        *out += "\n";
+        *out += &"  ".repeat(depth);
     }
 }
 
-impl Formatter for Layout {
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"[", &LISTS)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
-        self.separate(out, is_first)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"{", &OBJECTS)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"}")
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
-        self.is_in_key = true;
-        self.key = Some(String::new());
-        self.separate(out, is_first)
-    }
-
-    fn end_object_key<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.is_in_key = false;
-        Ok(())
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(if self.is_compact() { b":" } else { b": " })
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.key = None;
-        Ok(())
-    }
-
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        if let Some(key) = self.key.as_mut().filter(|_| self.is_in_key) {
-            key.push_str(fragment);
+/// The sign, the string or the other value that text begins with.
+fn token(text: &str) -> Option<&str> {
+    let end = match text.as_bytes().first()? {
+        b'"' => {
+            let mut is_escaped = false;
+            let end = text[1..].find(|letter| {
+                let is_end = letter == '"' && !is_escaped;
+                is_escaped = letter == '\\' && !is_escaped;
+                is_end
+            });
+            end? + 2
         }
-        out.write_all(fragment.as_bytes())
-    }
+        b'{' | b'[' | b'}' | b']' | b',' | b':' => 1,
+        _ => text.find([',', '}', ']']).unwrap_or(text.len()),
+    };
+    Some(&text[..end])
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Serialize;
-    use serde_json::{Serializer, Value, json};
+    use serde_json::json;
 
-    use super::Layout;
-
-    fn laid_out(value: &Value) -> String {
-        let mut out = Vec::new();
-        value.serialize(&mut Serializer::with_formatter(&mut out, Layout::default())).unwrap();
-        String::from_utf8(out).unwrap()
-    }
+    use super::laid_out;
 
     #[test]
     fn items_have_lines_of_their_own() {
@@ -152,7 +110,8 @@ mod tests {
     "y": [[]]
   }
 }"#;
-        assert_eq!(laid_out(&profile), expected);
-        assert_eq!(laid_out(&json!({ "devices": [], "raises": [] })), "{\n  \"devices\": [],\n  \"raises\": []\n}");
+        assert_eq!(laid_out(&profile.to_string()), expected);
+        let empty = json!({ "devices": [], "a": "{\\\"[,:" });
+        assert_eq!(laid_out(&empty.to_string()), "{\n  \"a\": \"{\\\\\\\"[,:\",\n  \"devices\": []\n}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold, place};
+use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold};
 use super::Error;
 use crate::phase::Source;
 use crate::text::{cut, printable};
@@ -57,10 +57,15 @@ pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace)
                 return Err(Error::Damaged(words));
             }
             all.push(Occurrence {
+                name: Arc::clone(&name),
+                source: phase.source,
+                number,
+                from,
+                to,
                 begins: since.is_some(),
                 ends: events.is_some(),
                 step,
-                ..Occurrence::new(Arc::clone(&name), phase.source, number, place(from), place(to))
+                ..Occurrence::default()
             });
         }
     }

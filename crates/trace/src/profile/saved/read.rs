@@ -146,27 +146,23 @@ impl Reader {
                 None => Origin::Stack(self.stack(stack)?),
             };
             for (name, class) in &stack.classes {
-                classes.add(name, class, (origin, stack.cpp), &mut self.tables)?;
+                classes.add(name, class, (origin, stack.cpp), &mut self.tables);
             }
         }
         Ok(classes)
     }
 
-    /// The stacks of failed requests.
-    fn failed_stacks(&mut self, saved: &[SavedOom]) -> Result<Vec<Option<StackId>>, Error> {
-        let mut stacks = Vec::with_capacity(saved.len());
-        for oom in saved {
-            let frames = self.frame_list(&oom.frames)?;
-            stacks.push((!frames.is_empty()).then(|| self.tables.intern_stack(&frames)));
-        }
-        Ok(stacks)
+    /// The stack of a failed request.
+    fn failed_stack(&mut self, saved: &SavedOom) -> Result<Option<StackId>, Error> {
+        let frames = self.frame_list(&saved.frames)?;
+        Ok((!frames.is_empty()).then(|| self.tables.intern_stack(&frames)))
     }
 
     fn device(&mut self, saved: SavedDevice<DeviceProfile>) -> Result<DeviceProfile, Error> {
         let mut device = saved.device;
         let place = format!("device {}", device.device);
         device.trace = self.classes(&saved.stacks)?.trace(&saved.trace, device.events, &place)?;
-        device.failed_stacks = self.failed_stacks(&saved.ooms)?;
+        device.failed_stacks = saved.ooms.iter().map(|oom| self.failed_stack(oom)).collect::<Result<_, _>>()?;
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
         device.coarse = saved.coarse.is_some();
         device.figures.timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&device.trace));

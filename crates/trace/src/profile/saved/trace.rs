@@ -2,15 +2,13 @@
 //! `?a` requests its free, `!a` completes it, `~a` is both in a row, `-a` does both at once; `-a.2` takes the third newest.
 //! `!a+b` hands out a block where another one ends, `^512` and `_512` are segments that come and go, `.` changes nothing.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::Error;
 use super::format::{SavedClass, SavedTrace};
 use crate::interner::Interner;
 use crate::snapshot::Tables;
-use crate::text::cut;
-use crate::trace::fold::{Folded, free_name};
+use crate::trace::fold::{Folded, Malformed, free_name};
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Spread, Start, Trace};
 
 /// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
@@ -107,31 +105,27 @@ fn end(Block { class, pending }: Block, names: &[String]) -> String {
     format!("{}{}", if pending { '!' } else { '-' }, names[class as usize])
 }
 
+/// What tells a class from others.
 fn content(class: &Class, stack: &str, tables: &Tables) -> String {
-    let Class { bytes, requested, spread: Spread { below, above }, maybe_pending, tags, .. } = class;
-    let [metadata, context] = [tags.metadata, tags.compile_context].map(|tag| tag.map(|tag| tables.string(tag)));
-    let mut content = format!("{stack} {bytes} {requested} {below} {above} {maybe_pending} {metadata:?} {context:?}");
-    // Names of classes without these are as old as the format.
-    for tag in [tags.module, tags.purpose, tags.shape].into_iter().flatten() {
-        content.push('\0');
-        content.push_str(tables.string(tag));
-    }
-    content
+    let Class { bytes, requested, spread, maybe_pending, .. } = class;
+    format!("{stack} {bytes} {requested} {spread:?} {maybe_pending} {:?}", tags(class, tables))
+}
+
+/// The tags that a file keeps.
+fn tags(class: &Class, tables: &Tables) -> ClassTags<String> {
+    ClassTags { origin: None, ..class.tags }.map(|tag| tables.string(*tag).to_owned())
 }
 
 impl SavedClass {
     pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
         let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
+        let unrequested = bytes.wrapping_sub(requested);
         let [held, pending] = [start.allocated, start.pending].map(u64::from);
-        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into()];
-        while numbers.len() > 2 && numbers.last() == Some(&0) {
+        let mut numbers = vec![bytes, unrequested, below, above, held, pending, class.maybe_pending.into()];
+        while numbers.len() > 1 && numbers.last() == Some(&0) {
             numbers.pop();
         }
-        if numbers.len() == 2 && bytes == requested {
-            numbers.pop();
-        }
-        let tags = ClassTags { origin: None, ..class.tags };
-        Self(numbers, tags.map(|tag| tables.string(*tag).to_owned()))
+        Self(numbers, tags(class, tables))
     }
 }
 
@@ -144,50 +138,44 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Takes in a class of a stack. `interned` gives texts their numbers.
+    /// Takes in a class of a stack.
     pub(super) fn add(
         &mut self,
         name: &str,
-        saved: &SavedClass,
+        SavedClass(numbers, tags): &SavedClass,
         (origin, cpp): (Origin, Option<u64>),
         tables: &mut Tables,
-    ) -> Result<(), Error> {
-        let SavedClass(numbers, tags) = saved;
+    ) {
         let mut all = [0; 7];
-        let known =
-            all.get_mut(..numbers.len()).ok_or_else(|| damaged(name, "has more numbers than a class can have"))?;
-        known.copy_from_slice(numbers);
-        let [bytes, requested, below, above, held, pending, maybe_pending] = all;
-        let start = block_count(held).zip(block_count(pending));
-        let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
-        let tags = tags.map(|text| tables.intern_string(text));
-        let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        if self.by_name.insert(name.to_owned(), number).is_some() {
-            return Err(damaged(name, "is there twice"));
-        }
+        all.iter_mut().zip(numbers).for_each(|(known, &number)| *known = number);
+        let [bytes, unrequested, below, above, held, pending, maybe_pending] = all;
+        // Of more blocks than that, a trace is refused.
+        let [allocated, pending] = [held, pending].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
+        self.by_name.insert(name.to_owned(), u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        self.start.push(Start { allocated, pending });
         self.all.push(Class {
             origin,
             bytes,
-            requested: if numbers.len() == 1 { bytes } else { requested },
+            requested: bytes.wrapping_sub(unrequested),
             spread: Spread { below, above },
             maybe_pending: maybe_pending != 0,
-            tags,
+            tags: tags.map(|text| tables.intern_string(text)),
             cpp,
         });
-        self.start.push(Start { allocated, pending });
-        Ok(())
     }
 
     /// The trace of a device with so many events.
     pub(super) fn trace(self, saved: &SavedTrace, events: u64, place: &str) -> Result<Trace, Error> {
         let blocks: u64 = self.start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
         let length = events.checked_add(saved.implied).filter(|&length| length <= MOST_MOVES);
-        let length =
-            length.filter(|_| blocks <= MOST_BLOCKS).ok_or_else(|| wrong(place, "is longer than one can be"))?;
-        let moves = RefCell::new(Moves::default());
-        let folded = Folded::parse(&saved.moves, |word: &str| moves.borrow_mut().symbol(word, &self.by_name), length);
-        let folded = folded.map_err(|error| wrong(place, &format!("cannot be read: {error}")))?;
-        let Moves { all: words, .. } = moves.into_inner();
+        let length = length.filter(|_| blocks <= MOST_BLOCKS);
+        let length = length
+            .ok_or_else(|| wrong(place, "is longer than one can be, or has more blocks than a device can hold"))?;
+        let (folded, texts) = Folded::parse(&saved.moves, length).map_err(|error| unreadable(place, &error))?;
+        let mut words = Vec::with_capacity(texts.len());
+        for text in &texts {
+            words.push(parse(text, &self.by_name).ok_or_else(|| unreadable(place, &Malformed::word(text)))?);
+        }
         let mut moves = Interner::default();
         let mut symbols = Vec::new();
         let mut ranks = Vec::new();
@@ -216,37 +204,12 @@ impl Classes {
     }
 }
 
-/// A number of blocks that a device can hold.
-fn block_count(blocks: u64) -> Option<u32> {
-    u32::try_from(blocks).ok().filter(|_| blocks <= MOST_BLOCKS)
-}
-
 fn wrong(place: &str, what: &str) -> Error {
     Error::Damaged(format!("the trace of {place} {what}"))
 }
 
-fn damaged(class: &str, what: &str) -> Error {
-    Error::Damaged(format!("the class '{}' {what}", cut(class, 64)))
-}
-
-/// The moves that are read.
-#[derive(Default)]
-struct Moves {
-    all: Vec<Word>,
-    known: HashMap<String, u32>,
-}
-
-impl Moves {
-    fn symbol(&mut self, word: &str, classes: &HashMap<String, u32>) -> Option<u32> {
-        if let Some(&symbol) = self.known.get(word) {
-            return Some(symbol);
-        }
-        let one = parse(word, classes)?;
-        let symbol = u32::try_from(self.all.len()).ok()?;
-        self.all.push(one);
-        self.known.insert(word.to_owned(), symbol);
-        Some(symbol)
-    }
+fn unreadable(place: &str, error: &Malformed) -> Error {
+    wrong(place, &format!("cannot be read: {error}"))
 }
 
 /// Reads a word.

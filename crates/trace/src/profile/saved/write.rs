@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
-
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
-use super::layout::Layout;
+use super::layout::laid_out;
 use super::trace::{self, Kept, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
 use crate::diagnostic::{Code as Kind, Diagnostic};
@@ -42,11 +40,9 @@ pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
         return Err(Error::TooLong { device: long.device, events: long.events });
     }
-    let mut out = Vec::new();
-    // Strings, numbers, and maps with string keys, written to memory: that cannot fail.
     let (saved, notes) = saved_profile(profile, raises);
-    let _ = saved.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
-    let mut text = String::from_utf8(out).unwrap_or_default();
+    // Strings, numbers, and maps with string keys: that cannot fail.
+    let mut text = laid_out(&serde_json::to_string(&saved).unwrap_or_default());
     // The digest is that of all lines before its own.
     if let Some(end) = text.rfind(DIGEST) {
         text.truncate(end);

@@ -19,8 +19,11 @@ fn text(text: &str) -> String {
     Folded::new(&symbols(text)).unwrap().lines(&letters).join(" ")
 }
 
+/// What a text stands for whose names are single letters.
 fn parsed(lines: &[&str]) -> Result<Folded, Malformed> {
-    Folded::parse(lines, |name| name.bytes().next().map(u32::from).filter(|_| name.len() == 1), 1 << 20)
+    let (folded, names) = Folded::parse(lines, 1 << 20)?;
+    let other = names.iter().find(|name| name.len() > 1);
+    other.map_or(Ok(folded), |name| Err(Malformed::word(name)))
 }
 
 /// Folds, unfolds, writes and reads a sequence. Returns the number of items.
@@ -30,9 +33,12 @@ fn round_trip(symbols: &[u32]) -> usize {
     assert_eq!(folded.length(), Some(symbols.len() as u64));
     let names = names(symbols.iter().max().map_or(0, |most| most + 1));
     let lines = folded.lines(&names);
-    let number = |name: &str| name[1..].parse().ok();
-    let read = Folded::parse(&lines, number, symbols.len() as u64).unwrap();
-    assert!(read.unfolded().eq(symbols.iter().copied()));
+    let (read, names_read) = Folded::parse(&lines, symbols.len() as u64).unwrap();
+    assert!(
+        read.unfolded()
+            .map(|name| &names_read[name as usize])
+            .eq(symbols.iter().map(|&symbol| &names[symbol as usize]))
+    );
     assert_eq!(Folded::of_any(symbols).lines(&names), lines, "the same sequence has the same text");
     folded.size()
 }
@@ -95,13 +101,13 @@ fn what_does_not_repeat_is_refused() {
 fn lengths_do_not_overflow() {
     let lines = |deep: usize| format!("{}a{}", "(".repeat(deep), "*9999)".repeat(deep) + "*9999");
     let most = 9999_u64.pow(3);
-    let read = |deep, most| Folded::parse(&[lines(deep)], |_| Some(0), most);
-    assert_eq!(read(2, most).unwrap().length(), Some(most));
+    let read = |deep, most| Folded::parse(&[lines(deep)], most);
+    assert_eq!(read(2, most).unwrap().0.length(), Some(most));
     assert!(read(2, most - 1).is_err());
     assert!(read(5, u64::MAX).is_err(), "10^24 symbols");
     // Each of two fits, both do not.
     let twice = format!("a*{} a*{}", u64::MAX, 1_u64 << 63);
-    assert!(Folded::parse(&[twice], |_| Some(0), u64::MAX).is_err());
+    assert!(Folded::parse(&[twice], u64::MAX).is_err());
 }
 
 #[test]
@@ -137,8 +143,8 @@ fn rules_of_rules_need_no_recursion() {
         write!(chain, " $r{rule}= a $r{}", rule - 1).unwrap();
     }
     chain += " $r0= a a";
-    let folded = Folded::parse(&[&chain], |_| Some(0), 1 << 20);
-    assert_eq!(folded.unwrap().length(), Some(2 * 10_001));
+    let folded = Folded::parse(&[&chain], 1 << 20);
+    assert_eq!(folded.unwrap().0.length(), Some(2 * 10_001));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use sha1::{Digest, Sha1};
 
 use super::{Folded, Item, Unit, index};
+use crate::interner::Interner;
 use crate::text::cut;
 
 /// Before the name of a rule.
@@ -33,7 +34,8 @@ const WORDS: u64 = 16;
 pub struct Malformed(String);
 
 impl Malformed {
-    fn word(word: &str) -> Self {
+    /// A word without a meaning.
+    pub(crate) fn word(word: &str) -> Self {
         Self(format!("'{}' means nothing", cut(word, 32)))
     }
 
@@ -60,24 +62,20 @@ impl Folded {
         lines
     }
 
-    /// Reads what [`Folded::lines`] wrote. `symbol` gives each name its number.
+    /// Reads what [`Folded::lines`] wrote: the sequence, and the names that its symbols stand for.
     ///
     /// # Errors
     /// Where it is malformed, or stands for more than `most` symbols.
-    pub fn parse<S: AsRef<str>>(
-        lines: &[S],
-        symbol: impl Fn(&str) -> Option<u32>,
-        most: u64,
-    ) -> Result<Self, Malformed> {
-        let mut reader =
-            Reader { symbol, open: vec![Vec::new()], current: 0, sequences: vec![None], rules: HashMap::new() };
+    pub fn parse<S: AsRef<str>>(lines: &[S], most: u64) -> Result<(Self, Vec<String>), Malformed> {
+        let mut reader = Reader { open: vec![Vec::new()], sequences: vec![None], ..Reader::default() };
         for word in lines.iter().flat_map(|line| line.as_ref().split(' ')).filter(|word| !word.is_empty()) {
             reader.word(word)?;
         }
+        let names = std::mem::take(&mut reader.names).into_items();
         let folded = Self::ordered(reader.finish()?, 0);
         let folded = folded.ok_or_else(|| Malformed("a rule stands for itself".to_owned()))?;
         let fits = folded.length().is_some_and(|length| length <= most);
-        if fits { Ok(folded) } else { Err(Malformed(format!("more than {most} symbols unfolded"))) }
+        if fits { Ok((folded, names)) } else { Err(Malformed(format!("more than {most} symbols unfolded"))) }
     }
 }
 
@@ -172,8 +170,10 @@ fn wrapped(words: Vec<String>) -> Vec<String> {
 }
 
 /// A sequence that is being read.
-struct Reader<F> {
-    symbol: F,
+#[derive(Default)]
+struct Reader {
+    /// The names of symbols.
+    names: Interner<String>,
     /// The items of the current sequence so far, and those of each bracket that is open.
     open: Vec<Vec<Item>>,
     /// The sequence that is being read: 0 for the whole, which comes first, else a rule.
@@ -184,7 +184,7 @@ struct Reader<F> {
     rules: HashMap<String, usize>,
 }
 
-impl<F: Fn(&str) -> Option<u32>> Reader<F> {
+impl Reader {
     fn word(&mut self, word: &str) -> Result<(), Malformed> {
         if let Some(name) = word.strip_suffix('=').filter(|name| name.starts_with(RULE)) {
             self.close()?;
@@ -213,11 +213,11 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
 
     /// What a name stands for.
     fn unit(&mut self, name: &str, word: &str) -> Result<Unit, Malformed> {
-        if name.starts_with(RULE) {
-            return Ok(Unit::Body(index(self.rule(name))));
+        match name {
+            "" => Err(Malformed::word(word)),
+            _ if name.starts_with(RULE) => Ok(Unit::Body(index(self.rule(name)))),
+            _ => Ok(Unit::Symbol(self.names.number(name))),
         }
-        let symbol = (self.symbol)(name).filter(|_| !name.is_empty()).ok_or_else(|| Malformed::word(word))?;
-        Ok(Unit::Symbol(symbol))
     }
 
     fn push(&mut self, item: Item) -> Result<(), Malformed> {
