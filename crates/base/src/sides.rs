@@ -34,7 +34,7 @@ impl Side {
 }
 
 /// Something that may exist before, after, or on both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Sides<T> {
     /// In the before.
     pub before: T,

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap};
 use super::phases::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Options, Subject};
-use crate::diff::{DeviceDiff, PhaseRow, Row};
+use crate::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
 use crate::history::History;
 use crate::json_writer::{Object, Record, record};
 use crate::leak::{DeviceLeaks, Leak, Search};
@@ -113,31 +113,22 @@ fn cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
-/// Path and line of the frame to blame.
-#[derive(Default)]
-struct Site<'c> {
-    path: &'c str,
-    line: Option<u32>,
-}
-
-impl<'c> Site<'c> {
-    fn new(code: &'c Code<'_>, stack: Option<StackId>, options: &'c Options) -> Self {
-        let Some(frame) = stack.and_then(|stack| code.site(stack)) else { return Self::default() };
-        Self { path: place::path(code, frame, options), line: code.line(frame) }
-    }
+/// The frame to blame; none where there is no line of it.
+fn site(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Option<CodeLine> {
+    place::place(code, code.site(stack?)?, options)
 }
 
 record! {
     /// A stack of a comparison.
-    ChangeRecord<'a>(name: &'a str, device: &'a DeviceDiff, row: &'a Row, site: &'a Site<'a>) {
+    ChangeRecord<'a>(name: &'a str, device: &'a DeviceDiff, row: &'a Row, site: &'a Option<CodeLine>) {
         comparison: name,
         before_device: device.device.before,
         after_device: device.device.after,
         change: row.change.code(row.delta()),
         moved: row.moved,
         label: row.label,
-        path: site.path,
-        line: site.line,
+        path: site.as_ref().map(|site| &site.path),
+        line: site.as_ref().map(|site| site.line),
         key: row.key,
         bucket: row.kind.bucket(),
         before: row.held.before.bytes,
@@ -158,8 +149,8 @@ fn changes(table: &mut Table<'_>, gate: &Gate, options: &Options) -> io::Result<
         for device in &comparison.diff.devices {
             for row in device.rows.iter().filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0) {
                 let site = match row.stack.after {
-                    Some(stack) => Site::new(&codes.after, Some(stack), options),
-                    None => Site::new(&codes.before, row.stack.before, options),
+                    Some(stack) => site(&codes.after, Some(stack), options),
+                    None => site(&codes.before, row.stack.before, options),
                 };
                 table.row(None, &ChangeRecord(name, device, row, &site))?;
             }
@@ -170,11 +161,11 @@ fn changes(table: &mut Table<'_>, gate: &Gate, options: &Options) -> io::Result<
 
 record! {
     /// A stack of one snapshot.
-    StackRecord<'a>(device: &'a DeviceProfile, total: &'a StackTotal, site: &'a Site<'a>, has_history: bool) {
+    StackRecord<'a>(device: &'a DeviceProfile, total: &'a StackTotal, site: &'a Option<CodeLine>, has_history: bool) {
         device: device.device,
         label: total.label,
-        path: site.path,
-        line: site.line,
+        path: site.as_ref().map(|site| &site.path),
+        line: site.as_ref().map(|site| site.line),
         key: total.key.0,
         bucket: total.bucket.map(Bucket::code),
         baseline: has_history.then_some(total.baseline.bytes),
@@ -196,7 +187,7 @@ fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options:
     for device in &profile.devices {
         let has_history = device.figures.history == replay::History::Recorded;
         for total in device.listed(0, 0) {
-            let site = Site::new(&code, total.stack(), options);
+            let site = site(&code, total.stack(), options);
             table.row(rank, &StackRecord(device, &total, &site, has_history))?;
         }
     }
@@ -211,13 +202,13 @@ fn stacks_of_ranks(table: &mut Table<'_>, readings: &Readings, options: &Options
 
 record! {
     /// A stack that grows; `since` is empty where it did from the beginning.
-    LeakRecord<'a>(search: &'a Search, device: &'a DeviceLeaks, leak: &'a Leak, site: &'a Site<'a>) {
+    LeakRecord<'a>(search: &'a Search, device: &'a DeviceLeaks, leak: &'a Leak, site: &'a Option<CodeLine>) {
         name: search.name,
         rank: search.rank,
         device: device.device,
         label: leak.label,
-        path: site.path,
-        line: site.line,
+        path: site.as_ref().map(|site| &site.path),
+        line: site.as_ref().map(|site| site.line),
         key: leak.key,
         bucket: leak.bucket.map(Bucket::code),
         bytes: leak.bytes,
@@ -236,7 +227,7 @@ fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &Options) -> io::Resul
     for search in gate.findings.iter().map(|finding| &finding.search) {
         let code = search.code();
         for (device, leak) in search.leaks() {
-            table.row(None, &LeakRecord(search, device, leak, &Site::new(&code, leak.stack, options)))?;
+            table.row(None, &LeakRecord(search, device, leak, &site(&code, leak.stack, options)))?;
         }
     }
     Ok(())

@@ -22,9 +22,10 @@ pub struct ComparedPlaces {
 }
 
 /// A place in the history of a side.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
     /// Where it is.
+    #[serde(rename = "event")]
     pub at: Position,
     /// The step that repeats in which it lies, from 0; `None` where none does.
     pub step: Option<u64>,

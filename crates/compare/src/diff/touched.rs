@@ -23,11 +23,12 @@ pub struct CodeLine {
 }
 
 /// The part of a row that changes through lines which a change of the code touches.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Touched {
     /// Bytes gained through them.
     pub delta: i128,
     /// The innermost of them on each stack of both sides, that of the largest first.
+    #[serde(flatten)]
     pub lines: Sides<Vec<CodeLine>>,
 }
 

@@ -28,15 +28,6 @@ impl Axis {
         self.into()
     }
 
-    /// Its name for people.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::Time => "time",
-            Self::Event => "events",
-        }
-    }
-
     /// The place of a moment on it.
     pub(super) fn value(self, spot: &Spot) -> Option<i64> {
         match self {

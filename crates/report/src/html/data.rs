@@ -43,8 +43,8 @@ object! {
     SectionData<'a>(picture: Option<&'a Picture>, records: &'a Records, options: &'a Options) {
         compared: picture.is_some_and(|picture| picture.is_compared),
         aligned: picture.is_some_and(|picture| picture.is_aligned),
-        // Names and titles of the scales.
-        axes: list(picture.into_iter().flat_map(Axis::of).map(|axis| [axis.name(), axis.title()])),
+        // Names of the scales.
+        axes: list(picture.into_iter().flat_map(Axis::of).map(Axis::name)),
         curves: list(picture.into_iter().flat_map(|picture| &picture.curves).map(CurveData)),
         records,
         // The labels of the rows.

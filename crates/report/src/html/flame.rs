@@ -122,12 +122,7 @@ fn class(is_compared: bool, held: Sides<Held>, width: u64, is_user: bool) -> Str
         return if is_user { "box user".to_owned() } else { "box library".to_owned() };
     }
     let share = held.delta().unsigned_abs().saturating_mul(100) / u128::from(width.max(1));
-    let level = match share {
-        0..2 => 0,
-        2..25 => 1,
-        25..60 => 2,
-        _ => 3,
-    };
+    let level = [2, 25, 60].into_iter().filter(|least| share >= *least).count();
     match held.delta() {
         _ if level == 0 => "box same".to_owned(),
         0.. => format!("box more{level}"),

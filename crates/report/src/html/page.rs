@@ -54,7 +54,7 @@ pub(super) fn page(view: &View, options: &Options) -> io::Result<Markup> {
                 main #main {
                     @for group in &view.groups { (parts::checks(&group.checks_of_job)) }
                     @for group in &view.groups { (charts::of_ranks(group, &sections)) }
-                    @if let Some(overview) = &view.overview { section.overview { (table::table(&overview.table)) } }
+                    @if let Some(overview) = &view.overview { section.overview { (table::table(overview)) } }
                     @for group in &view.groups { @if !group.facts.is_empty() { (parts::facts(&group.facts)) } }
                     @for (at, (group, section)) in sections.iter().enumerate() {
                         (of_section(view, group, section, at))

@@ -49,7 +49,7 @@ fn explain(explanation: &Explanation, options: &Options) -> Markup {
                 Some(address) => { a href=(address) { code { (name(&explanation.label)) } } }
                 None => { code { (name(&explanation.label)) } }
             }
-            " " (explanation.direction()) ": " strong { (Delta(explanation.delta)) }
+            " " (explanation.kind.name()) ": " strong { (Delta(explanation.delta)) }
             @if let Some(manner) = &explanation.manner { ", " (manner) }
         }
     }
@@ -92,7 +92,7 @@ pub(super) fn remarks(group: &Group) -> Markup {
 fn remark(remark: &Remark) -> Markup {
     html! {
         div class=(if remark.is_open() { "remark-box warning" } else { "remark-box" }) {
-            p { (remark.scope()) (name(&remark.message)) " " code.code { (remark.code.name()) } }
+            p { (remark.scope) (name(&remark.message)) " " code.code { (remark.code.name()) } }
             p.help { (remark.code.help()) }
         }
     }

@@ -2,9 +2,7 @@
 
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
 use crate::Options;
-use crate::diff::{
-    self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Touched,
-};
+use crate::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use crate::json_writer::{list, object};
 use crate::ranks::diagnostics_of_comparison;
 use crate::tree::{self, of_diff};
@@ -58,20 +56,10 @@ fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> 
 object! {
     /// The places that are compared.
     PlacesReport<'a>(places: &'a ComparedPlaces) {
-        before: PlaceReport(&places.at.before),
-        after: PlaceReport(&places.at.after),
-        before_peak: places.before_peak.as_ref().map(PlaceReport),
+        before: places.at.before,
+        after: places.at.after,
+        before_peak: places.before_peak,
         reason: places.reason.map(Apart::code),
-    }
-}
-
-object! {
-    /// A place of one side.
-    PlaceReport<'a>(place: &'a Place) {
-        event: place.at.event_index(),
-        step: place.step,
-        phase: place.phase.as_deref(),
-        allocated: place.allocated,
     }
 }
 
@@ -102,22 +90,13 @@ object! {
         before_highest: row.highest.before,
         after_highest: row.highest.after,
         manner: row.manner(),
-        changed_here: device.touched.map(|_| TouchedReport(&row.touched)),
+        changed_here: device.touched.map(|_| &row.touched),
         lines: list(row.lines.all.iter().map(SummedReport)),
         // Types and shapes of the tensors that the row consists of.
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),
         frames: Frames::of(&comparison.diff.profiles.after.tables, row.stack.after),
         forward_frames: Frames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
         before_frames: Frames::of(&comparison.diff.profiles.before.tables, row.stack.before),
-    }
-}
-
-object! {
-    /// The lines of a row that the change of the code touches.
-    TouchedReport<'a>(touched: &'a Touched) {
-        delta: touched.delta,
-        before: touched.lines.before,
-        after: touched.lines.after,
     }
 }
 

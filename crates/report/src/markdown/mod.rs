@@ -78,7 +78,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     }
     if let Some(overview) = &view.overview {
         // The worst device needs room as well.
-        page.half(|page| table::write(page, &overview.table));
+        page.half(|page| table::write(page, overview));
     }
     for group in &view.groups {
         facts(&mut page, &group.facts);
@@ -155,7 +155,7 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
 
 fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {
     let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
-    let kind = explanation.direction();
+    let kind = explanation.kind.name();
     let label = code(&explanation.label);
     let label = match explanation.place.as_ref().and_then(|place| options.address_of(place)) {
         Some(address) => format!("[{label}]({address})"),
@@ -270,7 +270,7 @@ fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
 fn quote(remark: &Remark, scope: &str) -> String {
     // The icon comes first, so that a name such as `1. x` does not begin a list.
     let icon = if remark.is_open() { "⚠️ " } else { "ℹ️ " };
-    format!("\n> {icon}{}{scope}{} ({})\n", remark.scope(), prose(&remark.message), code(remark.code.name()))
+    format!("\n> {icon}{}{scope}{} ({})\n", remark.scope, prose(&remark.message), code(remark.code.name()))
 }
 
 /// The files, where there is one group of them, and the version.

@@ -90,8 +90,8 @@ fn unmistakable(text: &str) -> String {
 
 impl Page {
     fn view(&mut self, view: &View) -> fmt::Result {
-        if let Some(overview) = view.overview.as_ref().filter(|overview| !overview.is_in_groups) {
-            self.table(&overview.table)?;
+        if let Some(overview) = view.overview.as_ref().filter(|_| view.groups.iter().any(|group| group.is_folded)) {
+            self.table(overview)?;
         }
         let is_only = view.groups.len() == 1;
         for group in view.groups.iter().filter(|group| !group.is_folded) {
@@ -318,7 +318,7 @@ impl Page {
         // The notes that are shown belong to the verdict, and some end in a command.
         let is_cut = self.more.is_some() && severity == Severity::Warning;
         let head = format!("{severity}[{}]", remark.code);
-        let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
+        let text = format!("{head} {}{}", remark.scope, printable(&remark.message));
         let width = self.room.line.max(NARROWEST_TEXT);
         let shown = if is_cut { first_line(&text, width) } else { wrap(&text, 0, 2, width) };
         let (shown_head, rest) = shown.split_at(head.len().min(shown.len()));

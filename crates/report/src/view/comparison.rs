@@ -6,8 +6,8 @@ use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Column, Explanation, Fact, Group, Mark, Overview, Row, Section, Source, Table, Tone, Value, View, acceptance,
-    device, figure, words,
+    Column, Explanation, Fact, Group, Mark, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure,
+    words,
 };
 use crate::Options;
 use crate::diff::{Change, DeviceDiff, Metric};
@@ -127,7 +127,7 @@ fn heads() -> [Column; 6] {
 }
 
 /// A row for each device, the worst first; none where there is only one.
-fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
+fn overview(gate: &Gate, options: &Options) -> Option<Table> {
     let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
     let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
     for comparison in alone {
@@ -145,7 +145,7 @@ fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
     for job in &gate.ranks {
         rows.extend(rank_rows(job, &ranks::compared(gate, job), job.name.as_deref(), options));
     }
-    Some(Overview { table: Table::new(heads(), rows), is_in_groups: true })
+    Some(Table::new(heads(), rows))
 }
 
 /// The change of the peak of a device, as far as it is known.

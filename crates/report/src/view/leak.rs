@@ -5,8 +5,7 @@ use super::remarks::{checks, remarks};
 use super::stacks::{Frames, frames};
 use super::table::rows;
 use super::{
-    Content, Fact, Group, Mark, Overview, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure,
-    words,
+    Content, Fact, Group, Mark, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
 };
 use crate::Options;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
@@ -38,7 +37,7 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: true,
-        overview: has_several.then(|| Overview { table: overview(&worst, options), is_in_groups: false }),
+        overview: has_several.then(|| overview(&worst, options)),
         groups: groups.collect(),
         ..View::default()
     }

@@ -67,19 +67,11 @@ pub(crate) struct View {
     pub(crate) acceptance: Vec<Way>,
     /// The approval of a regression.
     pub(crate) approval: Option<Approval>,
-    /// A row for every device, comparison or rank; none where there is only one.
-    pub(crate) overview: Option<Overview>,
+    /// A row for every device, comparison or rank, the worst first; none where there is only one. A terminal shows it where groups
+    /// are folded away.
+    pub(crate) overview: Option<Table>,
     /// Each comparison, snapshot or job, in the order in which they were given.
     pub(crate) groups: Vec<Group>,
-}
-
-/// A row for every device, comparison or rank, the worst first.
-#[derive(Debug)]
-pub(crate) struct Overview {
-    /// The rows.
-    pub(crate) table: Table,
-    /// Whether the groups, read one after the other, have the same content: a terminal leaves the table out then.
-    pub(crate) is_in_groups: bool,
 }
 
 /// One comparison, snapshot, series of snapshots, or job of several ranks.
@@ -245,13 +237,6 @@ pub(crate) struct Explanation {
     pub(crate) manner: Option<String>,
     /// Its innermost line of the user.
     pub(crate) place: Option<Place>,
-}
-
-impl Explanation {
-    /// The direction of its change in a word.
-    pub(crate) fn direction(&self) -> &'static str {
-        if self.kind == Kind::Added { "new" } else { self.kind.name() }
-    }
 }
 
 impl Steps {

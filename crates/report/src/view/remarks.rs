@@ -10,10 +10,8 @@ use crate::verdict::{Check, Judgement, Outcome, Standing};
 /// Something about the input that a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
-    /// The side that it concerns, or `both`; none where it concerns the comparison, or where nothing is compared.
-    side: Option<&'static str>,
-    /// The device, where there are several.
-    device: Option<u32>,
+    /// The side that it concerns, or both, and the device where there are several, in words before the message.
+    pub(crate) scope: String,
     /// Its code, which knows its severity, meaning and help.
     pub(crate) code: Code,
     /// One or two sentences.
@@ -24,13 +22,6 @@ impl Remark {
     /// Whether it belongs to the verdict or weakens it, so that no page folds it away.
     pub(crate) fn is_open(&self) -> bool {
         self.code.severity() == Severity::Warning || matches!(self.code, Code::AcceptedGrowth | Code::Improved)
-    }
-
-    /// The side and the device, in words before the message.
-    pub(crate) fn scope(&self) -> String {
-        let side = self.side.map(|side| format!("{side}: ")).unwrap_or_default();
-        let device = self.device.map(|device| format!("device {device}: ")).unwrap_or_default();
-        side + &device
     }
 }
 
@@ -48,11 +39,10 @@ pub(super) fn remarks<'d>(
         }
     }
     found.sort_by_key(|(_, diagnostic)| Reverse(diagnostic.severity()));
-    let remarks = found.into_iter().map(|(side, found)| Remark {
-        side,
-        device: found.device.filter(|_| many_devices),
-        code: found.code,
-        message: found.message.clone(),
+    let remarks = found.into_iter().map(|(side, found)| {
+        let side = side.map(|side| format!("{side}: ")).unwrap_or_default();
+        let device = found.device.filter(|_| many_devices).map(|device| format!("device {device}: "));
+        Remark { scope: side + &device.unwrap_or_default(), code: found.code, message: found.message.clone() }
     });
     remarks.collect()
 }

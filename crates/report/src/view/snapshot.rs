@@ -4,7 +4,7 @@ use super::comparison::imbalance;
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Content, Group, Overview, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
+    Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
 };
 use crate::Options;
 use crate::diff::Metric;
@@ -120,13 +120,7 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
         checks: worst.map(checks).unwrap_or_default(),
         ..Group::default()
     };
-    View {
-        is_gated: headline.is_some(),
-        headline,
-        overview: Some(Overview { table: ranks, is_in_groups: true }),
-        groups: vec![group],
-        ..View::default()
-    }
+    View { is_gated: headline.is_some(), headline, overview: Some(ranks), groups: vec![group], ..View::default() }
 }
 
 fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &Options) -> Option<Section> {

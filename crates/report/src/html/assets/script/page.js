@@ -2,7 +2,7 @@
 
 class Section {
   constructor(element, data, histories) {
-    Object.assign(this, { element, data, histories, window: null, rows: new Set(), axis: data.axes.length ? data.axes[0][0] : "event" });
+    Object.assign(this, { element, data, histories, window: null, rows: new Set(), axis: data.axes[0] || "event" });
     this.isExact = data.curves.length > 0 && data.curves.every((curve) => histories[curve.side]);
     this.moments = data.flame.moments.map((moment) => ({ ...moment, name: moment.title.split(" ")[0] }));
     this.moment = this.moments[0] || { title: "", before: null, after: null };
@@ -153,7 +153,7 @@ class Section {
   write() {
     if (this.isReading) return;
     const { moment, window, axis, rows, flame } = this, view = new URLSearchParams();
-    if (this.data.axes.length && axis !== this.data.axes[0][0]) view.set("axis", axis);
+    if (this.data.axes.length && axis !== this.data.axes[0]) view.set("axis", axis);
     if (window) view.set("part", window.map((value) => Math.round(value * 1000) / 1000).join("~"));
     if (moment !== this.moments[0]) view.set("at", [moment.before, moment.after].map((place) => place ?? "").join("~"));
     if (rows.size) view.set("rows", [...rows].join("~"));
@@ -168,7 +168,7 @@ class Section {
     if (id !== this.element.id || !text) return;
     const view = new URLSearchParams(text), numbers = (name) => (view.get(name) || "").split("~").filter((part) => part !== "").map(Number);
     this.isReading = true;
-    if (this.data.axes.some(([axis]) => axis === view.get("axis"))) this.axis = view.get("axis");
+    if (this.data.axes.includes(view.get("axis"))) this.axis = view.get("axis");
     const part = numbers("part"), [before, after] = (view.get("at") || "").split("~").map((place) => place === "" ? null : Number(place));
     if (part.length === 2 && this.timeline) this.setWindow(part);
     const isPlace = (side, place) => place === null || (this.histories[side] && place >= 0 && place <= this.histories[side].last);

@@ -36,7 +36,7 @@ class Timeline {
 
   makeControls(controls) {
     const { data } = this.section;
-    this.axisChoice = choices("Along the", data.axes, this.axis, (axis) => this.section.setAxis(axis));
+    this.axisChoice = choices("Along the", data.axes.map((axis) => [axis, axis === "event" ? "events" : axis]), this.axis, (axis) => this.section.setAxis(axis));
     if (data.axes.length > 1) controls.append(this.axisChoice);
     const sides = this.curves.filter((curve) => curve.history.heldAlong).map((curve) => [curve.side, curve.label || "shown"]);
     if (sides.length) {
@@ -290,7 +290,7 @@ class Timeline {
   }
 
   figures(curve, place) {
-    const { history } = curve, event = history.event(place), isTimed = this.section.data.axes.some(([axis]) => axis === "time");
+    const { history } = curve, event = history.event(place), isTimed = this.section.data.axes.includes("time");
     const time = isTimed ? `, ${axisText("time", history.value("time", place), history.value("time", history.last))}` : "";
     const reserved = history.reserved ? `, reserved ${size(history.reserved[place])}` : "";
     const band = curve.bands.filter((band) => band.from[2] <= event && event < band.to[2]).map((band) => band.name).join(" › ");
