@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use sha1::{Digest, Sha1};
 
 use super::place::{Codes, Place, placed_frames, user_place};
-use super::{Options, Subject};
+use super::{Options, Subject, grouped};
 use crate::diff::{self, DeviceDiff, RowKind, Sides};
 use crate::profile::{DeviceProfile, Profile, StackTotal};
 use crate::snapshot::StackId;
@@ -261,41 +261,31 @@ fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
 /// The findings with those that ranks of a job have in common told once, by the worst of them: that hundreds of ranks
 /// grew on the same line is one thing to look at.
 pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
-    let mut groups: Vec<(Finding<'_>, Vec<&Member>)> = Vec::new();
-    let mut places = HashMap::new();
-    for finding in findings {
-        let Some((member, job)) = finding.member else {
-            groups.push((finding, Vec::new()));
-            continue;
-        };
+    let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let check = finding.check;
         let figure = (check.of.name(), check.scope.as_deref(), &check.limit, check.absolute);
-        let alike = (job, figure, check.outcome, check.level == Level::Fail, finding.explanation.place.clone());
-        let place = *places.entry(alike).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some((worst, members)) => {
-                if members.last() != Some(&member) {
-                    members.push(member);
-                }
-                if (check.delta, check.after) > (worst.check.delta, worst.check.after) {
-                    *worst = finding;
-                }
-            }
-            None => groups.push((finding, vec![member])),
-        }
-    }
-    groups.into_iter().map(|(worst, members)| with_members(worst, &members)).collect()
+        let job = finding.member.map(|(_, job)| job);
+        let alone = job.is_none().then_some(*at);
+        (alone, job, figure, check.outcome, check.level == Level::Fail, finding.explanation.place.clone())
+    });
+    groups.into_iter().filter_map(worst).collect()
 }
 
 /// The worst of several findings that are alike, whose sentence names the rank and the others.
-fn with_members<'a>(worst: Finding<'a>, members: &[&Member]) -> Finding<'a> {
-    let Some((member, job)) = worst.member else { return worst };
-    let rest: Vec<&Member> = members.iter().copied().filter(|other| *other != member).collect();
+fn worst(findings: Vec<(usize, Finding<'_>)>) -> Option<Finding<'_>> {
+    let members: Vec<&Member> = findings.iter().filter_map(|(_, of)| Some(of.member?.0)).collect();
+    let worst = findings.into_iter().map(|(_, finding)| finding).reduce(|worst, other| {
+        let is_worse = (other.check.delta, other.check.after) > (worst.check.delta, worst.check.after);
+        if is_worse { other } else { worst }
+    })?;
+    let Some((member, job)) = worst.member else { return Some(worst) };
+    let mut rest: Vec<&Member> = members.into_iter().filter(|other| *other != member).collect();
+    rest.dedup();
     let mut sentence = format!("{}: {}", printable(&member.label), worst.sentence);
     if !rest.is_empty() {
         sentence += &printable(&format!("; the like on {}", numbers(&rest)));
     }
-    Finding { sentence, comparison: job, ..worst }
+    Some(Finding { sentence, comparison: job, ..worst })
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ use ptmem_compare::{budget, diff, history, leak, picture, scale, tracks, tree, v
 use ptmem_snapshot::snapshot;
 use ptmem_trace::{phase, profile, replay, stack, trace};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::io::{self, Write};
 
 use strum::VariantArray;
@@ -277,4 +278,18 @@ impl Options {
         let skip = self.skip_first;
         device.phases.all.iter().filter(move |phase| phase.number >= skip)
     }
+}
+
+/// Things with the same key together, in the order in which keys come.
+fn grouped<T, K: Eq + Hash>(all: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    let mut places = HashMap::new();
+    for one in all {
+        let place = *places.entry(key(&one)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
 }

@@ -1,8 +1,7 @@
 //! The diagnostics of results, and those of all ranks of a job, each listed once with its ranks.
 
-use std::collections::HashMap;
-
 use crate::diagnostic::Diagnostic;
+use crate::grouped;
 use crate::profile::Profile;
 use crate::sides::Side;
 use crate::verdict::{Comparison, Finding, Gate, Judgement, Member, Ranks, Readings, numbers};
@@ -30,28 +29,20 @@ pub(crate) fn diagnostics_of_search(finding: &Finding) -> impl Iterator<Item = &
     finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics)
 }
 
-/// The diagnostics of one kind and side.
-struct Merged<'a> {
-    side: Option<Side>,
-    first: &'a Diagnostic,
-    /// Whether all of them say the same.
-    is_same: bool,
-    members: Vec<&'a Member>,
-}
-
-impl Merged<'_> {
-    /// One diagnostic for all, which names the ranks; a job has `ranks` of them.
-    fn told(self, ranks: usize) -> (Option<Side>, Diagnostic) {
-        let message = &self.first.message;
-        let first = self.members.first().map_or("", |member| &member.label);
-        let message = match (self.is_same, self.members.get(1..).unwrap_or_default()) {
-            (true, _) if self.members.len() == ranks && ranks > 1 => format!("all ranks: {message}"),
-            (true, _) => format!("{}: {message}", numbers(&self.members)),
-            (false, []) => format!("{first}: {message}"),
-            (false, rest) => format!("{first}: {message} (and the like on {})", numbers(rest)),
-        };
-        (self.side, Diagnostic::new(self.first.code, None, message))
-    }
+/// One diagnostic for all of one kind and side, which names the ranks; a job has `ranks` of them.
+fn told(group: &[(&Member, Sided<'_>)], ranks: usize) -> Option<(Option<Side>, Diagnostic)> {
+    let &(member, (side, first)) = group.first()?;
+    let mut members: Vec<&Member> = group.iter().map(|(member, _)| *member).collect();
+    members.dedup();
+    let is_same = group.iter().all(|(_, (_, found))| found.message == first.message);
+    let message = &first.message;
+    let message = match (is_same, &members[1..]) {
+        (true, _) if members.len() == ranks && ranks > 1 => format!("all ranks: {message}"),
+        (true, _) => format!("{}: {message}", numbers(&members)),
+        (false, []) => format!("{}: {message}", member.label),
+        (false, rest) => format!("{}: {message} (and the like on {})", member.label, numbers(rest)),
+    };
+    Some((side, Diagnostic::new(first.code, None, message)))
 }
 
 /// The diagnostics of the ranks of a job, those of one kind and side as one, and then those of all ranks together.
@@ -60,22 +51,9 @@ fn merge<'a>(
     ranks: usize,
     job: &Ranks,
 ) -> Vec<(Option<Side>, Diagnostic)> {
-    let mut merged: Vec<Merged<'_>> = Vec::new();
-    let mut places = HashMap::new();
-    for (member, (side, first)) in all {
-        let place = *places.entry((side, first.code)).or_insert(merged.len());
-        match merged.get_mut(place) {
-            Some(of_kind) => {
-                of_kind.is_same &= of_kind.first.message == first.message;
-                if of_kind.members.last() != Some(&member) {
-                    of_kind.members.push(member);
-                }
-            }
-            None => merged.push(Merged { side, first, is_same: true, members: vec![member] }),
-        }
-    }
+    let groups = grouped(all, |(_, (side, found))| (*side, found.code));
     let of_job = job.judgement.diagnostics.iter().map(|diagnostic| (None, diagnostic.clone()));
-    merged.into_iter().map(|of_kind| of_kind.told(ranks)).chain(of_job).collect()
+    groups.iter().filter_map(|group| told(group, ranks)).chain(of_job).collect()
 }
 
 /// The diagnostics of the comparisons of a job.

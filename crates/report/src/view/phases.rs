@@ -4,51 +4,31 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::{Mark, Row, Table, Tone, Value, figure, words};
-use crate::Options;
 use crate::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
 use crate::text::{count, thousands};
 use crate::verdict::{Check, Judgement, Outcome, Standing};
+use crate::{Options, grouped};
 
-/// Phases of one name.
-struct Group<'d> {
-    /// Its place in the order in which phases begin.
-    place: usize,
-    times: u64,
-    depth: u32,
-    highest: &'d Occurrence,
-}
+/// The phases of one name, and where that stands in the order in which phases begin.
+type Group<'d> = (usize, Vec<&'d Occurrence>);
 
-/// Phases by name, in the order in which they begin.
-fn groups<'d>(phases: &[&'d Occurrence]) -> Vec<Group<'d>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    let mut places: HashMap<(Source, &str), usize> = HashMap::new();
-    for &phase in phases {
-        let place = *places.entry((phase.source, &phase.name)).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Group { place, times: 0, depth: phase.depth, highest: phase });
-        }
-        let group = &mut groups[place];
-        group.times += 1;
-        group.depth = group.depth.min(phase.depth);
-        if phase.peak > group.highest.peak {
-            group.highest = phase;
-        }
-    }
-    groups
+/// The first of the highest phases.
+fn highest<'d>(phases: &[&'d Occurrence]) -> Option<&'d Occurrence> {
+    phases.iter().copied().rev().max_by_key(|phase| phase.peak)
 }
 
 /// The phases of a snapshot: one by one, or where there are too many by name, each where it is highest.
 pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
     let phases: Vec<_> = options.phases_of(device).collect();
-    let groups = groups(&phases);
+    let groups = grouped(phases.iter().copied(), |phase| (phase.source, &*phase.name));
     if phases.is_empty() {
         return without_phases(device);
     }
     let total = count(phases.len() as u64, "occurrence", "occurrences");
     if options.top() == 0 || phases.len() <= options.top() {
-        let several = groups.iter().filter(|group| group.times > 1).map(|group| &*group.highest.name);
+        let several = groups.iter().filter(|group| group.len() > 1).map(|group| &*group[0].name);
         let several: HashSet<&str> = several.collect();
         let rows = phases.iter().map(|phase| {
             let number = if several.contains(&*phase.name) { Value::number(phase.number) } else { Value::Nothing };
@@ -58,7 +38,7 @@ pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
             .titled("phases");
     }
     let all = thousands(groups.len() as u64);
-    Table { total: format!("{total} of {all}"), ..by_name(groups, options.top()) }
+    Table { total: format!("{total} of {all}"), ..by_name(groups.into_iter().enumerate().collect(), options.top()) }
         .titled("phases, each where it is highest")
 }
 
@@ -73,15 +53,17 @@ fn without_phases(device: &DeviceProfile) -> Table {
 
 /// The highest phases, in the order in which they begin.
 fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
-    groups.sort_by_key(|group| Reverse(group.highest.peak));
+    groups.sort_by_key(|(_, phases)| Reverse(highest(phases).map(|phase| phase.peak)));
     let rest = groups.split_off(groups.len().min(top));
-    groups.sort_by_key(|group| group.place);
-    let left: u64 = rest.iter().map(|group| group.times).sum();
+    groups.sort_by_key(|(place, _)| *place);
+    let left: usize = rest.iter().map(|(_, phases)| phases.len()).sum();
     let more = count(rest.len() as u64, "more phase", "more phases");
-    let below = format!("and {more} ({})", count(left, "occurrence", "occurrences"));
-    let rows = groups
-        .iter()
-        .map(|group| row(group.highest, group.depth, [Value::number(group.highest.number), Value::count(group.times)]));
+    let below = format!("and {more} ({})", count(left as u64, "occurrence", "occurrences"));
+    let rows = groups.iter().filter_map(|(_, phases)| {
+        let highest = highest(phases)?;
+        let depth = phases.iter().map(|phase| phase.depth).min()?;
+        Some(row(highest, depth, [Value::number(highest.number), Value::count(phases.len() as u64)]))
+    });
     let heads = ["before", "after", "change", "peak inside", "#", "times"];
     Table { below: (!rest.is_empty()).then_some(below), ..table(&heads, "phase", rows) }
 }
