@@ -12,18 +12,18 @@ use crate::verdict::{About, Finding, Gate, Ranks, Readings};
 
 /// Bencher Metric Format.
 pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut benchmarks: BTreeMap<String, BTreeMap<&str, _>> = BTreeMap::new();
-    for series in series(subject) {
-        let figures = series.figures.into_iter().map(|(metric, value)| (metric, one("value", value)));
-        benchmarks.insert(series.name, figures.collect());
-    }
-    json::write(&benchmarks, out)
+    let benchmarks = series(subject).into_iter().map(|(name, figures)| {
+        let figures = figures.into_iter().map(|(metric, value)| (metric, one("value", value)));
+        (name, figures.collect::<BTreeMap<_, _>>())
+    });
+    json::write(&benchmarks.collect::<BTreeMap<_, _>>(), out)
 }
 
 /// The JSON of github-action-benchmark (`customSmallerIsBetter`).
 pub(super) fn write_benchmark(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let series = series(subject);
-    let entries = series.iter().flat_map(|of| of.figures.iter().map(|(metric, value)| Entry(&of.name, metric, *value)));
+    let entries =
+        series.iter().flat_map(|(name, figures)| figures.iter().map(|(metric, value)| Entry(name, metric, *value)));
     json::write(&list(entries), out)
 }
 
@@ -35,14 +35,8 @@ object! {
     }
 }
 
-/// The figures of one device of the after, or of the only snapshot.
-#[derive(Debug)]
-struct Series {
-    /// Comparison and device.
-    name: String,
-    /// Bytes by metric, where they are known.
-    figures: Vec<(&'static str, u64)>,
-}
+/// Comparison and device, with its bytes by metric where they are known: of the after, or of the only snapshot.
+type Series = (String, Vec<(&'static str, u64)>);
 
 /// The figures of every device that did anything.
 fn series(subject: Subject<'_>) -> Vec<Series> {
@@ -68,7 +62,7 @@ fn of_readings(readings: &Readings) -> Vec<Series> {
 
 fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Series> {
     let active = profile.devices.iter().filter(|device| device.is_active());
-    active.map(|device| Series { name: scoped(name, device.device), figures: figures(device) }).collect()
+    active.map(|device| (scoped(name, device.device), figures(device))).collect()
 }
 
 /// Every metric that is known: one that is not is left out.
@@ -87,16 +81,16 @@ fn scoped(name: Option<&str>, device: u32) -> String {
 /// The imbalance of the ranks of a job, where it is known.
 fn imbalance(ranks: &Ranks) -> Option<Series> {
     let name = ranks.name.as_ref().map_or_else(|| "ranks".to_owned(), |name| format!("{name}/ranks"));
-    Some(Series { name, figures: vec![(About::Imbalance.name(), ranks.imbalance.after?)] })
+    Some((name, vec![(About::Imbalance.name(), ranks.imbalance.after?)]))
 }
 
 /// The leaks of every device with a clear result, in bytes per snapshot or step.
 fn of_leaks(finding: &Finding) -> Vec<Series> {
     let search = &finding.search;
     let clear = search.devices.iter().filter(|device| device.unclear.is_none());
-    let series = clear.map(|device| Series {
-        name: scoped(search.name.as_deref(), device.device),
-        figures: vec![("leak", u64::try_from(device.bytes_per_step()).unwrap_or(0))],
+    let series = clear.map(|device| {
+        let leaked = u64::try_from(device.bytes_per_step()).unwrap_or(0);
+        (scoped(search.name.as_deref(), device.device), vec![("leak", leaked)])
     });
     series.collect()
 }

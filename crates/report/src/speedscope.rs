@@ -5,14 +5,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use serde::Serialize;
-
 use super::Subject;
 use super::weighed::{Weight, visit};
 use crate::json_writer::{self as json, list, object, one};
 use crate::sides::Sides;
 use crate::text::printable;
-use crate::tree;
+use crate::tree::Frame;
 
 object! {
     File<'a>(frames: &'a [Frame], profiles: &'a [ProfileReport<'a>]) {
@@ -21,18 +19,17 @@ object! {
         exporter: concat!("ptmem ", env!("CARGO_PKG_VERSION")),
         activeProfileIndex: 0,
         // Frames that all profiles refer to.
-        shared: one("frames", frames),
+        shared: one("frames", list(frames.iter().map(FrameReport))),
         profiles,
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-struct Frame {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u32>,
+object! {
+    FrameReport<'a>(frame: &'a Frame) {
+        name: printable(&frame.name),
+        file?: frame.path.as_deref().map(printable),
+        line?: frame.line,
+    }
 }
 
 object! {
@@ -74,7 +71,7 @@ pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()>
             }
             profiles[at].1.extend((bytes > 0).then_some((bytes, stacks.len())));
         }
-        stacks.push(frames.iter().map(|frame| shared.place(frame)).collect());
+        stacks.push(frames.into_iter().map(|frame| shared.place(frame)).collect());
     });
     // speedscope opens no file without a profile.
     if profiles.is_empty() {
@@ -94,9 +91,7 @@ struct Shared {
 
 impl Shared {
     /// The place of a frame in the list of all.
-    fn place(&mut self, frame: &tree::Frame) -> usize {
-        let frame =
-            Frame { name: printable(&frame.name), file: frame.path.as_deref().map(printable), line: frame.line };
+    fn place(&mut self, frame: Frame) -> usize {
         let next = self.frames.len();
         let place = *self.places.entry(frame.clone()).or_insert(next);
         if place == next {

@@ -10,7 +10,7 @@ use super::{name, parts};
 use crate::budget::DeviceBudget;
 use crate::leak::Point;
 use crate::units::Size;
-use crate::view::{Group, Growth, Row, Section, StepLine, Steps, Tone, Value, bytes, rounded};
+use crate::view::{Group, Growth, Row, Section, StepLine, Steps, Tone, Value, bytes, known_size, rounded};
 
 /// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
 const RANKS: u64 = 100;
@@ -145,7 +145,7 @@ fn bars_of_steps(steps: &Steps) -> Markup {
 }
 
 fn bar(point: &Point, is_warm_up: bool) -> Bar {
-    let value = value(point.allocated);
+    let value = known_size(point.allocated);
     let remark = if is_warm_up { ", warm-up" } else { "" };
     Bar {
         bytes: point.allocated.unwrap_or(0),
@@ -155,11 +155,6 @@ fn bar(point: &Point, is_warm_up: bool) -> Bar {
         label: point.name.clone(),
         section: None,
     }
-}
-
-/// A size in words.
-fn value(bytes: Option<u64>) -> String {
-    Value::size(bytes).to_string()
 }
 
 fn lines_of_steps(steps: &Steps) -> Markup {
@@ -184,7 +179,7 @@ fn lines_of_steps(steps: &Steps) -> Markup {
             figcaption { (steps.lines_title) ", up to " (Size(top)) }
             ul.legend {
                 @for (at, line) in shown.iter().enumerate() {
-                    @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| value(bytes.copied()));
+                    @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| known_size(bytes.copied()));
                     li { span class=(format!("key grows c{at}")) {} code { (name(&line.label)) } " " (course.join(" → ")) (same(shown, at)) }
                 }
             }

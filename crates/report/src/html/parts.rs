@@ -7,7 +7,7 @@ use super::table::{badge, table};
 use crate::Options;
 use crate::units::Delta;
 use crate::verdict::Verdict;
-use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows};
+use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows, capitalized};
 
 /// The verdict in words, and the stack that explains it.
 pub(super) fn headline(view: &View, options: &Options) -> Markup {
@@ -100,9 +100,7 @@ fn remark(remark: &Remark) -> Markup {
 
 /// A text that begins with a capital letter.
 pub(super) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    name(&(first + letters.as_str()))
+    name(&capitalized(text))
 }
 
 /// The ways to accept the growth that fails a gate.

@@ -15,15 +15,18 @@ const MOST_LEVELS: usize = 16;
 
 /// A table with its title, its rows and the line below.
 pub(super) fn table(table: &Table) -> Markup {
-    if table.rows.is_empty() {
-        return html! {
-            @if let Some(title) = &table.title { h3 { (name(title)) (total(table)) } }
-            @if let Some(below) = &table.below { p.note { (name(below)) } }
-        };
+    html! {
+        @if let Some(title) = &table.title {
+            h3 { (name(title)) @if !table.total.is_empty() { " (" (name(&table.total)) ")" } }
+        }
+        @if !table.rows.is_empty() { (rows(table)) }
+        @if let Some(below) = &table.below { p.note { (name(below)) } }
     }
+}
+
+fn rows(table: &Table) -> Markup {
     let shown = order(table);
     html! {
-        @if let Some(title) = &table.title { h3 { (name(title)) (total(table)) } }
         div.scroll tabindex="0" role="region" aria-label=(table.title.as_deref().unwrap_or("figures")) {
             table class=[has_names(table).then_some("named")] {
                 thead { tr { @for &at in &shown { th scope="col" class=(cell_class(table, at)) { (name(&table.columns[at].head)) } } } }
@@ -35,7 +38,6 @@ pub(super) fn table(table: &Table) -> Markup {
                 @for row in table.rows.iter().skip(MOST_AT_ONCE) { (line(table, row, &shown)) }
             } } } }
         }
-        @if let Some(below) = &table.below { p.note { (name(below)) } }
     }
 }
 
@@ -48,11 +50,6 @@ fn order(table: &Table) -> Vec<usize> {
         shown.rotate_right(1);
     }
     shown
-}
-
-/// The sum of all rows, behind the title.
-fn total(table: &Table) -> Markup {
-    html! { @if !table.total.is_empty() { " (" (name(&table.total)) ")" } }
 }
 
 /// The class of a cell; the last column holds the names.

@@ -1,6 +1,7 @@
 //! Names from the input, so that nothing in them is Markdown, HTML, a mention or a link.
 
 use crate::text::printable;
+use crate::view::capitalized;
 
 /// A name as code.
 pub(super) fn code(text: &str) -> String {
@@ -44,9 +45,7 @@ pub(super) fn prose(text: &str) -> String {
 
 /// Prose that begins a sentence.
 pub(super) fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    prose(&format!("{first}{}", letters.as_str()))
+    prose(&capitalized(text))
 }
 
 /// A figure that stays on one line with its unit, however narrow the table.

@@ -5,7 +5,6 @@
 
 mod frames;
 mod grid;
-mod left_out;
 mod style;
 
 use std::fmt::{self, Write};
@@ -19,7 +18,6 @@ use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
 use crate::text::{count, cut, printable};
 use crate::verdict::Headline;
-use left_out::LeftOut;
 use style::{BOLD, DIM, YELLOW};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
@@ -80,6 +78,29 @@ struct Page {
     /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
     is_fresh: bool,
     left_out: LeftOut,
+}
+
+/// Numbers of things that are left out of a group.
+#[derive(Debug, Default)]
+struct LeftOut {
+    metrics: u64,
+    /// Remarks on rows, each on the way in which a stack changed.
+    manners: u64,
+    notes: u64,
+    /// Warnings of which the end is missing.
+    cut: u64,
+}
+
+impl LeftOut {
+    /// All of it in words; nothing where nothing is left out.
+    fn words(&self) -> String {
+        let Self { metrics, manners, notes, cut } = *self;
+        let metrics = (metrics > 0).then(|| count(metrics, "metric", "metrics"));
+        let manners = (manners > 0).then(|| format!("how {} changed", count(manners, "stack", "stacks")));
+        let notes = (notes > 0).then(|| count(notes, "note", "notes"));
+        let cut = (cut > 0).then(|| format!("the rest of {}", count(cut, "warning", "warnings")));
+        metrics.into_iter().chain(manners).chain(notes).chain(cut).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// In a log of GitHub, `::` at the beginning of a line would start a command.

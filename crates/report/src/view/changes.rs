@@ -103,7 +103,7 @@ impl Changed<'_> {
         let mark = worst.map(Mark::of);
         let delta = change.gained();
         let cells = [
-            metric.name().into(),
+            Value::words(metric.name()),
             side(self.device.index.before, change.before),
             side(self.device.index.after, change.after),
             Value::change(delta),

@@ -94,7 +94,7 @@ pub(super) fn seconds(us: u64) -> String {
 }
 
 /// A size that may not be known.
-pub(super) fn known_size(bytes: Option<u64>) -> String {
+pub(crate) fn known_size(bytes: Option<u64>) -> String {
     Value::size(bytes).to_string()
 }
 
@@ -164,7 +164,7 @@ fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> R
     let known = KnownCounter::new(counter, history);
     let peak_at = counter.peak_at.filter(|_| known.peak.is_some());
     let cells = [
-        name.into(),
+        Value::words(name),
         Value::size(known.baseline),
         Value::size(known.peak),
         peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
@@ -180,8 +180,8 @@ fn error(known: KnownCounter, counter: &Counter) -> Value {
     let peak = counter.peak_error.filter(|_| known.peak.is_some()).unwrap_or(0);
     match (baseline, peak) {
         (0, 0) => Value::Nothing,
-        (error, 0) => format!("baseline ± {}", Size(error)).into(),
-        (baseline, peak) => format!("± {}", Size(baseline.max(peak))).into(),
+        (error, 0) => Value::words(format!("baseline ± {}", Size(error))),
+        (baseline, peak) => Value::words(format!("± {}", Size(baseline.max(peak)))),
     }
 }
 
@@ -237,14 +237,14 @@ const MOST_SETTINGS: usize = 64;
 pub(super) fn recordings(profiles: &[(&str, &Profile)]) -> Table {
     let columns: Vec<Column> = [""].into_iter().chain(profiles.iter().map(|(head, _)| *head)).map(words).collect();
     let mut rows = vec![
-        row("file".into(), profiles, |profile| Value::code(&*profile.source.path)),
-        row("size".into(), profiles, |profile| Value::Size(profile.source.bytes)),
-        row("kind".into(), profiles, |profile| profile.source.kind.name().into()),
-        row("events".into(), profiles, |profile| {
+        row(Value::words("file"), profiles, |profile| Value::code(&*profile.source.path)),
+        row(Value::words("size"), profiles, |profile| Value::Size(profile.source.bytes)),
+        row(Value::words("kind"), profiles, |profile| Value::words(profile.source.kind.name())),
+        row(Value::words("events"), profiles, |profile| {
             Value::count(profile.devices.iter().map(|device| device.events).sum())
         }),
-        row("time".into(), profiles, time),
-        row("frames".into(), profiles, frames),
+        row(Value::words("time"), profiles, time),
+        row(Value::words("frames"), profiles, frames),
     ];
     let keys: BTreeSet<&String> = profiles.iter().flat_map(|(_, profile)| profile.settings.all.keys()).collect();
     let keys = keys.into_iter().take(MOST_SETTINGS);
@@ -261,7 +261,7 @@ fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> V
 /// The time that the longest history of a device covers.
 fn time(profile: &Profile) -> Value {
     let longest = profile.devices.iter().filter_map(|device| device.duration_us).max();
-    longest.map_or(Value::Unknown, |us| seconds(us).into())
+    longest.map_or(Value::Unknown, |us| Value::words(seconds(us)))
 }
 
 fn setting(profile: &Profile, key: &str) -> Value {
@@ -275,11 +275,10 @@ fn frames(profile: &Profile) -> Value {
         all |= device.recorded_frames;
         all
     });
-    match (languages.python, languages.cpp) {
+    Value::words(match (languages.python, languages.cpp) {
         (true, true) => "Python and C++",
         (true, false) => "Python",
         (false, true) => "C++",
         (false, false) => "none",
-    }
-    .into()
+    })
 }

@@ -249,7 +249,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
 fn row(leak: &Leak, has_since: bool) -> Row {
     let mut cells = vec![
         Value::Change(leak.bytes_per_step),
-        leak.blocks_per_step().into(),
+        Value::words(leak.blocks_per_step()),
         Value::tally(leak.grew, leak.judged),
         Value::Change(leak.bytes),
     ];

@@ -31,12 +31,12 @@ mod tree;
 mod value;
 
 pub(crate) use acceptance::Way;
-pub(crate) use device::{Curve, Timeline};
+pub(crate) use device::{Curve, Timeline, known_size};
 pub(crate) use remarks::{CheckLine, Mark, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
-pub(crate) use value::{Label, TreeFrame, Value, arrows};
+pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};
 
 use std::cmp::Reverse;
 

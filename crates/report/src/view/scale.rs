@@ -113,7 +113,7 @@ fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
         Row::new(Tone::Plain, [x, Value::size(*peak), Value::Nothing, Value::size(*reserved), Value::words("measured")])
     });
     let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved, .. }| {
-        let [x, range] = [x.to_string(), range(peak)].map(Value::from);
+        let [x, range] = [x.to_string(), range(peak)].map(Value::words);
         let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
         Row::new(Tone::Main, [x, Value::Size(bytes(peak.best)), range, reserved, Value::words("predicted")])
     });

@@ -211,16 +211,10 @@ fn pair<T: fmt::Display + PartialEq>(first: T, second: T, between: &str) -> Stri
     if first == second { first.to_string() } else { format!("{first} {between} {second}") }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::words(text)
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::words(text)
-    }
+/// A text that begins with a capital letter.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// A text with arrows of one character, for formats that are not read in a terminal.
