@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use crate::diff::{self, PhaseOptions};
-use crate::leak::{self, Series};
+use crate::leak;
 use crate::profile::{self, Moment, Profile};
 use crate::report::{self, Format, Subject};
 use crate::sides::Sides;
@@ -63,12 +63,14 @@ pub fn find_leaks<R: Read>(
         let profile = profile::read(first, &name, reading).map_err(|error| FindLeaksError::read(&name, error))?;
         leak::search(&profile, options)
     } else {
-        let mut series = Series::new(options.clone());
+        let mut profiles = Vec::new();
         for (name, input) in std::iter::once((name, first)).chain(inputs) {
             let profile = profile::read(input, &name, reading.clone());
-            series.add(profile.map_err(|error| FindLeaksError::read(&name, error))?);
+            let mut profile = profile.map_err(|error| FindLeaksError::read(&name, error))?;
+            profile.forget_history();
+            profiles.push(profile);
         }
-        series.finish()
+        leak::over(&profiles, &[], options)
     };
     let judgement = verdict::judge_leaks(&search, max_leak, false);
     Ok(LeakGate { findings: vec![Finding { search, judgement }] })

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use ptmem::leak::{self, Search, Series, Wanted};
+use ptmem::leak::{self, Search, Wanted};
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report::Subject;
@@ -181,36 +181,34 @@ fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options
     // A saved profile without steps that tell is the first of a series.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
     if profile.recorded.is_some() && is_unclear {
-        let mut series = Series::new(options.clone());
-        series.add(profile);
-        return Ok(series.finish());
+        return Ok(leak::over(&[profile], &[], options));
     }
     Ok(found)
 }
 
 fn search_series(files: &[Found], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
-    let mut series = Series::new(options.clone());
+    let mut profiles = Vec::new();
+    let mut skipped = Vec::new();
     let mut first_error = None;
-    let mut is_empty = true;
     for (index, Found { path, is_named, .. }) in files.iter().enumerate() {
         if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
         match input::profile(path, reading) {
-            Ok(profile) => {
-                series.add(profile);
-                is_empty = false;
+            Ok(mut profile) => {
+                profile.forget_history();
+                profiles.push(profile);
             }
             // One broken file must not stop a job that looks at all of them every night.
             Err(error) if !is_named => {
-                series.skip(path.display().to_string(), hint::explained_cause(&error));
+                skipped.push((path.display().to_string(), hint::explained_cause(&error)));
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
     match first_error {
-        Some(error) if is_empty => Err(error),
-        _ => Ok(series.finish()),
+        Some(error) if profiles.is_empty() => Err(error),
+        _ => Ok(leak::over(&profiles, &skipped, options)),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::support::fixtures;
 use crate::support::program::Program;
 use ptmem::budget::DeviceMemory;
-use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search, Series};
+use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
 use ptmem::profile::saved::text_of;
@@ -21,9 +21,7 @@ fn search(path: &Path, options: &Options) -> Search {
 }
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
-    let mut series = Series::new(options.clone());
-    profiles.into_iter().for_each(|profile| series.add(profile));
-    series.finish()
+    leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
 }
 
 fn at_end(path: &Path) -> Profile {

@@ -5,14 +5,12 @@ use std::process::Output;
 
 use crate::support::program::Program;
 use crate::support::tool;
-use ptmem::leak::{DeviceLeaks, LeakMetric, Options, Search, Series};
+use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search};
 use ptmem::profile::{self, Profile};
 use ptmem::verdict::{Verdict, judge_leaks};
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
-    let mut series = Series::new(options.clone());
-    profiles.into_iter().for_each(|profile| series.add(profile));
-    series.finish()
+    leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
 }
 
 fn verdict(search: &Search) -> Verdict {
@@ -221,7 +219,7 @@ fn folder_of(name: &str, blocks: &[usize]) -> std::path::PathBuf {
     folder
 }
 
-fn leak(folder: &std::path::Path, arguments: &[&str]) -> Output {
+fn leak_of(folder: &std::path::Path, arguments: &[&str]) -> Output {
     tool::ptmem(folder, &[&["leak"], arguments].concat())
 }
 
@@ -231,14 +229,14 @@ fn one_broken_file_in_a_folder_is_left_out() {
     let whole = fs::read(folder.join("night-27.json")).unwrap();
     fs::write(folder.join("night-27.json"), &whole[..whole.len() / 2]).unwrap();
     fs::write(folder.join("notes.pkl"), "not a snapshot").unwrap();
-    let output = leak(&folder, &["."]);
+    let output = leak_of(&folder, &["."]);
     let (code, line) = tool::verdict(&output);
     assert_eq!(code, 1, "{line}");
     assert!(line.contains("since ./night-24.json, 4 of 4 times"), "{line}");
     let report = tool::text(&output.stdout);
     assert!(report.contains("warning[files-skipped] 2 of 31 files left out"), "{report}");
     // A file that is named must be one.
-    let output = leak(&folder, &["night-01.json", "notes.pkl"]);
+    let output = leak_of(&folder, &["night-01.json", "notes.pkl"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -248,16 +246,16 @@ fn a_folder_of_broken_files_cannot_be_read() {
     for name in ["a.pkl", "b.pkl"] {
         fs::write(folder.join(name), "not a snapshot").unwrap();
     }
-    assert_eq!(leak(&folder, &["."]).status.code(), Some(2));
+    assert_eq!(leak_of(&folder, &["."]).status.code(), Some(2));
     // With one that can, it is no first night.
     fs::rename(folder_of("leak-one-left", &[5]).join("night-00.json"), folder.join("c.json")).unwrap();
-    assert_eq!(leak(&folder, &["."]).status.code(), Some(3));
+    assert_eq!(leak_of(&folder, &["."]).status.code(), Some(3));
 }
 
 #[test]
 fn a_folder_with_one_profile_is_the_first_night() {
     let folder = folder_of("leak-first-night", &[5]);
-    assert_eq!(leak(&folder, &["."]).status.code(), Some(0));
-    assert_eq!(leak(&folder, &[".", "--strict"]).status.code(), Some(3));
-    assert_eq!(leak(&folder, &["night-00.json"]).status.code(), Some(0));
+    assert_eq!(leak_of(&folder, &["."]).status.code(), Some(0));
+    assert_eq!(leak_of(&folder, &[".", "--strict"]).status.code(), Some(3));
+    assert_eq!(leak_of(&folder, &["night-00.json"]).status.code(), Some(0));
 }

@@ -1,11 +1,11 @@
 //! Devices and stacks of several profiles, followed from one to the next, also through changes of the code.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use crate::diagnostic::Diagnostic;
 use crate::diff;
-use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Held, Profile};
 use crate::sides::Sides;
-use crate::stack::Grouper;
 
 /// A device over several profiles.
 #[derive(Debug)]
@@ -16,10 +16,19 @@ pub struct DeviceTrack {
     pub indices: Vec<Option<usize>>,
 }
 
+impl DeviceTrack {
+    /// The device in each profile.
+    pub(crate) fn in_each<'p>(&self, profiles: &'p [Profile]) -> impl Iterator<Item = Option<&'p DeviceProfile>> {
+        profiles.iter().zip(&self.indices).map(|(profile, index)| Some(&profile.devices[(*index)?]))
+    }
+}
+
 /// A stack over several profiles.
 #[derive(Debug, Clone)]
 pub struct StackTrack {
-    /// Its name in the latest profile that has it.
+    /// Its key in the latest profile that has it.
+    pub key: String,
+    /// Its name there.
     pub label: String,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
@@ -57,8 +66,9 @@ pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
     let active: Vec<Vec<usize>> = profiles.iter().map(active).collect();
     if active.iter().all(|active| active.len() <= 1) {
         let indices: Vec<Option<usize>> = active.iter().map(|active| active.first().copied()).collect();
-        let latest = profiles.iter().zip(&indices).rev().find_map(|(profile, index)| Some(&profile.devices[(*index)?]));
-        return latest.map(|latest| DeviceTrack { device: latest.device, indices }).into_iter().collect();
+        let track = DeviceTrack { device: 0, indices };
+        let latest = track.in_each(profiles).flatten().last().map(|latest| latest.device);
+        return latest.map(|device| DeviceTrack { device, ..track }).into_iter().collect();
     }
     let mut numbers: Vec<u32> = Vec::new();
     for (profile, active) in profiles.iter().zip(&active) {
@@ -84,79 +94,55 @@ fn position(profile: &Profile, number: u32) -> Option<usize> {
     profile.devices.iter().position(|device| device.device == number && device.is_active())
 }
 
+/// The diagnostics of all profiles; one that several have is given once, as the latest has it.
+#[must_use]
+pub fn diagnostics(profiles: &[Profile]) -> Vec<Diagnostic> {
+    let mut all: Vec<Diagnostic> = Vec::new();
+    for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
+        match all.iter_mut().find(|known| known.code == diagnostic.code && known.device == diagnostic.device) {
+            Some(earlier) => *earlier = diagnostic.clone(),
+            None => all.push(diagnostic.clone()),
+        }
+    }
+    all
+}
+
 /// The stacks of a device, those that hold most in the latest profile first.
 #[must_use]
 pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
-    let mut followed = Followed::default();
-    let mut earlier: Option<(&DeviceProfile, Grouper<'_>)> = None;
-    for (at, (profile, index)) in profiles.iter().zip(&device.indices).enumerate() {
-        let Some(index) = *index else { continue };
-        let now = &profile.devices[index];
-        let grouper = profile.grouper();
-        followed.add(at, now, &grouper, earlier.as_ref().map(|(device, grouper)| (*device, grouper)));
-        earlier = Some((now, grouper));
-    }
-    let mut tracks = followed.tracks;
-    for track in &mut tracks {
-        track.held.resize(profiles.len(), Held::default());
+    let mut tracks: Vec<StackTrack> = Vec::new();
+    let mut by_key: HashMap<&str, usize> = HashMap::new();
+    let mut earlier: Option<(&Profile, &DeviceProfile)> = None;
+    // The track of every stack of the profile before.
+    let mut latest: Vec<usize> = Vec::new();
+    for (at, (profile, now)) in profiles.iter().zip(device.in_each(profiles)).enumerate() {
+        let Some(now) = now else { continue };
+        let mut known: Vec<Option<usize>> = vec![None; now.stacks.len()];
+        if let Some((profile_before, before)) = earlier {
+            let stacks = Sides { before: &*before.stacks, after: &*now.stacks };
+            let groupers = Sides { before: &profile_before.grouper(), after: &profile.grouper() };
+            for (before, after) in diff::pairs(stacks, groupers, diff::Options::default()) {
+                known[after] = Some(latest[before]);
+            }
+        }
+        latest.clear();
+        for (total, known) in now.stacks.iter().zip(known) {
+            // One without a partner may have been away for a while.
+            let number = known.or_else(|| by_key.get(&*total.key.0).copied()).unwrap_or(tracks.len());
+            if number == tracks.len() {
+                let held = vec![Held::default(); profiles.len()];
+                tracks.push(StackTrack { key: String::new(), label: String::new(), bucket: total.bucket, held });
+            }
+            by_key.insert(&total.key.0, number);
+            let track = &mut tracks[number];
+            track.key.clone_from(&total.key.0);
+            track.label.clone_from(&total.label);
+            // Two stacks that were told apart before may be one by name.
+            track.held[at] = track.held[at].plus(total.at);
+            latest.push(number);
+        }
+        earlier = Some((profile, now));
     }
     tracks.sort_by(|a, b| b.size().cmp(&a.size()).then_with(|| a.label.cmp(&b.label)));
     tracks
-}
-
-/// The stacks up to some profile.
-#[derive(Debug, Default)]
-pub(crate) struct Followed {
-    /// Held up to the latest profile that has the stack.
-    pub(crate) tracks: Vec<StackTrack>,
-    by_key: HashMap<String, usize>,
-    /// The track of every stack of the latest profile.
-    pub(crate) latest: Vec<usize>,
-}
-
-impl Followed {
-    /// Adds the stacks of the profile at a place of the series. `earlier` is the latest one before it.
-    pub(crate) fn add(
-        &mut self,
-        at: usize,
-        device: &DeviceProfile,
-        grouper: &Grouper<'_>,
-        earlier: Option<(&DeviceProfile, &Grouper<'_>)>,
-    ) {
-        let mut tracks: Vec<Option<usize>> = vec![None; device.stacks.len()];
-        if let Some((before, grouper_before)) = earlier {
-            let stacks = Sides { before: &*before.stacks, after: &*device.stacks };
-            let groupers = Sides { before: grouper_before, after: grouper };
-            for (before, after) in diff::pairs(stacks, groupers, diff::Options::default()) {
-                tracks[after] = Some(self.latest[before]);
-            }
-        }
-        self.latest.clear();
-        for (total, track) in device.stacks.iter().zip(tracks) {
-            let track = self.track(total, track);
-            let held = &mut self.tracks[track].held;
-            held.resize(at + 1, Held::default());
-            // Two stacks that were told apart before may be one by name.
-            held[at] = held[at].plus(total.at);
-            self.latest.push(track);
-        }
-    }
-
-    /// The tracks that have one of these keys.
-    pub(crate) fn with_keys<'k>(&self, keys: impl Iterator<Item = &'k str>) -> HashSet<usize> {
-        keys.filter_map(|key| self.by_key.get(key).copied()).collect()
-    }
-
-    /// The track of a stack: the one that it was paired with, or one of its name that was away for a while, or a new
-    /// one.
-    fn track(&mut self, total: &StackTotal, paired: Option<usize>) -> usize {
-        let known = paired.or_else(|| self.by_key.get(&total.key.0).copied());
-        let track = known.unwrap_or_else(|| {
-            self.tracks.push(StackTrack { label: String::new(), bucket: total.bucket, held: Vec::new() });
-            self.tracks.len() - 1
-        });
-        self.by_key.insert(total.key.0.clone(), track);
-        self.tracks[track].label.clone_from(&total.label);
-        track
-    }
 }

@@ -56,6 +56,7 @@ impl Series {
         match profile {
             Ok(mut profile) => {
                 advice::complete_diagnostics(&mut profile.diagnostics);
+                profile.forget_history();
                 self.points.push(point);
                 self.profiles.push(profile);
             }

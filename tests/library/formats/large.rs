@@ -54,12 +54,9 @@ fn reports_of_megabytes_of_leaks_stay_within_what_readers_take() {
 
 fn leaks_stay_within_what_readers_take(count: u64) {
     let options = leak::Options { min_growth: Some(1), ..leak::Options::default() };
-    let mut series = leak::Series::new(options);
-    for mut profile in many_stacks(count) {
-        profile.options.at = Moment::End;
-        series.add(profile);
-    }
-    let search = series.finish();
+    let mut profiles = many_stacks(count);
+    profiles.iter_mut().for_each(|profile| profile.options.at = Moment::End);
+    let search = leak::over(&profiles, &[], &options);
     assert_eq!(search.leaks().count() as u64, count);
     let judgement = verdict::judge_leaks(&search, 0, false);
     let gate = LeakGate { findings: vec![Finding { search, judgement }] };

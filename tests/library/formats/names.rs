@@ -235,10 +235,7 @@ impl<'n> Hostile<'n> {
     /// What leaks from the before to the after.
     fn finding(&self, name: Option<&str>) -> Finding {
         let options = leak::Options { group_by: self.group_by, min_growth: Some(1), ..leak::Options::default() };
-        let mut series = leak::Series::new(options);
-        series.add(self.profile(&self.before));
-        series.add(self.profile(&self.after));
-        let mut search = series.finish();
+        let mut search = leak::over(&[self.profile(&self.before), self.profile(&self.after)], &[], &options);
         search.name = name.map(str::to_owned);
         search.rank = name.map(|_| 3);
         assert_ne!(search.leaks().count(), 0);

@@ -2,8 +2,8 @@
 
 use crate::budget::{DeviceBudget, DeviceMemory};
 use crate::diagnostic::Diagnostic;
-use crate::leak::{Forecast, course_changes, forecast};
-use crate::profile::Profile;
+use crate::leak::{self, Growing, Trend, course_changes};
+use crate::profile::{self, Profile};
 use crate::stack::GroupBy;
 use crate::tracks::{self, DeviceTrack, StackTrack};
 
@@ -153,11 +153,8 @@ impl History {
 
 impl DeviceHistory {
     fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &Options) -> Self {
-        let figures: Vec<Option<Figures>> = profiles
-            .iter()
-            .zip(&device.indices)
-            .map(|(profile, index)| Some(Figures::of(profile, (*index)?)))
-            .collect();
+        let figures: Vec<Option<Figures>> =
+            device.in_each(profiles).map(|device| Some(Figures::of(&device?.figures))).collect();
         let stacks = tracks::stacks(profiles, device);
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
@@ -169,8 +166,7 @@ impl DeviceHistory {
 }
 
 impl Figures {
-    fn of(profile: &Profile, index: usize) -> Self {
-        let figures = &profile.devices[index].figures;
+    fn of(figures: &profile::Figures) -> Self {
         Self { peak: figures.allocated.peak, reserved: figures.reserved.peak, end: figures.allocated.end }
     }
 }
@@ -206,14 +202,14 @@ impl Outlook {
         let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
         let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
         let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
-        let Forecast { per_point, grows, .. } = peak.forecast;
-        Some(Self { per_point, grows, headroom, full_after, full_after_seconds })
+        Some(Self { per_point: peak.per_point, grows: peak.grows, headroom, full_after, full_after_seconds })
     }
 }
 
 /// The further course of a figure.
 struct Pace {
-    forecast: Forecast,
+    per_point: i128,
+    grows: bool,
     last: u64,
     /// The profiles from the latest change of course on.
     profiles: Vec<usize>,
@@ -223,14 +219,14 @@ impl Pace {
     fn of(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>, least: u64) -> Option<Self> {
         let known = known(figures, value);
         let values: Vec<u64> = known.iter().map(|known| known.bytes).collect();
-        let forecast = forecast(&values, least)?;
-        let profiles = known.iter().skip(forecast.since).map(|known| known.at).collect();
-        Some(Self { forecast, last: *values.last()?, profiles })
+        let Trend { since, slope, growth, .. } = Trend::of(&values, least, leak::MIN_SHARE)?;
+        let profiles = known[since..].iter().map(|known| known.at).collect();
+        Some(Self { per_point: slope?, grows: growth == Growing::Yes, last: *values.last()?, profiles })
     }
 
     /// Bytes gained with each profile, where memory grows steadily.
     fn growth(&self) -> Option<u64> {
-        u64::try_from(self.forecast.per_point).ok().filter(|&bytes| bytes > 0 && self.forecast.grows)
+        u64::try_from(self.per_point).ok().filter(|&bytes| bytes > 0 && self.grows)
     }
 
     /// Mean seconds from one commit to the next.

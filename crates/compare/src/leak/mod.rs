@@ -4,18 +4,13 @@
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
 //! leaves blocks behind in nearly every step, which are still held where the last step begins.
 
-mod doubt;
-mod names;
 mod series;
-mod slope;
 mod steps;
 mod trend;
 
-use names::Names;
-pub use series::Series;
-pub use slope::slope;
+pub use series::over;
 pub use steps::search;
-pub use trend::{Forecast, course_changes, forecast};
+pub(crate) use trend::{Growing, Trend, course_changes};
 
 use std::sync::Arc;
 
@@ -23,9 +18,9 @@ use crate::budget::{DeviceBudget, DeviceMemory};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
-use crate::profile::{self, Bucket, Held, Moment, Oom, Source};
-use crate::snapshot::{StackId, Tables};
-use crate::stack::{self, GroupBy, More, Rules};
+use crate::profile::{self, Bucket, Held, Moment, Oom, Profile, Source};
+use crate::snapshot::{RunFacts, StackId, Tables};
+use crate::stack::{self, GroupBy, Grouper, Label, More, Rules};
 use crate::text;
 use crate::units::Delta;
 
@@ -98,7 +93,7 @@ pub struct Options {
 }
 
 /// Default of [`Options::min_share`].
-const MIN_SHARE: f64 = 0.8;
+pub(crate) const MIN_SHARE: f64 = 0.8;
 
 impl Default for Options {
     fn default() -> Self {
@@ -222,25 +217,45 @@ fn sort(leaks: &mut [Leak]) {
     });
 }
 
+/// Names of one leak that are listed beside the first.
+const MOST_NAMES: usize = 4;
+
 /// The label of reserved memory that nothing uses.
 const FRAGMENTATION: &str = "<fragmentation>";
 
 impl Leak {
-    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does.
-    fn fragmentation(figures: Self) -> Self {
+    /// The same leak with the stacks that leak as one, the largest first. Those of a tag go by its name.
+    fn of_stacks(self, grouper: &Grouper<'_>, stacks: &[StackId]) -> Self {
+        let named = if grouper.by().is_tag() { &[] } else { stacks };
+        let mut labels: Vec<String> = Vec::new();
+        for label in named.iter().map(|&stack| grouper.label(stack)) {
+            if labels.len() <= MOST_NAMES && !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        let by_stack = named.iter().filter(|_| grouper.by() == GroupBy::Stack);
+        let parts: Vec<Label> = by_stack.map(|&stack| grouper.code().label_parts(stack)).collect();
+        let also = labels.split_off(labels.len().min(1));
+        Self { stack: stacks.first().copied(), also, more: More::of(parts.iter()), ..self }
+    }
+
+    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
+    /// allocated is a little larger than that, and so is what nothing uses.
+    fn fragmentation(pool: &Self, unused: Self) -> Option<Self> {
         let name = FRAGMENTATION.to_owned();
-        Self { metric: LeakMetric::Fragmentation, label: name.clone(), key: name, ..figures }
+        let metric = LeakMetric::Fragmentation;
+        (unused.bytes * 2 > pool.bytes).then(|| Self { metric, label: name.clone(), key: name, ..unused })
     }
 }
 
 /// The remark on such memory. `nouns` are the units of the search.
-fn fragmentation_grows(device: u32, nouns: Nouns, per_step: i128, bytes: i128) -> Diagnostic {
+fn fragmentation_grows(device: u32, nouns: Nouns, leak: &Leak) -> Diagnostic {
     let message = format!(
         "reserved bytes that nothing uses grow by {} per {}, {} in all. The pool grows although what is allocated does not; \
          look at sizes that vary, or set expandable_segments",
-        Delta(per_step).to_string().trim_start_matches('+'),
+        Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
         nouns.one,
-        Delta(bytes).to_string().trim_start_matches('+'),
+        Delta(leak.bytes).to_string().trim_start_matches('+'),
     );
     Diagnostic::new(Code::FragmentationGrows, device, message)
 }
@@ -356,6 +371,34 @@ impl DeviceLeaks {
     pub fn bytes_per_step(&self) -> i128 {
         self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
     }
+
+    /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
+    fn counted(&self) -> &[Point] {
+        let until = self.points.len().saturating_sub(self.how.is_some().into());
+        self.points.get(self.skip..until).unwrap_or_default()
+    }
+
+    /// A total at each point that counts; `None` where one of them is not known.
+    fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
+        self.counted().iter().map(value).collect()
+    }
+
+    /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
+    /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
+    fn add_growth(&mut self, peak: Option<u64>, slope: impl Fn(&[u64]) -> Option<i128>) {
+        const TOTALS: [fn(&Point) -> Option<u64>; 3] =
+            [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
+        let [allocated, reserved, fragmentation] =
+            TOTALS.map(|value| self.totals(value).and_then(|values| slope(&values)));
+        let last = self.counted().last();
+        let highest = peak.or_else(|| last.and_then(|point| point.allocated));
+        let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
+            let pool = last.and_then(|point| point.reserved);
+            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
+        });
+        let runs_out_after = ends.into_iter().flatten().flatten().min();
+        self.growth = Growth { allocated, reserved, fragmentation, runs_out_after };
+    }
 }
 
 /// The findings in a series of snapshots, or in one.
@@ -384,6 +427,24 @@ pub struct Search {
 }
 
 impl Search {
+    /// What was found on the devices of `latest`, the only snapshot or the latest of a series, to whose stacks leaks refer.
+    fn new(mode: Mode, latest: &Profile, devices: Vec<DeviceLeaks>, diagnostics: Vec<Diagnostic>) -> Self {
+        // Without a leak the report shows no stack.
+        let has_leaks = devices.iter().any(|device| !device.leaks.is_empty());
+        Self {
+            name: None,
+            rank: None,
+            sources: vec![latest.source.clone()],
+            mode,
+            devices,
+            diagnostics,
+            failure: latest.run.as_ref().and_then(RunFacts::failure),
+            group_by: latest.options.group_by,
+            tables: if has_leaks { Arc::clone(&latest.tables) } else { Arc::default() },
+            rules: latest.options.rules.clone(),
+        }
+    }
+
     /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> stack::Code<'_> {
@@ -396,6 +457,12 @@ impl Search {
         &self.tables
     }
 
+    /// True if a remark of this code was made on a device.
+    #[must_use]
+    pub fn says(&self, device: &DeviceLeaks, code: Code) -> bool {
+        self.diagnostics.iter().any(|found| found.device == Some(device.device) && found.code == code)
+    }
+
     /// All leaks with their devices, the fastest of each device first.
     pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> + Clone {
         self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
@@ -404,19 +471,6 @@ impl Search {
 
 /// The least growth of totals that is reported, in bytes.
 const WORTH_TELLING: u64 = 1 << 20;
-
-impl Growth {
-    /// Adds after how many more snapshots or steps the memory of the device is full, where its size is known.
-    fn with_end(mut self, budget: Option<DeviceBudget>, last: Option<&Point>, peak: Option<u64>) -> Self {
-        let Some(memory) = budget.map(DeviceBudget::usable) else { return self };
-        // Growth meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
-        let allocated = peak.or_else(|| last.and_then(|point| point.allocated));
-        let reserved = last.and_then(|point| point.reserved);
-        let ends = [steps_until(memory, allocated, self.allocated), steps_until(memory, reserved, self.reserved)];
-        self.runs_out_after = ends.into_iter().flatten().min();
-        self
-    }
-}
 
 /// The number of steps after which something that grows by `slope` per step fills `memory`.
 fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {

@@ -138,15 +138,8 @@ impl Scale {
         for device in tracks::devices(&profiles) {
             devices.push(DeviceScale::new(&places, &mut profiles, &device, options));
         }
-        // A diagnostic of several runs is told once.
-        let mut diagnostics: Vec<Diagnostic> = Vec::new();
-        for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
-            if !diagnostics.iter().any(|other| other.code == diagnostic.code && other.device == diagnostic.device) {
-                diagnostics.push(diagnostic.clone());
-            }
-        }
         let group_by = profiles.last().map(|profile| profile.options.group_by).unwrap_or_default();
-        Self { runs, devices, group_by, diagnostics }
+        Self { runs, devices, group_by, diagnostics: tracks::diagnostics(&profiles) }
     }
 
     /// True if all devices are compared at the same moments of the program.
@@ -196,10 +189,9 @@ impl DeviceScale {
     fn new(places: &[f64], profiles: &mut [Profile], device: &DeviceTrack, options: &Options) -> Self {
         let mut peaks = Vec::with_capacity(profiles.len());
         let mut reserved = Vec::with_capacity(profiles.len());
-        for (profile, index) in profiles.iter().zip(&device.indices) {
-            let figures = index.map(|index| &profile.devices[index].figures);
-            peaks.push(figures.and_then(|figures| figures.allocated.peak));
-            reserved.push(figures.and_then(|figures| figures.reserved.peak));
+        for run in device.in_each(profiles) {
+            peaks.push(run.and_then(|run| run.figures.allocated.peak));
+            reserved.push(run.and_then(|run| run.figures.reserved.peak));
         }
         let moments = moments::moments(profiles, device, places, &options.at);
         let mut scale = Self {

@@ -21,8 +21,7 @@ pub(super) type Moment = Vec<Position>;
 /// its course, or is too different to say which moment of it is one of the last run.
 pub(super) fn moments(profiles: &[Profile], device: &DeviceTrack, places: &[f64], at: &[f64]) -> Option<Vec<Moment>> {
     let indices: Vec<usize> = device.indices.iter().copied().collect::<Option<_>>()?;
-    let runs: Vec<&DeviceProfile> =
-        profiles.iter().zip(&indices).map(|(profile, &index)| &profile.devices[index]).collect();
+    let runs: Vec<&DeviceProfile> = device.in_each(profiles).flatten().collect();
     let (last, earlier) = runs.split_last()?;
     if !runs.iter().all(|run| run.has_moves() && run.has_known_peak()) {
         return None;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::gate::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
+use crate::diagnostic::Code;
 use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
 use crate::text::count;
 use crate::units::Size;
@@ -98,12 +99,12 @@ impl Judge {
         }
         if let Some(Unclear { reason, advice }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
-        } else if device.leaks.is_empty() && search.grows_unexplained(device) {
+        } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
             let most = device.grows_most.as_deref().map(|label| format!("; {label} holds most of it"));
             let reason = format!("{}, but allocated bytes grow{}", no_leak(device, mode), most.unwrap_or_default());
             self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {
-            let words = match search.rose_lately(device) {
+            let words = match search.says(device, Code::GrowthTooRecent) {
                 true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
                 false => nothing_leaks(device, mode),
             };

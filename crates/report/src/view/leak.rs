@@ -8,6 +8,7 @@ use super::{
     Content, Fact, Group, Mark, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
 };
 use crate::Options;
+use crate::diagnostic;
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
@@ -132,7 +133,8 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Conte
         contents.push(Content::Facts(totals));
     }
     if device.leaks.is_empty() {
-        let sentence = if search.grows_unexplained(device) { "no stack leaks" } else { "nothing leaks" };
+        let sentence =
+            if search.says(device, diagnostic::Code::AllocatedGrows) { "no stack leaks" } else { "nothing leaks" };
         contents.extend(device.unclear.is_none().then(|| Content::Sentence(sentence.to_owned())));
     } else {
         contents.push(Content::Table(leaks(search, device, options)));

@@ -139,9 +139,9 @@ impl Profile {
     /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
     /// sets [`Profile::tables`] to these in the end.
     pub fn pool(&mut self, shared: &mut Tables) {
+        self.forget_history();
         let mut copy = Copier::new(&self.tables, shared);
         for device in &mut self.devices {
-            device.forget_trace();
             device.copy_failed_stacks(&mut copy);
             for total in &mut device.stacks {
                 for member in &mut total.members {
@@ -162,6 +162,11 @@ impl Profile {
         let done = act(self, &mut devices);
         self.devices = devices;
         done
+    }
+
+    /// Drops what happened, and keeps the figures and the stacks: of a series of profiles the histories would take most.
+    pub fn forget_history(&mut self) {
+        self.devices.iter_mut().for_each(DeviceProfile::forget_trace);
     }
 
     /// Looks at another moment: [`Sums::at`] is held then. Moments by time are known while a snapshot is read alone.
@@ -220,10 +225,8 @@ impl Profile {
 
     /// Drops everything that a report on many comparisons does not show.
     pub fn forget_stacks(&mut self) {
-        for device in &mut self.devices {
-            device.forget_trace();
-            device.stacks = Vec::new();
-        }
+        self.forget_history();
+        self.devices.iter_mut().for_each(|device| device.stacks = Vec::new());
         self.tables = Arc::default();
         self.facts = None;
     }

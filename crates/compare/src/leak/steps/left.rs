@@ -6,59 +6,26 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::{DeviceSteps, FEWEST, Judged};
-use crate::leak::slope::rounded;
-use crate::leak::{Leak, LeakMetric, Names, Options, sort};
+use super::{DeviceSteps, FEWEST, Judged, rounded};
+use crate::leak::{Leak, Options};
 use crate::profile::{Held, Identity, identity};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{StackId, StringId};
-use crate::stack::{Code, CppDigest, Grouper, Key, tell_apart};
+use crate::stack::{Code, CppDigest, Grouper, Key};
 use crate::trace::Class;
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
 
-/// The lives of blocks: those that are freed in the history, and those that are not.
-#[derive(Default)]
-struct Lives {
-    /// The longest, in steps, that blocks live that are freed.
-    lifetimes: FxHashMap<Attribution, usize>,
-    /// Blocks that are held where the last step begins, by the step that allocated them. What the program holds while it
-    /// runs, it may give up when it ends, where the last step ends too.
-    survivors: FxHashMap<Attribution, Survivors>,
-}
-
-/// Blocks of one identity that are still held.
-struct Survivors {
+/// Blocks of one identity that steps allocate.
+struct Blocks {
     /// The class of one of them.
     class: Class,
-    by_step: BTreeMap<usize, Held>,
-}
-
-impl Lives {
-    fn of(device: &DeviceSteps<'_>) -> Self {
-        let &DeviceSteps { steps, judged, .. } = device;
-        let mut lives = Self::default();
-        let dump = device.device.trace.dump();
-        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return lives };
-        for life in device.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
-            let Some(step) = steps.at(life.born) else { continue };
-            let class = device.device.trace.classes[life.class as usize];
-            let attribution = device.attribution(&class);
-            if (if life.born > end { dump } else { end }) < life.freed {
-                let survivors = lives.survivors.entry(attribution);
-                let survivors = survivors.or_insert_with(|| Survivors { class, by_step: BTreeMap::new() });
-                let held = survivors.by_step.entry(step).or_default();
-                *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
-            } else {
-                // Blocks that are given up at the very end say nothing about how long such blocks live.
-                let Some(freed) = steps.at(life.freed).filter(|&freed| freed < judged.last) else { continue };
-                let lifetime = lives.lifetimes.entry(attribution).or_default();
-                *lifetime = (*lifetime).max(freed.saturating_sub(step));
-            }
-        }
-        lives
-    }
+    /// The longest, in steps, that one lives that is freed.
+    lifetime: usize,
+    /// Those that are held where the last step begins, by the step that allocated them. What the program holds while it
+    /// runs, it may give up when it ends, where the last step ends too.
+    left: BTreeMap<usize, Held>,
 }
 
 impl DeviceSteps<'_> {
@@ -66,64 +33,59 @@ impl DeviceSteps<'_> {
         (class.origin, class.cpp, class.tags.of(self.grouper.by()))
     }
 
-    /// The memory that the steps leave behind.
-    pub(super) fn left_behind(&self) -> LeftBehind {
+    /// The blocks that steps allocate.
+    fn blocks(&self) -> FxHashMap<Attribution, Blocks> {
+        let &Self { steps, judged, .. } = self;
+        let mut blocks = FxHashMap::default();
+        let dump = self.device.trace.dump();
+        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return blocks };
+        for life in self.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
+            let Some(step) = steps.at(life.born) else { continue };
+            let class = self.device.trace.classes[life.class as usize];
+            let of = blocks.entry(self.attribution(&class));
+            let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
+            if (if life.born > end { dump } else { end }) < life.freed {
+                let held = of.left.entry(step).or_default();
+                *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
+            // Blocks that are given up at the very end say nothing about how long such blocks live.
+            } else if let Some(freed) = steps.at(life.freed).filter(|&freed| freed < judged.last) {
+                of.lifetime = of.lifetime.max(freed.saturating_sub(step));
+            }
+        }
+        blocks
+    }
+
+    /// The memory that the steps leave behind, by the group of its stacks.
+    pub(super) fn left_behind(&self) -> BTreeMap<Key, Left> {
         let &Self { grouper, judged, options, .. } = self;
-        let Lives { lifetimes, survivors } = Lives::of(self);
         let replaced = Replaced::new(self);
         let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
-        for (attribution, Survivors { class, by_step }) in &survivors {
+        for (attribution, Blocks { class, lifetime, left: by_step }) in self.blocks() {
             let origin = class.origin;
-            if matches!(origin, Origin::Stack(stack) if is_state_of_optimizer(grouper.code(), stack)) {
+            if by_step.is_empty() || origin.stack().is_some_and(|stack| is_state_of_optimizer(grouper.code(), stack)) {
                 continue;
             }
-            let lifetime = lifetimes.get(attribution).copied().unwrap_or(0);
-            let group = identity(class, grouper);
-            let left = groups.entry(group.key.clone()).or_default();
+            let identity = identity(&class, grouper);
+            let left = groups.entry(identity.key.clone()).or_insert_with(|| Left::new(identity));
             left.end = by_step.values().fold(left.end, |sum, &held| sum.plus(held));
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-            if evidence.is_empty()
-                || replaced.replaces(*attribution, &evidence, until.saturating_sub(judged.from), options)
-            {
+            if replaced.replaces(attribution, &evidence, until.saturating_sub(judged.from), options) {
                 continue;
             }
-            left.lifetime = left.lifetime.max(lifetime);
-            left.identity.get_or_insert(group);
             for (&step, &held) in evidence {
+                left.lifetime = left.lifetime.max(lifetime);
                 left.add(step, origin, held);
             }
         }
-        LeftBehind(groups)
-    }
-}
-
-/// The memory that steps leave behind, by the group of its stacks.
-pub(super) struct LeftBehind(BTreeMap<Key, Left>);
-
-impl LeftBehind {
-    /// The label of a group whose blocks live for some steps by design, which leaves too few steps to judge it.
-    pub(super) fn too_short(&self, judged: Judged) -> Option<String> {
-        let short = self.0.values().find(|left| left.is_too_short(judged))?;
-        Some(short.identity.as_ref()?.label.clone())
-    }
-
-    /// The groups that leak, the fastest first.
-    pub(super) fn leaks(self, device: &DeviceSteps<'_>) -> Vec<Leak> {
-        let &DeviceSteps { grouper, judged, options, .. } = device;
-        let leaks = self.0.into_values().filter_map(|left| left.leak(grouper, judged, options));
-        let mut leaks: Vec<Leak> = leaks.collect();
-        tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), grouper, leak.stack?)));
-        sort(&mut leaks);
-        leaks
+        groups
     }
 }
 
 /// The memory that one group of stacks left behind.
-#[derive(Default)]
-struct Left {
-    identity: Option<Identity>,
+pub(super) struct Left {
+    pub(super) identity: Identity,
     /// By exact stack.
     stacks: FxHashMap<Origin, Held>,
     /// By step.
@@ -210,6 +172,10 @@ impl Replaced {
 }
 
 impl Left {
+    fn new(identity: Identity) -> Self {
+        Self { identity, stacks: FxHashMap::default(), steps: BTreeMap::new(), lifetime: 0, end: Held::default() }
+    }
+
     fn add(&mut self, step: usize, origin: Origin, held: Held) {
         let of_step = self.steps.entry(step).or_default();
         *of_step = of_step.plus(held);
@@ -218,14 +184,14 @@ impl Left {
     }
 
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
-    fn is_too_short(&self, judged: Judged) -> bool {
+    pub(super) fn is_too_short(&self, judged: Judged) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
         self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
     }
 
     /// The leak that this is, if it is one.
-    fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
-        let identity = self.identity?;
+    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
+        let Identity { key, label, bucket } = self.identity;
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
@@ -240,24 +206,21 @@ impl Left {
         let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
         let mut stacks: Vec<_> = known.map(|(held, stack)| (Reverse(held), grouper.label(stack), stack)).collect();
         stacks.sort_unstable();
+        let label = stacks.first().filter(|_| !grouper.by().is_tag()).map_or(label, |(_, name, _)| name.clone());
         let stacks: Vec<StackId> = stacks.into_iter().map(|(_, _, stack)| stack).collect();
-        let names = Names::new(grouper, &stacks);
-        Some(Leak {
-            metric: LeakMetric::Allocated,
-            label: names.label.unwrap_or(identity.label),
-            key: identity.key.0,
-            bucket: identity.bucket,
-            stack: stacks.first().copied(),
-            also: names.also,
-            more: names.more,
+        let leak = Leak {
+            label,
+            key: key.0,
+            bucket,
             bytes: i128::from(held.bytes),
             blocks: i128::from(held.blocks),
-            bytes_per_step: rounded(i128::from(held.bytes), count as i128),
-            since: None,
+            bytes_per_step: rounded(i128::from(held.bytes), count),
             grew: steps.len(),
             judged: count,
             end: self.end,
             course: course(&steps, judged.from..until),
-        })
+            ..Leak::default()
+        };
+        Some(leak.of_stacks(grouper, &stacks))
     }
 }

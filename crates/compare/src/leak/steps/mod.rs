@@ -4,14 +4,12 @@ mod left;
 mod totals;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
+use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear, sort};
 use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
 use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
-use crate::snapshot::RunFacts;
-use crate::stack::{Grouper, Key};
+use crate::stack::{Grouper, Key, tell_apart};
 use crate::trace::{Levels, Life, Part};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -54,19 +52,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
         found.failure = Failure::new(&device.figures.ooms, device.failed_request.clone(), options);
         devices.push(found);
     }
-    // Without a leak the report shows no stack.
-    let leaks = devices.iter().any(|device| !device.leaks.is_empty());
-    Search {
-        sources: vec![profile.source.clone()],
-        mode: Mode::Steps,
-        devices,
-        diagnostics,
-        failure: profile.run.as_ref().and_then(RunFacts::failure),
-        group_by: profile.options.group_by,
-        tables: if leaks { Arc::clone(&profile.tables) } else { Arc::default() },
-        rules: profile.options.rules.clone(),
-        ..Search::default()
-    }
+    Search::new(Mode::Steps, profile, devices, diagnostics)
 }
 
 /// The reason why there are no steps.
@@ -192,8 +178,11 @@ impl DeviceSteps<'_> {
     /// The stacks that leak, or the reason why that is not clear.
     fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
         let left = self.left_behind();
-        let short = left.too_short(self.judged);
-        let leaks = left.leaks(self);
+        let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.identity.label.clone());
+        let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
+        let mut leaks: Vec<Leak> = leaks.collect();
+        tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
+        sort(&mut leaks);
         self.require_no_guess(&leaks)?;
         match short {
             Some(label) if leaks.is_empty() => Err(format!(
@@ -252,5 +241,21 @@ impl DeviceSteps<'_> {
         let inside = self.lives.iter().filter(|life| life.born != Position::START);
         let counted = inside.filter(|life| self.steps.at(life.born).is_some_and(|step| judged.contains(&step)));
         counted.map(|life| i128::from(self.device.trace.classes[life.class as usize].bytes)).sum()
+    }
+}
+
+/// A quotient, rounded to the nearest, halves away from 0.
+fn rounded(dividend: i128, divisor: usize) -> i128 {
+    let divisor = divisor as i128;
+    (dividend * 2 + divisor * dividend.signum()) / (divisor * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_away_from_zero() {
+        assert_eq!([rounded(5, 2), rounded(-5, 2), rounded(4, 3), rounded(-4, 3), rounded(0, 7)], [3, -3, 1, -1, 0]);
     }
 }

@@ -1,13 +1,14 @@
 //! Cuts a series into pieces that straight lines fit.
 
 use super::float;
+use crate::leak::WORTH_TELLING;
 
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
 
 /// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it
 /// begins is not known.
-pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
+fn without_outliers(values: &[u64]) -> Vec<f64> {
     let plain: Vec<f64> = values.iter().map(|&value| float(i128::from(value))).collect();
     let mut smooth = plain.clone();
     for (at, around) in plain.windows(3).enumerate() {
@@ -23,7 +24,7 @@ pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
 
 /// The standard deviation of the values around their courses, from how they bend: a straight line does not, and a
 /// change of course bends few of them.
-pub(super) fn noise(values: &[f64]) -> f64 {
+fn noise(values: &[f64]) -> f64 {
     /// The deviation of the middle one of three normal values from the line through the others, in standard deviations.
     const BEND: f64 = 2.449_489_742_783_178;
     let mut bends: Vec<f64> = values.windows(3).map(|around| (around[2] - 2.0 * around[1] + around[0]).abs()).collect();
@@ -37,9 +38,9 @@ pub(super) fn noise(values: &[f64]) -> f64 {
 
 /// A series that is cut into pieces.
 pub(super) struct Course {
-    pub(super) values: Vec<f64>,
+    values: Vec<f64>,
     pub(super) noise: f64,
-    pub(super) tolerance: f64,
+    tolerance: f64,
 }
 
 /// A piece of a series from one index up to another.
@@ -50,6 +51,14 @@ pub(super) struct Piece {
 }
 
 impl Course {
+    /// The course of values. Those that differ by less than an eighth of the growth that counts, `least` bytes, are the
+    /// same.
+    pub(super) fn new(values: &[u64], least: u64) -> Self {
+        let values = without_outliers(values);
+        let tolerance = float(i128::from(least.clamp(512 * 8, WORTH_TELLING) / 8));
+        Self { noise: noise(&values), tolerance, values }
+    }
+
     /// Index of the value from which on the series goes on as it does at its end.
     pub(super) fn start(&self) -> usize {
         let pieces = self.pieces();

@@ -7,36 +7,26 @@ mod course;
 #[cfg(test)]
 mod tests;
 
-use self::course::{Course, noise, without_outliers};
-use super::slope::slope;
-
-/// The growth that counts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Threshold {
-    /// The least growth in bytes.
-    pub(super) bytes: u64,
-    /// The least share of steps, from 0 to 1, in which it must have grown.
-    pub(super) share: f64,
-}
+use self::course::Course;
 
 /// The course of a series since it last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Trend {
+pub(crate) struct Trend {
     /// Index of the value from which on it goes on as it does now.
-    pub(super) since: usize,
+    pub(crate) since: usize,
     /// Change per step, the median of the slopes between all pairs of values; unknown where there is one value only.
-    pub(super) slope: Option<i128>,
+    pub(crate) slope: Option<i128>,
     /// Whether that is growth.
-    pub(super) growth: Growing,
+    pub(crate) growth: Growing,
     /// Number of steps since then in which it grew.
-    pub(super) grew: usize,
+    pub(crate) grew: usize,
     /// Number of steps since then.
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
 }
 
 /// Whether a series grows at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Growing {
+pub(crate) enum Growing {
     Yes,
     /// It rose in the last steps, too few to distinguish a leak from a step up.
     TooSoon,
@@ -61,69 +51,40 @@ const SURE: f64 = 2.6;
 /// The same of fewer than eight values, which cannot deviate further.
 const SURE_OF_FEW: f64 = 2.2;
 
-/// The further course of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Forecast {
-    /// Change from one value to the next, since the latest change of course.
-    pub per_point: i128,
-    /// Whether that is steady growth.
-    pub grows: bool,
-    /// Index of the value from which on it goes on so.
-    pub since: usize,
-}
-
-/// The further course of a series after its last value, where there are two or more. Growth below `least` bytes in all
-/// does not count.
-#[must_use]
-pub fn forecast(values: &[u64], least: u64) -> Option<Forecast> {
-    let trend = Trend::of(values, Threshold { bytes: least, share: super::MIN_SHARE })?;
-    Some(Forecast { per_point: trend.slope?, grows: trend.growth == Growing::Yes, since: trend.since })
-}
-
 /// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.
-#[must_use]
-pub fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
+pub(crate) fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
     let first = values.len().saturating_sub(MOST_VALUES);
-    let smooth = without_outliers(&values[first..]);
-    let tolerance = tolerance(Threshold { bytes: least, share: 1.0 });
-    let course = Course { tolerance, noise: noise(&smooth), values: smooth };
-    course.pieces().iter().skip(1).map(|piece| first + piece.from).collect()
+    let pieces = Course::new(&values[first..], least).pieces();
+    pieces.iter().skip(1).map(|piece| first + piece.from).collect()
 }
 
 impl Trend {
-    /// The course of the last of `values`; `None` where there are none.
-    pub(super) fn of(values: &[u64], threshold: Threshold) -> Option<Self> {
+    /// The course of the last of `values`; `None` where there are none. Growth counts from `least` bytes in all on, and where
+    /// it goes on in a `share` of the steps, from 0 to 1.
+    pub(crate) fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let first = values.len().saturating_sub(MOST_VALUES);
         let recent = &values[first..];
-        let smooth = without_outliers(recent);
-        let course = Course { tolerance: tolerance(threshold), noise: noise(&smooth), values: smooth };
+        let course = Course::new(recent, least);
         let start = course.start();
         let tail = recent.get(start..).filter(|tail| !tail.is_empty())?;
         let steps = tail.len() - 1;
         let grew = tail.windows(2).filter(|pair| pair[1] > pair[0]).count();
         let mut trend = Self { since: first + start, slope: slope(tail), growth: Growing::No, grew, steps };
-        trend.growth = trend.judge(tail, &course, threshold);
+        trend.growth = trend.judge(tail, course.noise, i128::from(least.max(1)), share);
         Some(trend)
     }
 
-    /// Bytes gained since then.
-    pub(super) fn gain(&self, values: &[u64]) -> i128 {
-        let ends = values.get(self.since).zip(values.last());
-        ends.map_or(0, |(first, last)| i128::from(*last) - i128::from(*first))
-    }
-
-    fn judge(&self, tail: &[u64], course: &Course, threshold: Threshold) -> Growing {
+    fn judge(&self, tail: &[u64], noise: f64, least: i128, share: f64) -> Growing {
         let gained = i128::from(tail[self.steps]) - i128::from(tail[0]);
-        let least = i128::from(threshold.bytes.max(1));
         let is_steady = if self.steps <= SHORT {
-            self.grew > 0 && super::share(self.grew, self.steps) >= threshold.share
+            self.grew > 0 && super::share(self.grew, self.steps) >= share
         } else {
             let by_slope = self.slope.unwrap_or(0).saturating_mul(self.steps as i128);
-            let ranks = Ranks::of(tail);
+            let rising = rising_share(tail);
             by_slope >= least
-                && ranks.rising_share() >= threshold.share
-                && float(by_slope) >= ABOVE_NOISE * course.noise
-                && (course.noise * 50.0 < float(by_slope) || ranks.is_significant())
+                && rising >= share
+                && float(by_slope) >= ABOVE_NOISE * noise
+                && (noise * 50.0 < float(by_slope) || rising >= share_beyond_chance(tail.len()))
         };
         if gained < least || !is_steady {
             return Growing::No;
@@ -138,47 +99,48 @@ impl Trend {
     }
 }
 
-/// Values that differ by less than this are the same: an eighth of the growth that counts.
-fn tolerance(threshold: Threshold) -> f64 {
-    float(i128::from(threshold.bytes.clamp(512 * 8, super::WORTH_TELLING) / 8))
-}
-
 /// For comparisons only.
 #[allow(clippy::cast_precision_loss, reason = "only compared with each other")]
 fn float(value: i128) -> f64 {
     value as f64
 }
 
-/// The order of values, pair by pair.
-struct Ranks {
-    values: i64,
-    rising: i64,
-    falling: i64,
+/// The share of rising pairs that the order of `count` values hardly ever reaches by noise alone: the test of Mann and
+/// Kendall.
+fn share_beyond_chance(count: usize) -> f64 {
+    let least = if count < 8 { SURE_OF_FEW } else { SURE };
+    let count = float(count as i128);
+    let pairs = count * (count - 1.0) / 2.0;
+    let deviation = (pairs * (2.0 * count + 5.0) / 9.0).sqrt();
+    f64::midpoint(1.0, (1.0 + least * deviation) / pairs)
 }
 
-impl Ranks {
-    fn of(values: &[u64]) -> Self {
-        let mut ranks = Self { values: i64::try_from(values.len()).unwrap_or(i64::MAX), rising: 0, falling: 0 };
-        for (at, &earlier) in values.iter().enumerate() {
-            for &later in &values[at + 1..] {
-                ranks.rising += i64::from(later > earlier);
-                ranks.falling += i64::from(later < earlier);
-            }
-        }
-        ranks
-    }
+/// The share of all pairs of values of which the later one is the larger.
+fn rising_share(values: &[u64]) -> f64 {
+    let later = values.iter().enumerate().map(|(at, earlier)| (earlier, &values[at + 1..]));
+    let rising = later.map(|(earlier, later)| later.iter().filter(|&later| later > earlier).count()).sum();
+    super::share(rising, values.len() * (values.len() - 1) / 2)
+}
 
-    /// The share of pairs of which the later value is the larger one.
-    fn rising_share(&self) -> f64 {
-        let pairs = self.values * (self.values - 1) / 2;
-        float(self.rising.into()) / float(pairs.max(1).into())
-    }
+/// More points than these are thinned out: the slope looks at all pairs.
+const MOST_POINTS: usize = 256;
 
-    /// True if noise alone would hardly ever be ordered like this: the test of Mann and Kendall.
-    fn is_significant(&self) -> bool {
-        let count = float(self.values.into());
-        let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
-        let least = if self.values < 8 { SURE_OF_FEW } else { SURE };
-        float((self.rising - self.falling - 1).into()) > least * deviation
+/// The Theil-Sen estimate: the median of the slopes between all pairs of values, which are one step apart each. Rounded
+/// to whole bytes; `None` for fewer than two values.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "2^53 bytes are more than any device has"
+)]
+pub(super) fn slope(values: &[u64]) -> Option<i128> {
+    let stride = values.len().div_ceil(MOST_POINTS).max(1);
+    let points: Vec<(f64, f64)> =
+        values.iter().enumerate().step_by(stride).map(|(at, &value)| (at as f64, value as f64)).collect();
+    let mut slopes: Vec<f64> = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
+    for (index, (from, low)) in points.iter().enumerate() {
+        slopes.extend(points[index + 1..].iter().map(|(to, high)| (high - low) / (to - from)));
     }
+    slopes.sort_unstable_by(f64::total_cmp);
+    let middle = slopes.len().checked_sub(1)? / 2;
+    Some(f64::midpoint(slopes[middle], slopes[slopes.len() / 2]).round() as i128)
 }

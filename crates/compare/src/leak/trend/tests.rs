@@ -1,12 +1,11 @@
 use super::*;
 
 const UNIT: u64 = 1 << 20;
-const THRESHOLD: Threshold = Threshold { bytes: UNIT, share: 0.8 };
 
 /// Values in MiB.
 fn trend(values: &[u64]) -> Trend {
     let values: Vec<u64> = values.iter().map(|value| value * UNIT).collect();
-    Trend::of(&values, THRESHOLD).unwrap()
+    Trend::of(&values, UNIT, 0.8).unwrap()
 }
 
 fn grows_since(values: &[u64]) -> Option<usize> {
@@ -138,7 +137,7 @@ fn noisy(values: &[u64], deviation: f64, seed: u64) -> Vec<u64> {
 
 /// How often a leak is found in a hundred series with noise.
 fn found_of_100(values: &[u64], deviation: f64) -> usize {
-    let trends = (1..=100).filter_map(|seed| Trend::of(&noisy(values, deviation, seed), THRESHOLD));
+    let trends = (1..=100).filter_map(|seed| Trend::of(&noisy(values, deviation, seed), UNIT, 0.8));
     trends.filter(|trend| trend.growth == Growing::Yes).count()
 }
 
@@ -164,4 +163,18 @@ fn noise_neither_hides_nor_makes_a_leak() {
             assert!(found <= 3, "{deviation} {values:?}: {found}");
         }
     }
+}
+
+#[test]
+fn the_median_slope_ignores_odd_values() {
+    assert_eq!(slope(&[]), None);
+    assert_eq!(slope(&[7]), None);
+    assert_eq!(slope(&[7, 9]), Some(2));
+    assert_eq!(slope(&[0, 10, 20, 9000, 40, 50, 60]), Some(10));
+    assert_eq!(slope(&[60, 50, 40, 30]), Some(-10));
+    assert_eq!(slope(&[5, 5, 5, 5, 999]), Some(0));
+    assert_eq!(slope(&[0, 1, 1, 2]), Some(1), "(1, 1/2, 2/3, 0, 1/2, 1) has the median 7/12");
+    assert_eq!(slope(&[1 << 53, 0]), Some(-(1 << 53)));
+    let long: Vec<u64> = (0..10_000).map(|step| step * 4096).collect();
+    assert_eq!(slope(&long), Some(4096));
 }
