@@ -6,12 +6,12 @@ use std::ops::Not;
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
-use super::lines::HeldLine;
+use super::lines::{HeldLine, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
 use super::{Layout, Moment};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
+use crate::snapshot::{Copier, RunFacts, StackId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Bucket, Origin, Trace};
 
@@ -156,14 +156,14 @@ impl DeviceProfile {
 
     /// The types and shapes of the tensors that each group holds at the moment that was asked for.
     fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
-        let mut held = vec![BTreeMap::<StringId, Held>::new(); count];
+        let mut held = vec![BTreeMap::<&str, Held>::new(); count];
         for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
             if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
-                let sum = held[group as usize].entry(shape).or_default();
+                let sum = held[group as usize].entry(tables.string(shape)).or_default();
                 *sum = sum.plus(sums.at);
             }
         }
-        held.into_iter().map(|held| lines_of(held, tables)).collect()
+        held.into_iter().map(lines_of).collect()
     }
 
     /// The totals that a grouping is made of.
@@ -217,8 +217,10 @@ impl DeviceProfile {
         new: &[StackId],
         moved: &HashMap<StackId, usize>,
     ) -> Vec<StackTotal> {
-        let mut groups: Vec<StackTotal> = self.stacks.iter().map(StackTotal::emptied).collect();
-        groups.extend(new.iter().map(|&stack| StackTotal::of_stack(grouper, stack)));
+        let known = self.stacks.iter().map(|total| (total.label.clone(), total.key.clone(), total.bucket));
+        let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
+        let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
+        let mut groups: Vec<StackTotal> = groups.collect();
         let all = self.stacks.iter().enumerate();
         let of_bucket: HashMap<Bucket, usize> =
             all.clone().filter_map(|(group, total)| Some((total.bucket?, group))).collect();
@@ -303,12 +305,4 @@ impl DeviceProfile {
         }
         listed
     }
-}
-
-/// Shapes with the most bytes first.
-fn lines_of(held: BTreeMap<StringId, Held>, tables: &Tables) -> Vec<HeldLine> {
-    let lines = held.into_iter().map(|(shape, held)| HeldLine { label: tables.string(shape).to_owned(), held });
-    let mut lines: Vec<HeldLine> = lines.collect();
-    lines.sort_by(|a, b| b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)));
-    lines
 }

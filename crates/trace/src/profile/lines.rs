@@ -52,9 +52,15 @@ impl StackTotal {
             return HeldLines::default();
         }
         let more = More::of(by_label.keys());
-        let lines = by_label.into_iter().map(|(label, held)| HeldLine { label: label.to_string(), held });
-        let mut all: Vec<HeldLine> = lines.collect();
-        all.sort_by_key(|line| Reverse(line.held));
+        let all = lines_of(by_label);
         HeldLines { all, more }
     }
+}
+
+/// Lines by their labels, the largest first.
+pub(super) fn lines_of<L: Ord + ToString>(held: BTreeMap<L, Held>) -> Vec<HeldLine> {
+    let lines = held.into_iter().map(|(label, held)| HeldLine { label: label.to_string(), held });
+    let mut lines: Vec<HeldLine> = lines.collect();
+    lines.sort_by_key(|line| Reverse(line.held));
+    lines
 }

@@ -52,7 +52,7 @@ pub struct PhaseMoment {
 }
 
 /// Where in a phase a moment lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PhasePoint {
     /// Just before its first event.
@@ -64,8 +64,6 @@ pub enum PhasePoint {
 }
 
 impl PhasePoint {
-    const ALL: [Self; 3] = [Self::Start, Self::Peak, Self::End];
-
     /// Its name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -96,7 +94,7 @@ impl PhaseMoment {
     /// Reads `NAME:peak` or `NAME#3:peak`; names may hold colons and number signs themselves.
     fn parse(text: &str) -> Option<Self> {
         let (phase, point) = text.rsplit_once(':')?;
-        let point = PhasePoint::ALL.into_iter().find(|known| known.name() == point)?;
+        let point = point.parse().ok()?;
         let moment = Self::numbered(phase, point).unwrap_or(Self { name: phase.to_owned(), number: None, point });
         (!moment.name.is_empty()).then_some(moment)
     }

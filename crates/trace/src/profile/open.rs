@@ -43,18 +43,13 @@ pub fn open(mut input: impl Read, path: &str, options: Options) -> Result<Opened
 }
 
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
-fn open_unpacked(input: Input<'_>, path: &str, options: &Options) -> Result<Opened, Error> {
-    if input.format() == Format::JsonObject {
-        let source = Source { path: path.to_owned(), bytes: 0, kind: Kind::Profile };
-        return Ok(Opened::Profile(Box::new(open_saved(input, source, options)?)));
+fn open_unpacked(mut input: Input<'_>, path: &str, options: &Options) -> Result<Opened, Error> {
+    let source = Source { path: path.to_owned(), bytes: 0, kind: Kind::Profile };
+    if input.format() != Format::JsonObject {
+        let snapshot = open_snapshot(input, options)?;
+        let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
+        return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
     }
-    let snapshot = open_snapshot(input, options)?;
-    let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
-    Ok(Opened::Snapshot(Box::new(snapshot), Source { path: path.to_owned(), bytes: 0, kind }))
-}
-
-/// Reads a saved profile, as far as the options ask for it.
-fn open_saved(mut input: Input<'_>, source: Source, options: &Options) -> Result<Profile, Error> {
     let mut text = Vec::new();
     input.read_to_end(&mut text)?;
     let mut profile = saved::read(text, source, options.clone())?;
@@ -62,7 +57,7 @@ fn open_saved(mut input: Input<'_>, source: Source, options: &Options) -> Result
         profile.restrict_to(device)?;
     }
     profile.divide(None)?;
-    Ok(profile)
+    Ok(Opened::Profile(Box::new(profile)))
 }
 
 /// Reads a snapshot, as far as the options ask for it.

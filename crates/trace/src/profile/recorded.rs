@@ -37,11 +37,8 @@ impl Recorded {
         for [count, number] in modules.allocations {
             let Some(first) = allocations.next() else { break };
             borders.push((first, tags_of(&tags, number).unwrap_or_default()));
-            for _ in 1..count {
-                if allocations.next().is_none() {
-                    break;
-                }
-            }
+            let others = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX);
+            allocations.by_ref().take(others).for_each(drop);
         }
         // Nothing is known of what follows.
         borders.extend(allocations.next().map(|index| (index, ClassTags::default())));

@@ -141,19 +141,10 @@ pub struct StackTotal {
 }
 
 impl StackTotal {
-    fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
+    /// A group with nothing in it.
+    pub(super) fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
         let sums = Sums::default();
         Self { label, key, bucket, members: Vec::new(), sums, highest: None, modules: 0, shapes: Vec::new() }
-    }
-
-    /// A group for a stack, without what it holds.
-    pub(super) fn of_stack(grouper: &Grouper<'_>, stack: StackId) -> Self {
-        Self::new(grouper.label(stack), grouper.key(stack), None)
-    }
-
-    /// The same group with nothing in it.
-    pub(super) fn emptied(&self) -> Self {
-        Self::new(self.label.clone(), self.key.clone(), self.bucket)
     }
 
     /// Adds an exact stack.
@@ -220,20 +211,17 @@ pub struct Identity {
 /// The group that memory of a class belongs to.
 #[must_use]
 pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
-    let &Class { origin, cpp, tags, .. } = class;
-    identity_of(&Exact { origin, tag: tags.of(grouper.by()), cpp, sums: Sums::default() }, grouper)
+    identity_of(&Exact::of(class, grouper.by()), grouper)
 }
 
 /// The group that a stack belongs to.
 fn identity_of(exact: &Exact, grouper: &Grouper<'_>) -> Identity {
-    let key = key(exact, grouper);
-    if exact.goes_by_tag(grouper) {
-        return Identity { key, label: grouper.tagged(exact.tag).1, bucket: None };
-    }
-    match exact.origin {
-        Origin::Stack(stack) => Identity { key, label: grouper.label(stack), bucket: None },
-        Origin::Bucket(bucket) => Identity { key, label: bucket.label().to_owned(), bucket: Some(bucket) },
-    }
+    let (label, bucket) = match exact.origin {
+        _ if exact.goes_by_tag(grouper) => (grouper.tagged(exact.tag).1, None),
+        Origin::Stack(stack) => (grouper.label(stack), None),
+        Origin::Bucket(bucket) => (bucket.label().to_owned(), Some(bucket)),
+    };
+    Identity { key: key(exact, grouper), label, bucket }
 }
 
 /// The key of that group.
@@ -247,6 +235,11 @@ pub(super) fn key(exact: &Exact, grouper: &Grouper<'_>) -> Key {
 }
 
 impl Exact {
+    /// That of a class, without its sums.
+    fn of(class: &Class, by: GroupBy) -> Self {
+        Self { origin: class.origin, tag: class.tags.of(by), cpp: class.cpp, sums: Sums::default() }
+    }
+
     /// True if its tag decides on its group. Tagged memory has one even without frames, and memory of any age lies in a pool
     /// and may belong to a module.
     fn goes_by_tag(&self, grouper: &Grouper<'_>) -> bool {
@@ -343,11 +336,11 @@ impl Totals {
         let mut all: Vec<Exact> = Vec::new();
         let mut of_class = Vec::with_capacity(classes.len());
         for (class, sums) in classes.iter().zip(sums) {
-            let tag = class.tags.of(by);
+            let exact = Exact::of(class, by);
             let next = u32::try_from(all.len()).unwrap_or(u32::MAX);
-            let place = *known.entry((class.origin, class.cpp, tag)).or_insert(next);
+            let place = *known.entry((exact.origin, exact.cpp, exact.tag)).or_insert(next);
             if place == next {
-                all.push(Exact { origin: class.origin, tag, cpp: class.cpp, sums: Sums::default() });
+                all.push(exact);
             }
             all[place as usize].sums.add(sums);
             of_class.push(place);

@@ -365,16 +365,14 @@ impl Trace {
     /// The number of allocated blocks of every class at a place.
     #[must_use]
     pub fn blocks_at(&self, place: Position) -> Vec<u64> {
-        let times = self.times_before(place);
         let mut blocks: Vec<u64> = self.start.iter().map(|start| start.allocated.into()).collect();
-        for (one, &times) in self.moves.iter().zip(&times) {
+        // Below 0 at worst on the way.
+        for (one, times) in self.moves.iter().zip(self.times_before(place)) {
             if let Some(block) = one.begins() {
-                blocks[block.class as usize] += times;
+                blocks[block.class as usize] = blocks[block.class as usize].wrapping_add(times);
             }
-        }
-        for (one, &times) in self.moves.iter().zip(&times) {
             if let Some(class) = one.frees() {
-                blocks[class as usize] -= times;
+                blocks[class as usize] = blocks[class as usize].wrapping_sub(times);
             }
         }
         blocks

@@ -7,18 +7,11 @@ use super::{Block, Trace};
 struct Tree(Vec<u32>);
 
 impl Tree {
-    fn add(&mut self, index: u32) {
-        self.change(index, |count| *count += 1);
-    }
-
-    fn remove(&mut self, index: u32) {
-        self.change(index, |count| *count -= 1);
-    }
-
-    fn change(&mut self, index: u32, change: fn(&mut u32)) {
+    /// Adds a block, or takes it away.
+    fn change(&mut self, index: u32, by: i32) {
         let mut at = index as usize + 1;
         while let Some(count) = self.0.get_mut(at) {
-            change(count);
+            *count = count.wrapping_add_signed(by);
             at += at & at.wrapping_neg();
         }
     }
@@ -75,9 +68,9 @@ impl Blocks {
         for one in trace.all_moves() {
             if let Some(block) = one.ends() {
                 let index = ended(&blocks, block)?;
-                blocks.tree(block).remove(index);
+                blocks.tree(block).change(index, -1);
                 if one.completes().is_none() {
-                    blocks.tree(Block { pending: true, ..block }).add(index);
+                    blocks.tree(Block { pending: true, ..block }).change(index, 1);
                 }
             }
             one.begins().into_iter().for_each(|block| blocks.begin(block));
@@ -94,7 +87,7 @@ impl Blocks {
         let index = u32::try_from(of_class.len()).unwrap_or(u32::MAX);
         of_class.push(u32::try_from(self.index.len()).unwrap_or(u32::MAX));
         self.index.push(index);
-        self.tree(block).add(index);
+        self.tree(block).change(index, 1);
     }
 }
 

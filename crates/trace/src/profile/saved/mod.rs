@@ -4,7 +4,6 @@
 //! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
-mod coarse;
 mod format;
 mod layout;
 mod phases;

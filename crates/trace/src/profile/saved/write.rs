@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::super::phases::place;
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
 use super::trace::{self, Kept, MOST_MOVES};
-use super::{DIGEST, Error, SCHEMA, coarse, digest, phases};
+use super::{DIGEST, Error, SCHEMA, digest, phases};
 use crate::diagnostic::{Code as Kind, Diagnostic};
 use crate::interner::Interner;
 use crate::replay::Origin;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, CppDigest, ExactKeys, GroupBy, Grouper, Owner};
-use crate::trace::Trace;
 use crate::trace::fold::free_name;
+use crate::trace::{Position, Trace, Window};
 
 /// The text of a file.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'
     // Those of a profile which is saved again are added anew.
     let known = profile.diagnostics.iter().filter(|found| found.code != Kind::HistoryCoarse);
     let coarse = devices.iter().filter(|device| device.coarse.is_some());
-    let notes: Vec<Diagnostic> = coarse.map(|device| coarse::note(device.device.device)).collect();
+    let notes: Vec<Diagnostic> = coarse.map(|device| note(device.device.device)).collect();
     let diagnostics =
         known.chain(&notes).map(|found| SavedDiagnostic { found: found.clone(), severity: found.severity() });
     let saved = SavedProfile {
@@ -81,6 +82,36 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'
     (saved, notes)
 }
 
+/// The trace of a device with those blocks alone that are held at the moments which every profile knows, where phases begin,
+/// end and hold the most, and where their stack does.
+fn thinned(device: &DeviceProfile) -> Trace {
+    let DeviceProfile { trace, figures, phases, .. } = device;
+    let mut places: Vec<Position> =
+        phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
+    places.sort_unstable();
+    let stretches: Vec<Window> = places.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
+    places.extend(trace.peaks_within(&stretches).iter().map(|peak| peak.at));
+    places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
+    places.sort_unstable();
+    let mut stacks = Interner::default();
+    let of_class: Vec<u32> = trace.classes.iter().map(|class| stacks.number(&(class.origin, class.cpp))).collect();
+    let highest = trace.highest(&of_class, stacks.items().len());
+    trace.thinned(|life| {
+        let next = places.get(places.partition_point(|&place| place < life.born));
+        let highest = highest[of_class[life.class as usize] as usize].at;
+        next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
+    })
+}
+
+/// The note on a device whose history is kept coarsely.
+fn note(device: u32) -> Diagnostic {
+    let message = "the history repeats too little to be kept whole. The saved profile does not know the stacks at other \
+                   moments than baseline, peak, end and the first failed allocation, nor steps, parts of the history, the \
+                   corresponding place of a comparison, groups by tags, and how often stacks allocate; keep the snapshot \
+                   for these";
+    Diagnostic::new(Kind::HistoryCoarse, Some(device), message.to_owned())
+}
+
 /// Everything that devices and stacks are written with.
 struct Writer<'p> {
     grouper: &'p Grouper<'p>,
@@ -92,7 +123,7 @@ impl Writer<'_> {
     fn device<'d>(&self, device: &'d DeviceProfile) -> SavedDevice<&'d DeviceProfile> {
         let whole = Kept::new(&device.trace);
         let is_coarse = device.coarse || whole.is_none();
-        let thin = (is_coarse && !device.coarse).then(|| coarse::thinned(device));
+        let thin = (is_coarse && !device.coarse).then(|| thinned(device));
         let trace = thin.as_ref().unwrap_or(&device.trace);
         let kept = whole.unwrap_or_else(|| Kept::of_any(trace));
         let (stacks, trace) = self.history(trace, &kept);
