@@ -138,16 +138,13 @@ impl Repository {
                 _ => Sides { before: Some(path.clone()), after: Some(path) },
             });
         }
-        changes.extend(self.untracked()?.into_iter().map(|path| Sides { before: None, after: Some(path) }));
+        // Those that git does not know yet.
+        let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
+        let untracked = text(&mut self.git(), &untracked)?;
+        let untracked = untracked.split('\0').filter(|path| !path.is_empty());
+        changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
         changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_be_python(path)));
         Ok(changes)
-    }
-
-    /// The Python files of the checkout that git does not know yet.
-    fn untracked(&self) -> Result<Vec<String>> {
-        let arguments = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
-        let names = text(&mut self.git(), &arguments)?;
-        Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
     /// The texts of files at a commit, by their paths from the root of the checkout.

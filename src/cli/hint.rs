@@ -66,16 +66,9 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
     match error.kind() {
         ErrorKind::InvalidSubcommand => command(arguments),
         ErrorKind::UnknownArgument => {
-            let found = context(error, ContextKind::InvalidArg)?;
-            option(&found).or_else(|| command_of_simulate(arguments)).or_else(|| further_file(&found, arguments))
+            let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else { return None };
+            option(found).or_else(|| command_of_simulate(arguments)).or_else(|| further_file(found, arguments))
         }
-        _ => None,
-    }
-}
-
-fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
-    match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
         _ => None,
     }
 }

@@ -145,12 +145,13 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     }
     let found = ranks::files(paths)?;
     let rule = RankRule::of_series(&found);
-    if found.iter().all(|file| rule.rank(file) == rule.rank(&found[0])) {
-        return Ok(vec![Run { name: None, rank: None, files: found }]);
-    }
     let mut by_rank: BTreeMap<Option<Rank>, Vec<Found>> = BTreeMap::new();
     for file in found {
         by_rank.entry(rule.rank(&file)).or_default().push(file);
+    }
+    if by_rank.len() == 1 {
+        let files = by_rank.into_values().flatten().collect();
+        return Ok(vec![Run { name: None, rank: None, files }]);
     }
     if let Some(files) = by_rank.get(&None) {
         bail!(

@@ -25,7 +25,6 @@ mod shell;
 mod show;
 mod simulate;
 mod sources;
-mod study;
 mod surroundings;
 mod trim;
 

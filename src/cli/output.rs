@@ -176,12 +176,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 
 /// Whether both paths lead to the same regular file.
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    regular_file(a).is_some_and(|a| regular_file(b) == Some(a))
-}
-
-/// The resolved path of a regular file.
-fn regular_file(path: &Path) -> Option<PathBuf> {
-    fs::canonicalize(path).ok().filter(|path| path.is_file())
+    let real = fs::canonicalize(a);
+    real.is_ok_and(|real| real.is_file() && fs::canonicalize(b).is_ok_and(|other| other == real))
 }
 
 /// The resolved path of a file that may not exist yet.

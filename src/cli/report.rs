@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
-use super::args::View;
+use super::args::{StudyView, View};
 use super::output::Output;
 use super::{checkout, sources, surroundings};
 
@@ -13,7 +13,7 @@ use super::{checkout, sources, surroundings};
 const MORE: &str = "-v";
 
 /// The options of the reports of all commands.
-pub(super) fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
+fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
     report::Options {
         top: Some(top),
         width: output.width(),
@@ -51,5 +51,13 @@ impl View {
             options.sources = sources::read(options.checkout.values().map(String::as_str), self.source);
         }
         output.report(subject, self.format, &self.export, options)
+    }
+}
+
+impl StudyView {
+    /// Writes the files that were asked for, and prints the report.
+    pub(super) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
+        let options = basic_options(self.top, self.verbose, self.max_bytes, output);
+        output.report(subject, self.format, &self.export, &options)
     }
 }

@@ -8,9 +8,8 @@ use clap::Args;
 use ptmem::report::Subject;
 use ptmem::scale::{self, Run, Scale};
 
-use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
+use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
 use super::output::{self, Output};
-use super::study::StudyView;
 use super::{config, input, many};
 
 /// Fewer runs than these cannot tell a line from a parabola.

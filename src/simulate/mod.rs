@@ -6,7 +6,6 @@
 mod card;
 #[path = "../../simulate/src/fact.rs"]
 mod fact;
-mod followed;
 mod imports;
 mod ledger;
 mod report;
@@ -14,10 +13,9 @@ mod stand_in;
 
 pub use card::Card;
 pub use fact::Fact;
-pub use followed::Followed;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
-pub use report::{Outcome, PeerValue, Rank, write_json};
+pub use report::{Followed, Outcome, PeerValue, Rank, write_json};
 pub use stand_in::{PRELOADED, SONAMES, StandIn};
 
 /// The library for the system that ptmem was built for. Empty where there is none.

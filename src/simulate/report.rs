@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Call, Fact, Followed, Kind, Ledger, Settings};
+use super::{Call, Fact, Kind, Ledger, Settings};
 use crate::report::json_writer::{self as json, list, object};
 
 /// Version of the JSON report.
@@ -47,6 +47,42 @@ pub struct PeerValue {
     pub place: String,
     /// Number of times.
     pub times: u64,
+}
+
+/// Something that a program does by values that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// A tensor has the size that they say.
+    Sizes,
+    /// A branch is taken.
+    Conditions,
+    /// A whole number is read, which may be a size, an index or a count.
+    Numbers,
+}
+
+impl Followed {
+    /// All of them, in the order of their numbers in the hook for Python.
+    pub const ALL: [Self; 3] = [Self::Sizes, Self::Conditions, Self::Numbers];
+
+    /// The counter of it.
+    #[must_use]
+    pub fn fact(self) -> Fact {
+        match self {
+            Self::Sizes => Fact::Sizes,
+            Self::Conditions => Fact::Conditions,
+            Self::Numbers => Fact::Numbers,
+        }
+    }
+
+    /// One of them in words, and several.
+    #[must_use]
+    pub fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Sizes => ["size", "sizes"],
+            Self::Conditions => ["condition", "conditions"],
+            Self::Numbers => ["whole number", "whole numbers"],
+        }
+    }
 }
 
 object! {
@@ -112,7 +148,7 @@ object! {
 fn following<'a>(outcome: &'a Outcome<'_>, kind: Followed) -> Option<Following<'a>> {
     let count = outcome.ledger.fact(kind.fact());
     let first = outcome.followed[kind as usize].as_deref();
-    (count > 0).then_some(Following(kind.words(true), count, first))
+    (count > 0).then_some(Following(kind.words()[1], count, first))
 }
 
 object! {

@@ -10,8 +10,7 @@ use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
 
 use super::limits::{Capacity, DiffLimits, Trust};
-use super::stacks::Stacks;
-use super::tree::TreeArguments;
+use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
 use super::{ConfigArguments, heading, value};
 use crate::cli::check::{CheckArguments, Unpaired};

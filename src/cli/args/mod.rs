@@ -5,7 +5,6 @@ mod input;
 mod limits;
 mod stacks;
 mod text;
-mod tree;
 pub(super) mod value;
 mod view;
 
@@ -26,11 +25,10 @@ use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
 pub(crate) use limits::{Capacity, DeviceArguments, Trust};
-pub(crate) use stacks::{Grouping, Stacks, rules};
+pub(crate) use stacks::{Grouping, Stacks, TreeArguments, rules};
 pub(crate) use text::heading;
-pub(crate) use tree::TreeArguments;
 pub(crate) use value::Export;
-pub(crate) use view::View;
+pub(crate) use view::{StudyView, View};
 
 /// The name that no other tool has, by which `--version` proves that this one was found: another tool for the same files is
 /// called ptmem, too.

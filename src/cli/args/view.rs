@@ -2,7 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use ptmem::report::{self, Format};
 
 use super::value::{self, Export};
@@ -58,4 +59,40 @@ impl View {
     pub(crate) fn formats(&self) -> impl Iterator<Item = Format> {
         self.export.iter().map(|export| export.format).chain([self.format])
     }
+}
+
+/// The formats that have a place for several profiles.
+const FORMATS: [Format; 5] = [Format::Table, Format::Json, Format::Markdown, Format::Html, Format::Csv];
+
+fn format() -> impl TypedValueParser<Value = Format> {
+    let values = FORMATS.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|name| Format::from_str(&name, false))
+}
+
+/// The same of reports on several profiles together.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::OUTPUT)]
+pub(crate) struct StudyView {
+    /// Output format
+    #[arg(long, value_parser = format(), default_value = "table")]
+    pub(crate) format: Format,
+    /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
+    #[arg(long, value_name = "FORMAT=PATH", value_parser = |text: &str| Export::parse(text, &FORMATS))]
+    pub(crate) export: Vec<Export>,
+    /// List N stacks and sum the rest in one row; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Print all notes and whole warnings: a table without it counts what it leaves out
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Largest size of Markdown output; rows are left out until it fits
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = report::MOST_SUMMARY_BYTES,
+        value_parser = value::markdown_bytes
+    )]
+    pub(crate) max_bytes: usize,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    pub(crate) input: InputArguments,
 }

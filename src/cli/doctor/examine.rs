@@ -51,17 +51,27 @@ pub(super) enum Aspect {
     Again,
 }
 
-/// A finding about a snapshot.
+/// A finding about a snapshot in one respect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// The respect in which it was looked at.
-    pub(super) aspect: Aspect,
     /// The quality of the recording.
     pub(super) health: Health,
     /// The finding in words.
     pub(super) words: String,
     /// A better way to record, where something can be.
-    pub(super) advice: Option<String>,
+    pub(super) advice: Option<&'static str>,
+}
+
+fn good(words: impl Into<String>) -> Finding {
+    Finding { health: Health::Good, words: words.into(), advice: None }
+}
+
+fn weak(words: impl Into<String>, advice: &'static str) -> Finding {
+    Finding { health: Health::Weak, words: words.into(), advice: Some(advice) }
+}
+
+fn unfit(words: impl Into<String>, advice: &'static str) -> Finding {
+    Finding { health: Health::Unfit, ..weak(words, advice) }
 }
 
 /// Memory without a stack is no finding below this part of the peak.
@@ -75,62 +85,48 @@ const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
-pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<Finding> {
+pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Finding)> {
     let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
     let Some(device) = main else {
         let advice = "call torch.cuda.memory._record_memory_history() in this process before the step, and dump before \
                       disabling it";
-        return vec![Finding::unfit(Aspect::History, "nothing is recorded and nothing is held", advice)];
+        return vec![(Aspect::History, unfit("nothing is recorded and nothing is held", advice))];
     };
-    let mut findings = vec![history(device, active.len())];
-    findings.extend(profile.run.as_ref().map(run));
-    findings.extend([beginning(profile), memory(&active)]);
+    let mut findings = vec![(Aspect::History, history(device, active.len()))];
+    findings.extend(profile.run.as_ref().map(|facts| (Aspect::Run, run(facts))));
     findings.extend([
-        found_steps(steps, device.device),
-        stacks(device),
-        clock(device),
-        figures(device),
-        settings(profile),
+        (Aspect::Beginning, beginning(profile)),
+        (Aspect::Memory, memory(&active)),
+        (Aspect::Steps, found_steps(steps, device.device)),
+        (Aspect::Stacks, stacks(device)),
+        (Aspect::Clock, clock(device)),
+        (Aspect::Figures, figures(device)),
+        (Aspect::Settings, settings(profile)),
     ]);
     findings
 }
 
 /// The worst of findings: of the whole snapshot.
-pub(super) fn health(findings: &[Finding]) -> Health {
-    findings.iter().map(|finding| finding.health).max().unwrap_or(Health::Good)
-}
-
-impl Finding {
-    fn good(aspect: Aspect, words: impl Into<String>) -> Self {
-        Self { aspect, health: Health::Good, words: words.into(), advice: None }
-    }
-
-    fn weak(aspect: Aspect, words: impl Into<String>, advice: &str) -> Self {
-        Self { aspect, health: Health::Weak, words: words.into(), advice: Some(advice.to_owned()) }
-    }
-
-    fn unfit(aspect: Aspect, words: impl Into<String>, advice: &str) -> Self {
-        Self { health: Health::Unfit, ..Self::weak(aspect, words, advice) }
-    }
+pub(super) fn health(findings: &[(Aspect, Finding)]) -> Health {
+    findings.iter().map(|(_, finding)| finding.health).max().unwrap_or(Health::Good)
 }
 
 /// What differs between two recordings of one program, of the same code.
 pub(super) fn again(diff: &Diff) -> Finding {
-    let aspect = Aspect::Again;
     let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
     let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.gained().map(i128::unsigned_abs)) else {
-        return Finding::good(aspect, "no device does anything in both recordings");
+        return good("no device does anything in both recordings");
     };
     let rows = diff.devices.iter().flat_map(|device| &device.rows);
     let row = rows.filter(|row| row.kind.is_memory()).max_by_key(|row| row.delta().unsigned_abs());
     let row = row.filter(|row| row.delta() != 0);
     let (Some(before), Some(after)) = (peak.before, peak.after) else {
-        return Finding::unfit(aspect, "the peak of one of them is not known", "record both as a whole");
+        return unfit("the peak of one of them is not known", "record both as a whole");
     };
     if before == after && row.is_none() {
-        return Finding::good(aspect, "the second recording is the same to the byte at the peak");
+        return good("the second recording is the same to the byte at the peak");
     }
     let share = format_percent(i128::from(after) - i128::from(before), before)
         .map(|share| format!(" ({share})"))
@@ -141,41 +137,33 @@ pub(super) fn again(diff: &Diff) -> Finding {
     let words = format!("{}: peak {} and {}{share}{most}{inputs}", device.name(), Size(before), Size(after));
     let advice = "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, \
                   or set limits above what differs";
-    Finding::weak(aspect, words, advice)
+    weak(words, advice)
 }
 
 fn history(device: &DeviceProfile, devices: usize) -> Finding {
     let of = if devices > 1 { format!(", on {devices} devices") } else { String::new() };
     let events = format!("{} events{of}", device.events);
     let figures = &device.figures;
-    let aspect = Aspect::History;
     match figures.history {
         History::Recorded if figures.allocated.peak.is_none() => {
-            Finding::unfit(aspect, "allocations or frees are missing, so that the peak cannot be known", ALL_ACTIONS)
+            unfit("allocations or frees are missing, so that the peak cannot be known", ALL_ACTIONS)
         }
         History::Recorded if figures.allocation_count == 0 => {
             let advice = "record steps that the program makes, and the whole of them";
-            Finding::unfit(aspect, format!("{events}, and nothing was allocated"), advice)
+            unfit(format!("{events}, and nothing was allocated"), advice)
         }
         History::Recorded => {
             let counts = format!("{} allocations, {} frees", figures.allocation_count, figures.free_count);
-            Finding::good(aspect, format!("{events}: {counts}"))
+            good(format!("{events}: {counts}"))
         }
-        History::StateOnly => Finding::unfit(
-            aspect,
+        History::StateOnly => unfit(
             "the state at the dump alone: there is no peak",
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
-        History::NoAllocations => {
-            Finding::unfit(aspect, "frees without allocations: the peak cannot be known", ALL_ACTIONS)
-        }
+        History::NoAllocations => unfit("frees without allocations: the peak cannot be known", ALL_ACTIONS),
         // Empty.
-        _ => Finding::unfit(
-            aspect,
-            "nothing was allocated",
-            "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")",
-        ),
+        _ => unfit("nothing was allocated", "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")"),
     }
 }
 
@@ -185,41 +173,37 @@ fn has(profile: &Profile, code: Code) -> bool {
 
 fn run(run: &RunFacts) -> Finding {
     if let Some(failure) = run.failure() {
-        return Finding::unfit(Aspect::Run, failure, "mend the program, or record steps that it makes");
+        return unfit(failure, "mend the program, or record steps that it makes");
     }
     if let Some(package) = run.packages.iter().find(|package| !package.same) {
         let words = format!("{} was imported from {}, not from the checkout", package.name, package.path);
         let advice = "install the checkout that is recorded (pip install -e .), or put it first on PYTHONPATH";
-        return Finding::weak(Aspect::Run, words, advice);
+        return weak(words, advice);
     }
-    Finding::good(Aspect::Run, run.to_string())
+    good(run.to_string())
 }
 
 fn beginning(profile: &Profile) -> Finding {
     if has(profile, Code::HistoryTruncated) {
         let words = "the ring buffer was full: the oldest events are missing";
         let advice = "keep more events, _record_memory_history(max_entries=10_000_000), or record fewer steps";
-        return Finding::unfit(Aspect::Beginning, words, advice);
+        return unfit(words, advice);
     }
     if has(profile, Code::FreesNotRecorded) {
         let words = "PyTorch 2.0 does not record frees of blocks that are older than the recording";
-        return Finding::weak(Aspect::Beginning, words, FROM_THE_START);
+        return weak(words, FROM_THE_START);
     }
-    Finding::good(Aspect::Beginning, "no event is missing")
+    good("no event is missing")
 }
 
 fn memory(devices: &[&DeviceProfile]) -> Finding {
     let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
     if count == 0 {
-        return Finding::good(Aspect::Memory, "memory never ran out");
+        return good("memory never ran out");
     }
     let times = many(count, "time");
     let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
-    Finding::unfit(
-        Aspect::Memory,
-        words,
-        "record a smaller batch, or gate with --allow-oom if the program probes for it",
-    )
+    unfit(words, "record a smaller batch, or gate with --allow-oom if the program probes for it")
 }
 
 fn found_steps(search: &Search, device: u32) -> Finding {
@@ -228,19 +212,16 @@ fn found_steps(search: &Search, device: u32) -> Finding {
     let advice = "for 'ptmem leak' and --every 1step, record several and name them: \
                   with torch.profiler.record_function(\"ProfilerStep#1\"): train_step()";
     match found.and_then(|found| found.how.as_ref()) {
-        Some(How::Named(name)) => Finding::good(Aspect::Steps, format!("{count} by {name}")),
-        Some(How::Recurring(label)) => Finding::good(Aspect::Steps, format!("{count} by a recurring stack: {label}")),
-        Some(How::Windows) | None => {
-            Finding { advice: Some(advice.to_owned()), ..Finding::good(Aspect::Steps, "none found") }
-        }
+        Some(How::Named(name)) => good(format!("{count} by {name}")),
+        Some(How::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
+        Some(How::Windows) | None => Finding { advice: Some(advice), ..good("none found") },
     }
 }
 
 fn stacks(device: &DeviceProfile) -> Finding {
-    let aspect = Aspect::Stacks;
     if !device.recorded_frames.python && !device.recorded_frames.cpp && device.figures.allocation_count > 0 {
         let advice = "record stacks: torch.cuda.memory._record_memory_history(context=\"all\", stacks=\"all\")";
-        return Finding::weak(aspect, "no allocation has a call stack", advice);
+        return weak("no allocation has a call stack", advice);
     }
     let total: u64 = device.stacks.iter().fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
     let unnamed = device.stacks.iter().filter(|stack| stack.bucket.is_some());
@@ -248,38 +229,33 @@ fn stacks(device: &DeviceProfile) -> Finding {
     let share = format_share(unnamed, total).unwrap_or_else(|| "nothing".to_owned());
     let words = format!("{} of {} at the peak have none ({share})", Size(unnamed), Size(total));
     if unnamed.saturating_mul(SMALL_SHARE) > total {
-        return Finding::weak(aspect, words, FROM_THE_START);
+        return weak(words, FROM_THE_START);
     }
     if !device.recorded_frames.python && device.figures.allocation_count > 0 {
         let advice = "record Python frames: torch.cuda.memory._record_memory_history(stacks=\"all\")";
-        return Finding::weak(aspect, "in C++ alone, so that no line of yours is named", advice);
+        return weak("in C++ alone, so that no line of yours is named", advice);
     }
-    Finding::good(aspect, words)
+    good(words)
 }
 
 fn clock(device: &DeviceProfile) -> Finding {
     match device.duration_us {
-        _ if device.events == 0 => Finding::good(Aspect::Clock, "no events"),
-        None => Finding::weak(
-            Aspect::Clock,
-            "events have no times, so that annotations mark no phases",
-            "PyTorch writes times from 2.2 on",
-        ),
-        Some(us) => Finding::good(Aspect::Clock, format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)),
+        _ if device.events == 0 => good("no events"),
+        None => weak("events have no times, so that annotations mark no phases", "PyTorch writes times from 2.2 on"),
+        Some(us) => good(format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)),
     }
 }
 
 fn figures(device: &DeviceProfile) -> Finding {
-    let aspect = Aspect::Figures;
     let figures = &device.figures;
     if !figures.checks.hold() {
         let advice = "the file contradicts itself; record again, and report it if it stays so";
-        return Finding::weak(aspect, "self-checks failed, so that figures are estimates", advice);
+        return weak("self-checks failed, so that figures are estimates", advice);
     }
     match figures.allocated.max_error() {
-        Some(0) => Finding::good(aspect, "exact to the byte"),
-        Some(error) => Finding::weak(aspect, format!("exact within {}", Size(error)), FROM_THE_START),
-        None => Finding::weak(aspect, "nobody knows how exact", FROM_THE_START),
+        Some(0) => good("exact to the byte"),
+        Some(error) => weak(format!("exact within {}", Size(error)), FROM_THE_START),
+        None => weak("nobody knows how exact", FROM_THE_START),
     }
 }
 
@@ -287,16 +263,13 @@ fn settings(profile: &Profile) -> Finding {
     if has(profile, Code::SettingsChanged) {
         let words = "block sizes contradict the settings in the file";
         let advice = "set PYTORCH_CUDA_ALLOC_CONF before the start, not by torch.cuda.memory._set_allocator_settings()";
-        return Finding::weak(Aspect::Settings, words, advice);
+        return weak(words, advice);
     }
     if profile.settings.present {
         let text = profile.settings.all.get("PYTORCH_CUDA_ALLOC_CONF").map_or("", String::as_str);
         let words = if text.is_empty() { "the defaults".to_owned() } else { text.to_owned() };
-        return Finding::good(Aspect::Settings, words);
+        return good(words);
     }
     let advice = "if PYTORCH_CUDA_ALLOC_CONF was set, say so: --allocator-settings max_split_size_mb:64";
-    Finding {
-        advice: Some(advice.to_owned()),
-        ..Finding::good(Aspect::Settings, "not in the file (PyTorch before 2.3)")
-    }
+    Finding { advice: Some(advice), ..good("not in the file (PyTorch before 2.3)") }
 }

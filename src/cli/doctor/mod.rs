@@ -18,7 +18,7 @@ use ptmem::verdict::Verdict;
 use super::args::{ConfigArguments, InputArguments, heading, rules};
 use super::output::Output;
 use super::{config, input};
-use examine::{Finding, Health, again, examine, health};
+use examine::{Aspect, Finding, Health, again, examine, health};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
     let profile = input::profile(&arguments.snapshot, &options)?;
     let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
     if let Some(second) = &arguments.again {
-        findings.push(again(&compared(profile, second, &options)?));
+        findings.push((Aspect::Again, again(&compared(profile, second, &options)?)));
     }
     let health = health(&findings);
     output.print(&report(&findings, health, output.width().unwrap_or(usize::MAX)))?;
@@ -61,15 +61,15 @@ fn compared(mut before: Profile, second: &Path, options: &profile::Options) -> R
 const WORDS: usize = 18;
 
 /// A line for every finding, its advice below it, and the sum at the end.
-fn report(findings: &[Finding], health: Health, width: usize) -> String {
+fn report(findings: &[(Aspect, Finding)], health: Health, width: usize) -> String {
     let mut text = String::new();
     let mut advised: Vec<&str> = Vec::new();
-    for Finding { aspect, health, words, advice } in findings {
+    for (aspect, Finding { health, words, advice }) in findings {
         // Writing to a String cannot fail.
         let words = wrap(&printable(words), WORDS, WORDS, width);
         let _ = writeln!(text, "{:<6} {:<10} {words}", health.to_string(), aspect.to_string());
         // One line of the recording may mend several things.
-        if let Some(advice) = advice.as_deref().filter(|advice| !advised.contains(advice)) {
+        if let Some(advice) = advice.filter(|advice| !advised.contains(advice)) {
             advised.push(advice);
             let advice = wrap(&printable(advice), WORDS + 3, WORDS + 3, width);
             let _ = writeln!(text, "{:WORDS$}-> {advice}", "");

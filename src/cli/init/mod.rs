@@ -16,7 +16,7 @@ use ptmem::report::printable;
 
 use super::args::heading;
 use super::{input, output};
-use plan::{File, PROFILE, Place};
+use plan::{File, PROFILE};
 use repository::{Ci, Repository};
 
 /// The Action in workflows, where nothing else is asked for.
@@ -47,15 +47,15 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
         bail!("{name}: is a file; expected a folder");
     }
     let repository = Repository::around(&folder);
-    let place = arguments.runner.as_deref().map_or(Place::Simulated, Place::Runner);
-    let mut files = plan::files(&repository, place, arguments.snapshot.is_some(), &arguments.action);
+    let runner = arguments.runner.as_deref();
+    let mut files = plan::files(&repository, runner, arguments.snapshot.is_some(), &arguments.action);
     files.extend(arguments.snapshot.as_deref().map(stored).transpose()?);
     let mut told = found(&repository);
     for file in &files {
         told += &write(&repository.root, file, arguments.dry_run)?;
     }
     if !arguments.dry_run {
-        told += &next_steps(&repository, place, arguments);
+        told += &next_steps(&repository, runner, arguments);
     }
     output.print(&told)?;
     Ok(ExitCode::SUCCESS)
@@ -101,11 +101,11 @@ fn write(root: &Path, file: &File, is_dry: bool) -> Result<String> {
     Ok(format!("written  {}\n", file.path))
 }
 
-fn next_steps(repository: &Repository, place: Place<'_>, arguments: &InitArguments) -> String {
+fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArguments) -> String {
     let script = repository.scripts.first().map_or(String::new(), |script| format!(" from {script}"));
-    let command = match place {
-        Place::Simulated => "ptmem simulate -- python record_memory.py",
-        Place::Runner(_) => "python record_memory.py",
+    let command = match runner {
+        None => "ptmem simulate -- python record_memory.py",
+        Some(_) => "python record_memory.py",
     };
     let mut steps = vec![
         format!("write build() and the parts of record_memory.py{script}; it refuses to run until then"),
@@ -113,7 +113,7 @@ fn next_steps(repository: &Repository, place: Place<'_>, arguments: &InitArgumen
         "look at it: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned(),
         "set your limits in ptmem.toml".to_owned(),
     ];
-    if matches!(place, Place::Runner(_)) && arguments.snapshot.is_none() {
+    if runner.is_some() && arguments.snapshot.is_none() {
         steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
     }
     match repository.ci {

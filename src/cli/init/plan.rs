@@ -12,15 +12,6 @@ pub(super) struct File {
     pub(super) text: String,
 }
 
-/// The machine on which the memory is recorded.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
-    /// On a simulated GPU, on any runner.
-    Simulated,
-    /// On a runner with a GPU, which has this label.
-    Runner(&'a str),
-}
-
 /// The profile that a snapshot is stored as.
 pub(super) const PROFILE: &str = "baseline.ptmem.json";
 
@@ -30,12 +21,14 @@ const GITHUB: &str = include_str!("templates/github.yml");
 const GITHUB_TREND: &str = include_str!("templates/github-trend.yml");
 const GITLAB: &str = include_str!("templates/gitlab.yml");
 
-/// The files for a repository; `is_stored` where the before is a profile in the repository. `action` is what a workflow
+/// The files for a repository; recorded on a simulated GPU, or on runners with this label; `is_stored` where the before is a profile in the repository. `action` is what a workflow
 /// calls the Action.
-pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool, action: &str) -> Vec<File> {
+pub(super) fn files(repository: &Repository, runner: Option<&str>, is_stored: bool, action: &str) -> Vec<File> {
     let workflow = match repository.ci {
-        Ci::Github => File { path: ".github/workflows/memory.yml", text: github(repository, place, is_stored, action) },
-        Ci::Gitlab => File { path: ".gitlab/ptmem.yml", text: gitlab(repository, place) },
+        Ci::Github => {
+            File { path: ".github/workflows/memory.yml", text: github(repository, runner, is_stored, action) }
+        }
+        Ci::Gitlab => File { path: ".gitlab/ptmem.yml", text: gitlab(repository, runner) },
     };
     vec![
         File { path: "ptmem.toml", text: CONFIGURATION.to_owned() },
@@ -45,11 +38,11 @@ pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool, 
 }
 
 /// Commands that install PyTorch and what the repository needs, into an environment that is active.
-fn installs(repository: &Repository, place: Place<'_>) -> Vec<String> {
+fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
     // uv takes seconds, and reads what packages require without downloading them.
-    let (first, install) = match place {
-        Place::Simulated => (Some("pip install uv"), "ptmem pip install"),
-        Place::Runner(_) => (None, "pip install"),
+    let (first, install) = match runner {
+        None => (Some("pip install uv"), "ptmem pip install"),
+        Some(_) => (None, "pip install"),
     };
     let mut lines: Vec<String> = first.into_iter().map(str::to_owned).collect();
     match &repository.installation {
@@ -69,28 +62,22 @@ fn indented(lines: &[String], columns: usize) -> String {
     lines.iter().map(|line| format!("{:columns$}{line}", "")).collect::<Vec<_>>().join("\n")
 }
 
-fn github(repository: &Repository, place: Place<'_>, is_stored: bool, action: &str) -> String {
-    let words = match place {
-        Place::Simulated => "both commits are recorded on a simulated GPU, on a free runner.",
-        Place::Runner(_) => "recorded on a machine with a GPU.",
+fn github(repository: &Repository, runner: Option<&str>, is_stored: bool, action: &str) -> String {
+    let words = match runner {
+        None => "both commits are recorded on a simulated GPU, on a free runner.",
+        Some(_) => "recorded on a machine with a GPU.",
     };
-    let runner = match place {
-        Place::Simulated => "ubuntu-latest".to_owned(),
-        Place::Runner(label) => quoted(label),
-    };
-    let install = indented(&installs(repository, place), 12);
-    let is_compared_with_stored = is_stored && matches!(place, Place::Runner(_));
+    let machine = runner.map_or("ubuntu-latest".to_owned(), quoted);
+    let install = indented(&installs(repository, runner), 12);
+    let is_compared_with_stored = is_stored && runner.is_some();
     let record = match is_compared_with_stored {
         true => format!(
             "      - run: |\n{}\n          python record_memory.py # writes snapshot.pkl\n",
-            indented(&installs(repository, place), 10)
+            indented(&installs(repository, runner), 10)
         ),
         false => String::new(),
     };
-    let gpu = match place {
-        Place::Runner(_) => "real",
-        Place::Simulated => Card::DEFAULT,
-    };
+    let gpu = if runner.is_some() { "real" } else { Card::DEFAULT };
     let inputs = match is_compared_with_stored {
         true => format!("          before: {PROFILE}\n          after: snapshot.pkl"),
         false => format!("          install: |\n{install}\n{RECORD}\n          gpu: {gpu}"),
@@ -98,7 +85,7 @@ fn github(repository: &Repository, place: Place<'_>, is_stored: bool, action: &s
     // A profile in the repository has a history of its own.
     let [push, condition, trend] = if is_compared_with_stored { [""; 3] } else { [PUSH, NOT_FOR_PUSH, GITHUB_TREND] };
     let github = GITHUB.replace("PUSH", push).replace("IF", condition) + trend;
-    let github = github.replace("RECORD\n", &format!("{record}\n")).replace("PLACE", words).replace("RUNNER", &runner);
+    let github = github.replace("RECORD\n", &format!("{record}\n")).replace("PLACE", words).replace("RUNNER", &machine);
     github.replace("INPUTS", &inputs).replace("ACTION", action)
 }
 
@@ -111,14 +98,14 @@ const NOT_FOR_PUSH: &str = "    if: github.event_name != 'push'\n";
 /// Inputs of the Action that record both commits by a script which writes the snapshot itself.
 const RECORD: &str = "          record: python record_memory.py\n          record-steps: none";
 
-fn gitlab(repository: &Repository, place: Place<'_>) -> String {
-    let text = GITLAB.replace("      INSTALL", &indented(&installs(repository, place), 8));
-    match place {
-        Place::Simulated => text
+fn gitlab(repository: &Repository, runner: Option<&str>) -> String {
+    let text = GITLAB.replace("      INSTALL", &indented(&installs(repository, runner), 8));
+    match runner {
+        None => text
             .replace("PLACE", "both commits are recorded on a simulated GPU, on any runner.")
             .replace("  TAGS\n", "")
             .replace("PREFIX", "ptmem simulate -- "),
-        Place::Runner(label) => text
+        Some(label) => text
             .replace("PLACE", "both commits are recorded on a machine with a GPU.")
             .replace("  TAGS\n", &format!("  tags: [{}]\n", quoted(label)))
             .replace("PREFIX", ""),

@@ -34,17 +34,16 @@ pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
     match (find(before)?, find(after)?) {
         (None, None) => Ok(None),
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
-        (Some(_), None) => bail!(one_sided(before, after)),
-        (None, Some(_)) => bail!(one_sided(after, before)),
+        (found, _) => {
+            let [folder, file] = if found.is_some() { [before, after] } else { [after, before] };
+            bail!(
+                "{} stands for several files, but {} is one file; expected a directory or a glob on both sides, or one \
+                 file on each",
+                folder.display(),
+                file.display()
+            )
+        }
     }
-}
-
-fn one_sided(folder: &Path, file: &Path) -> String {
-    format!(
-        "{} stands for several files, but {} is one file; expected a directory or a glob on both sides, or one file on each",
-        folder.display(),
-        file.display()
-    )
 }
 
 /// The number of threads to work with.

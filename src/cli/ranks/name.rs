@@ -5,7 +5,7 @@
 //! that stands behind no such word may be the rank if it differs between the files.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Endings of what can be read; the longest first.
 const ENDINGS: [&str; 9] = [".ptmem.json", ".snapshot", ".pickle", ".json", ".pkl", ".pth", ".pt", ".pk", ".p"];
@@ -181,59 +181,33 @@ pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
     }
     let mut ranks = vec![None; all.len()];
     for members in alike.values() {
-        let columns: Vec<Column> =
-            all[members[0]].bare.iter().filter_map(|&(place, _)| Column::of(all, members, place)).collect();
+        let places = all[members[0]].bare.iter().map(|(place, _)| *place);
+        let columns = places.filter_map(|place| members.iter().map(|&member| all[member].bare_at(place)).collect());
+        let columns: Vec<Vec<u64>> = columns.collect();
         let Some(column) = column_of_ranks(&columns) else { continue };
-        for (&member, &value) in members.iter().zip(&column.values) {
+        for (&member, &value) in members.iter().zip(column) {
             ranks[member] = Some(value);
         }
     }
     ranks
 }
 
-/// The bare numbers that several names have at the same place.
-struct Column {
-    values: Vec<u64>,
-    sorted: Vec<u64>,
+/// Of the bare numbers that all names have at the same places, those that are the ranks: the only ones; else the only ones that
+/// vary, or vary without repetition, or count from 0.
+fn column_of_ranks(columns: &[Vec<u64>]) -> Option<&Vec<u64>> {
+    let varying = columns.iter().filter(|column| values(column).len() > 1);
+    let distinct = varying.clone().filter(|column| values(column).len() == column.len());
+    let dense = distinct.clone().filter(|column| values(column).into_iter().zip(0..).all(|(value, at)| value == at));
+    let only = the_only(columns.iter()).or_else(|| the_only(varying));
+    only.or_else(|| the_only(distinct)).or_else(|| the_only(dense))
 }
 
-impl Column {
-    /// `None` if a name has no bare number there.
-    fn of(all: &[Stated], members: &[usize], place: usize) -> Option<Self> {
-        let values: Option<Vec<u64>> = members.iter().map(|&member| all[member].bare_at(place)).collect();
-        let values = values?;
-        let mut sorted = values.clone();
-        sorted.sort_unstable();
-        Some(Self { values, sorted })
-    }
-
-    fn varies(&self) -> bool {
-        self.sorted.first() != self.sorted.last()
-    }
-
-    fn is_distinct(&self) -> bool {
-        self.sorted.windows(2).all(|pair| pair[0] != pair[1])
-    }
-
-    /// True for 0, 1, 2 and so on.
-    fn is_dense(&self) -> bool {
-        (0..).zip(&self.sorted).all(|(expected, &value)| expected == value)
-    }
+fn values(column: &[u64]) -> BTreeSet<u64> {
+    column.iter().copied().collect()
 }
 
-/// The column that holds the ranks: the only one; else the only one that varies, or varies without repetition, or
-/// counts from 0.
-fn column_of_ranks(columns: &[Column]) -> Option<&Column> {
-    let varying = columns.iter().filter(|column| column.varies());
-    the_only(columns.iter())
-        .or_else(|| the_only(varying.clone()))
-        .or_else(|| the_only(varying.clone().filter(|column| column.is_distinct())))
-        .or_else(|| the_only(varying.filter(|column| column.is_dense())))
-}
-
-fn the_only<'c>(mut columns: impl Iterator<Item = &'c Column>) -> Option<&'c Column> {
-    let first = columns.next()?;
-    columns.next().is_none().then_some(first)
+fn the_only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|_| all.next().is_none())
 }
 
 /// Compares names so that `rank2` stands before `rank10`.

@@ -116,17 +116,13 @@ impl FromStr for Steps {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::read(text).ok_or_else(|| {
-            format!("invalid steps '{text}'; expected one step or A..B, counted from 1, such as steps=3 or steps=3..4")
-        })
-    }
-}
-
-impl Steps {
-    fn read(text: &str) -> Option<Self> {
         let (first, last) = text.split_once("..").unwrap_or((text, text));
-        let steps = Self { first: first.parse().ok()?, last: last.parse().ok()? };
-        (steps.first >= 1 && steps.first <= steps.last).then_some(steps)
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok(Self { first, last }),
+            _ => Err(format!(
+                "invalid steps '{text}'; expected one step or A..B, counted from 1, such as steps=3 or steps=3..4"
+            )),
+        }
     }
 }
 

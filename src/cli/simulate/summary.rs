@@ -75,6 +75,6 @@ fn peer_values(values: &[PeerValue]) -> String {
 fn followed(outcome: &Outcome<'_>, kind: Followed) -> Option<String> {
     let count = outcome.ledger.fact(kind.fact());
     let first = outcome.followed[kind as usize].as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
-    let words = kind.words(count > 1);
+    let words = kind.words()[usize::from(count > 1)];
     (count > 0).then(|| format!("{count} {words} followed from values that are not known{first}"))
 }

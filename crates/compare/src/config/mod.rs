@@ -83,7 +83,11 @@ impl Config {
         rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
         let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
-        let categories = file.category.into_iter().map(category).collect();
+        let categories = file.category.into_iter().map(|FileCategory { name, frames }| CategoryRule {
+            name,
+            patterns: frames.0.into_iter().map(|pattern| pattern.0).collect(),
+        });
+        let categories = categories.collect();
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
         let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
         rules += suites.values().map(Suite::count).sum::<usize>();
@@ -115,11 +119,6 @@ impl Config {
             Error(format!("the configuration has no suite '{name}': {known}{near}"))
         })
     }
-}
-
-fn category(rule: FileCategory) -> CategoryRule {
-    let patterns = rule.frames.0.into_iter().map(|pattern| pattern.0).collect();
-    CategoryRule { name: rule.name, patterns }
 }
 
 fn accepted(read: FileAccept) -> Result<Accepted, Error> {
