@@ -15,16 +15,6 @@ use super::output::Output;
 use super::report::report_options;
 use super::{config, exit_code, ranks, surroundings, thresholds};
 
-/// The after of a comparison, whose before is not there.
-#[derive(Debug, Clone)]
-pub(crate) struct Unpaired {
-    pub(crate) before: NoBefore,
-    /// The label that lets it pass.
-    pub(crate) approve_label: Option<String>,
-    /// Remarks on the comparison that was to be made.
-    pub(crate) remarks: Vec<Diagnostic>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
     /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
@@ -38,9 +28,15 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Of a comparison whose before is not there.
+    /// Of the after of a comparison: why its before is not there.
     #[arg(skip)]
-    pub(crate) unpaired: Option<Unpaired>,
+    pub(crate) no_before: Option<NoBefore>,
+    /// Of such an after: the label that lets it pass.
+    #[arg(skip)]
+    pub(crate) approve_label: Option<String>,
+    /// Remarks on the comparison that was to be made.
+    #[arg(skip)]
+    pub(crate) remarks: Vec<Diagnostic>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
@@ -50,7 +46,6 @@ pub(crate) struct CheckArguments {
 }
 
 pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
-    let unpaired = arguments.unpaired.as_ref();
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
@@ -60,18 +55,17 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let limits = arguments.capacity.limits(limits).over(&config.limits);
     // There is no before to compare growth with.
     let limits = Limits { growth: Vec::new(), ..limits };
-    let no_before = unpaired.map(|unpaired| unpaired.before.clone());
-    let thresholds = Thresholds { no_before, ..thresholds(&limits)? };
-    if !thresholds.limits_anything() && unpaired.is_none() {
+    let thresholds = Thresholds { no_before: arguments.no_before, ..thresholds(&limits)? };
+    if !thresholds.limits_anything() && thresholds.no_before.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.memory();
     if let Some(found) = &found {
         let mut readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
-        readings.ranks.judgement.diagnostics.extend(remarks(unpaired));
+        readings.ranks.judgement.diagnostics.extend(arguments.remarks);
         let judgements = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
-        options.approval = approval(unpaired, judgements.chain([&readings.ranks.judgement]))?;
+        options.approval = approval(arguments.approve_label.as_deref(), judgements.chain([&readings.ranks.judgement]))?;
         arguments.view.write(Subject::Ranks(&readings), &mut options, output)?;
         let exit_zero = arguments.trust.exit_zero || options.approval.is_some();
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), exit_zero));
@@ -79,23 +73,15 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let profile = input::profile(&arguments.snapshot, &of_profile)?;
     require_moment(&profile)?;
     let mut judgement = verdict::judge_profile(&profile, &thresholds);
-    judgement.diagnostics.extend(remarks(unpaired));
-    options.approval = approval(unpaired, [&judgement])?;
+    judgement.diagnostics.extend(arguments.remarks);
+    options.approval = approval(arguments.approve_label.as_deref(), [&judgement])?;
     arguments.view.write(Subject::Profile(&profile, Some(&judgement)), &mut options, output)?;
     Ok(exit_code(judgement.verdict, arguments.trust.exit_zero || options.approval.is_some()))
 }
 
-/// Remarks on the comparison that was to be made.
-fn remarks(unpaired: Option<&Unpaired>) -> impl Iterator<Item = Diagnostic> + use<'_> {
-    unpaired.into_iter().flat_map(|unpaired| unpaired.remarks.clone())
-}
-
 /// The approval by a label, where nothing fails but that growth was not judged.
-fn approval<'j>(
-    unpaired: Option<&Unpaired>,
-    judgements: impl IntoIterator<Item = &'j Judgement>,
-) -> Result<Option<Approval>> {
-    match unpaired.and_then(|unpaired| unpaired.approve_label.as_deref()) {
+fn approval<'j>(label: Option<&str>, judgements: impl IntoIterator<Item = &'j Judgement>) -> Result<Option<Approval>> {
+    match label {
         Some(label) if judgements.into_iter().all(Judgement::lacks_a_before_at_most) => surroundings::approval(label),
         _ => Ok(None),
     }

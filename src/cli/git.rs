@@ -40,16 +40,15 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     Ok(patch)
 }
 
-/// The texts of files at the commit that is checked out around the working directory, by these paths from the root of the
-/// checkout; none where git cannot tell. Files that the commit lacks and large ones are left out.
-pub(super) fn committed<'p>(paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
-    Repository::find().ok()?.texts_at("HEAD", paths).ok()
-}
-
-/// The same at the merge base with `base`.
-pub(super) fn texts_at_base<'p>(base: &str, paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
+/// The texts of files at the merge base with `base`, or else at the commit that is checked out, by these paths from the root of
+/// the checkout; none where git cannot tell. Files that the commit lacks and large ones are left out.
+pub(super) fn texts_at<'p>(
+    base: Option<&str>,
+    paths: impl Iterator<Item = &'p str>,
+) -> Option<BTreeMap<&'p str, String>> {
     let repository = Repository::find().ok()?;
-    repository.texts_at(&repository.merge_base(base).ok()?, paths).ok()
+    let commit = base.map_or(Ok("HEAD".to_owned()), |base| repository.merge_base(base));
+    repository.texts_at(&commit.ok()?, paths).ok()
 }
 
 /// The text that a file of the checkout has at the merge base with `base`; none where it is not there.

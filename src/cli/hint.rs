@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ptmem::input::Document;
 use ptmem::profile::{self, saved};
 use ptmem::trim;
+use strsim::osa_distance;
 
 /// An error with its causes, and the option that helps, if there is one.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
@@ -78,7 +79,8 @@ fn command(arguments: &[OsString]) -> Option<String> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let first = words.first()?;
     let mut commands = OTHER_COMMANDS.into_iter();
-    if let Some((meant, _)) = commands.find(|(_, names)| names.iter().any(|name| is_like(first, name))) {
+    // Also with a letter too many, missing or wrong, or two swapped.
+    if let Some((meant, _)) = commands.find(|(_, names)| names.iter().any(|name| osa_distance(first, name) <= 1)) {
         return Some(meant.to_owned());
     }
     let files = words.iter().take_while(|word| is_file(word)).count();
@@ -96,11 +98,6 @@ const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
     ("to find what grows: ptmem leak SNAPSHOT...", &["leaks"]),
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
-
-/// True for a name, and for one with a letter too many, missing or wrong, or two swapped.
-fn is_like(word: &str, name: &str) -> bool {
-    strsim::osa_distance(word, name) <= 1
-}
 
 /// The hint for a command to simulate that no -- comes before.
 fn command_of_simulate(arguments: &[OsString]) -> Option<String> {

@@ -42,7 +42,7 @@ pub(super) fn read<'p>(paths: impl Iterator<Item = &'p str>, is_asked_for: bool)
     if sources.is_empty() {
         return BTreeMap::new();
     }
-    let committed = git::committed(sources.iter().map(|source| source.resolved.as_str()));
+    let committed = git::texts_at(None, sources.iter().map(|source| source.resolved.as_str()));
     let shown = sources.iter().filter(|source| match &committed {
         Some(texts) => {
             // Lines, as the ends of lines may differ.

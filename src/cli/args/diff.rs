@@ -13,7 +13,7 @@ use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
 use super::{ConfigArguments, heading, value};
-use crate::cli::check::{CheckArguments, Unpaired};
+use crate::cli::check::CheckArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
@@ -107,11 +107,9 @@ impl DiffArguments {
                 max: self.limits.max,
                 capacity: self.capacity,
                 trust: self.trust,
-                unpaired: Some(Unpaired {
-                    before: NoBefore { reason, is_first: self.first },
-                    approve_label: self.approve_label,
-                    remarks,
-                }),
+                no_before: Some(NoBefore { reason, is_first: self.first }),
+                approve_label: self.approve_label,
+                remarks,
                 config: self.config,
                 stacks: self.stacks,
                 view: self.view,

@@ -43,11 +43,6 @@ fn loosened(arguments: &DiffArguments, loaded: &Loaded) -> Result<Option<Diagnos
     Ok((!found.is_empty()).then(|| Diagnostic::new(Code::LimitsLoosened, None, message)))
 }
 
-/// The remark on a before that takes the place of that of the base.
-fn other_before(reason: &str) -> Diagnostic {
-    Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
-}
-
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
@@ -58,7 +53,10 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         Ok(unpaired) => return check::run(unpaired, output),
         Err(arguments) => *arguments,
     };
-    remarks.extend(arguments.no_before.as_deref().map(other_before));
+    // The before takes the place of that of the base.
+    remarks.extend(arguments.no_before.as_ref().map(|reason| {
+        Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
+    }));
     let Loaded { config, folder, .. } = loaded;
     let pairs = pairs(&arguments, &config, &folder)?;
     let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.config.as_deref());

@@ -72,7 +72,7 @@ fn texts(side: Side, base: &str, paths: &BTreeSet<&str>) -> BTreeMap<String, Str
     let paths = paths.iter().copied();
     match side {
         Side::Before => {
-            let texts = git::texts_at_base(base, paths).unwrap_or_default();
+            let texts = git::texts_at(Some(base), paths).unwrap_or_default();
             texts.into_iter().map(|(path, text)| (path.to_owned(), text)).collect()
         }
         Side::After => sources::read(paths, true).into_iter().map(|(path, lines)| (path, lines.join("\n"))).collect(),

@@ -3,15 +3,15 @@
 mod examine;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use ptmem::diff::{self, Diff};
+use ptmem::diff;
 use ptmem::leak;
-use ptmem::profile::{self, Moment, Profile};
+use ptmem::profile::{self, Moment};
 use ptmem::report::{printable, wrap};
 use ptmem::verdict::Verdict;
 
@@ -36,10 +36,13 @@ pub(crate) struct DoctorArguments {
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let options = profile::Options { rules: rules(&config, &[]), ..arguments.input.reading(&config) };
-    let profile = input::profile(&arguments.snapshot, &options)?;
+    let mut profile = input::profile(&arguments.snapshot, &options)?;
     let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
     if let Some(second) = &arguments.again {
-        findings.push((Aspect::Again, again(&compared(profile, second, &options)?)));
+        // At corresponding places.
+        profile.look_at(Moment::Aligned(Arc::default()));
+        let diff = diff::compare(profile, input::profile(second, &options)?, diff::Options::default());
+        findings.push((Aspect::Again, again(&diff)));
     }
     let health = health(&findings);
     output.print(&report(&findings, health, output.width().unwrap_or(usize::MAX)))?;
@@ -48,13 +51,6 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         Health::Unfit => Verdict::Inconclusive,
     };
     Ok(super::exit_code(verdict, false))
-}
-
-/// Two recordings of one program, at corresponding places.
-fn compared(mut before: Profile, second: &Path, options: &profile::Options) -> Result<Diff> {
-    before.look_at(Moment::Aligned(Arc::default()));
-    let after = input::profile(second, options)?;
-    Ok(diff::compare(before, after, diff::Options::default()))
 }
 
 /// The column of words behind the name of what is looked at.

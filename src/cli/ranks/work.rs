@@ -73,20 +73,21 @@ impl<T, W: Fn(usize) -> Result<T>, F: FnMut(usize, T)> Queue<'_, T, W, F> {
     fn work_off(&self) {
         while let Some(index) = self.begin() {
             let result = (self.work)(index);
-            let mut state = lock(&self.state);
+            let mut guard = lock(&self.state);
+            let state = &mut *guard;
             state.bytes = state.bytes.saturating_sub(self.sizes[index]);
             match result {
                 Ok(result) => {
                     state.waiting.insert(index, result);
                     let mut take = lock(&self.take);
-                    while let Some(result) = state.next_result() {
+                    while let Some(result) = state.waiting.remove(&state.taken) {
                         take(state.taken, result);
                         state.taken += 1;
                     }
                 }
                 Err(error) => state.fail(index, error),
             }
-            drop(state);
+            drop(guard);
             self.changed.notify_all();
         }
     }
@@ -108,11 +109,6 @@ impl<T, W: Fn(usize) -> Result<T>, F: FnMut(usize, T)> Queue<'_, T, W, F> {
 }
 
 impl<T> State<T> {
-    /// The result whose turn it is, if it is there.
-    fn next_result(&mut self) -> Option<T> {
-        self.waiting.remove(&self.taken)
-    }
-
     /// Keeps the error of the earliest item. Those before it have begun already: theirs is the error if they have one.
     fn fail(&mut self, index: usize, error: anyhow::Error) {
         self.next = None;

@@ -98,7 +98,10 @@ impl JobArguments {
             RankChoice::Ranges(ranges) => {
                 ranges.iter().flat_map(|(first, last)| *first..=(*last).min(world_size)).collect()
             }
-            RankChoice::OnePerStage(stages) => first_of_stages(world_size, *stages)?,
+            RankChoice::OnePerStage(stages) if !world_size.is_multiple_of(*stages) => {
+                return Err(format!("{world_size} ranks cannot be split into {stages} stages of equal size"));
+            }
+            RankChoice::OnePerStage(stages) => (0..*stages).map(|stage| stage * (world_size / stages)).collect(),
         };
         ranks.sort_unstable();
         ranks.dedup();
@@ -108,13 +111,6 @@ impl JobArguments {
         let per_node = gpus.unwrap_or(USUAL_GPUS).min(world_size);
         Ok(Some(Job { world_size, ranks, per_node, peer_values: self.peer_values.clone() }))
     }
-}
-
-fn first_of_stages(world_size: u32, stages: u32) -> Result<Vec<u32>, String> {
-    if !world_size.is_multiple_of(stages) {
-        return Err(format!("{world_size} ranks cannot be split into {stages} stages of equal size"));
-    }
-    Ok((0..stages).map(|stage| stage * (world_size / stages)).collect())
 }
 
 impl Job {

@@ -82,7 +82,7 @@ impl Run<'_> {
         let outcome = Outcome {
             settings: self.settings,
             rank: alone.map(|alone| Rank { number: alone.rank, world_size: alone.job.world_size }),
-            command: self.arguments.command.iter().map(lossy).collect(),
+            command: self.arguments.command.iter().map(|word| word.display().to_string()).collect(),
             exit_code,
             ledger: Ledger::read(&folder.ledger()),
             recorded: folder.recorded(),
@@ -177,10 +177,6 @@ fn add_exit(path: &str, status: u8) -> io::Result<()> {
 fn check_folder(file: &Path) -> Result<()> {
     let folder = file.parent().unwrap_or(file);
     if folder.to_string_lossy().contains("{rank}") { Ok(()) } else { require_folder(file) }
-}
-
-fn lossy(word: &OsString) -> String {
-    word.to_string_lossy().into_owned()
 }
 
 /// Prints a line for people, apart from the output of the command.
