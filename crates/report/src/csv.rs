@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use ::csv::{ErrorKind, Writer, WriterBuilder};
 use serde::ser::{Serialize, SerializeMap};
 
-use super::phases::{IntervalRecord, PhaseRecord};
+use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Options, Subject};
 use crate::diff::{CodeLine, DeviceDiff, PhaseRow, Row};

@@ -15,7 +15,6 @@ pub mod json_writer;
 mod junit;
 mod known;
 mod markdown;
-mod phases;
 mod place;
 mod ranks;
 mod run;

@@ -53,7 +53,7 @@ fn aspects(weight: Weight) -> Vec<(&'static str, u64)> {
         Weight::Compared(Sides { before, after }) => {
             vec![(", before", before), (", after", after), (", growth", after.saturating_sub(before))]
         }
-        Weight::Grows(bytes) => vec![(", growth", u64::try_from(bytes).unwrap_or(0))],
+        Weight::Grows(bytes) => vec![(", growth", bytes)],
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Weight {
     /// Bytes that it holds before and after a change.
     Compared(Sides<u64>),
     /// Bytes that it gains from each snapshot or step to the next.
-    Grows(i128),
+    Grows(u64),
 }
 
 /// Takes the stacks of a result, those of one device after those of another: the rank or comparison of each, where there are several,
@@ -82,7 +82,7 @@ fn of_leaks(gate: &LeakGate, visit: Visit<'_>) {
             let owner: Vec<String> = name.chain([format!("device {}", device.device)]).collect();
             let frames = leak.stack.map(|stack| tree::frames(&code, stack));
             let frames = frames.unwrap_or_else(|| vec![Frame::named(&*leak.label)]);
-            visit(&owner, frames, Weight::Grows(leak.bytes_per_step));
+            visit(&owner, frames, Weight::Grows(u64::try_from(leak.bytes_per_step).unwrap_or(0)));
         }
     }
 }
@@ -113,9 +113,8 @@ fn line(owner: &[String], frames: &[Frame], bytes: Weight) -> String {
 
 fn amount(bytes: Weight) -> String {
     match bytes {
-        Weight::Held(bytes) => bytes.to_string(),
+        Weight::Held(bytes) | Weight::Grows(bytes) => bytes.to_string(),
         Weight::Compared(Sides { before, after }) => format!("{before} {after}"),
-        Weight::Grows(bytes) => bytes.to_string(),
     }
 }
 

@@ -38,15 +38,11 @@ impl Axis {
         }
     }
 
-    /// The scales that all curves have, the best first.
+    /// The scales on which every point of every curve has a place, the best first.
     pub(super) fn of(picture: &Picture) -> Vec<Self> {
-        Self::ALL.into_iter().filter(|axis| axis.has_all(picture)).collect()
-    }
-
-    /// Whether every point of every curve has a place on it.
-    fn has_all(self, picture: &Picture) -> bool {
-        let mut points = picture.curves.iter().flat_map(|curve| &curve.points);
-        points.all(|point| self.value(&point.spot).is_some())
+        let points = picture.curves.iter().flat_map(|curve| &curve.points);
+        let axes = Self::ALL.into_iter();
+        axes.filter(|axis| points.clone().all(|point| axis.value(&point.spot).is_some())).collect()
     }
 }
 
@@ -160,14 +156,10 @@ impl<'p> Palette<'p> {
         Self { own }
     }
 
-    fn own_colour(&self, category: &str) -> Option<usize> {
-        let place = self.own.iter().take(MOST_OWN).position(|name| *name == category)?;
-        Some(CATEGORIES.len() + BUCKETS.len() + place)
-    }
-
     /// The number of the colour of a category.
     pub(super) fn colour(&self, category: &str) -> usize {
-        built_in(category).or_else(|| self.own_colour(category)).unwrap_or(Self::SHARED)
+        let own = self.own.iter().position(|name| *name == category).unwrap_or(MOST_OWN);
+        built_in(category).unwrap_or(Self::SHARED - MOST_OWN + own.min(MOST_OWN))
     }
 }
 

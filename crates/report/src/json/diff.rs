@@ -5,7 +5,7 @@ use crate::Options;
 use crate::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use crate::json_writer::{list, object};
 use crate::ranks::diagnostics_of_comparison;
-use crate::tree::{self, of_diff};
+use crate::tree::{self, Layout, of_diff};
 use crate::verdict::Comparison;
 
 object! {
@@ -50,7 +50,8 @@ fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options:
 }
 
 fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> Lines {
-    Lines::changes(of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), top)
+    let layout = Layout { top, least: 1, changes: true, fold: false };
+    Lines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
 }
 
 object! {

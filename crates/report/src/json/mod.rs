@@ -14,6 +14,8 @@ mod scale;
 mod shared;
 mod suite;
 
+pub(super) use profile::{IntervalRecord, PhaseRecord};
+
 use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};

@@ -4,13 +4,12 @@ use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
 use crate::Options;
-use crate::json_writer::{list, object};
+use crate::json_writer::{list, object, record};
 use crate::known::KnownCounter;
-use crate::phases::{IntervalRecord, PhaseRecord};
-use crate::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
 use crate::ranks::diagnostics_of_profile;
 use crate::replay::{Counter, Figures, Fragmentation, History, Oom};
-use crate::tree::{self, of_device};
+use crate::tree::{self, Layout, of_device};
 use crate::verdict::Judgement;
 
 object! {
@@ -78,7 +77,8 @@ fn stacks(
 }
 
 fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::Options, top: usize) -> Lines {
-    Lines::held(of_device(device, profile.options.group_by, &profile.code(), tree), top)
+    let layout = Layout { top, least: 0, changes: false, fold: false };
+    Lines { tree: of_device(device, profile.options.group_by, &profile.code(), tree), layout }
 }
 
 /// The event of the moment that was asked for. The dump is no event: the last event is the nearest.
@@ -181,5 +181,36 @@ object! {
         label: line.label,
         at: line.held.bytes,
         at_blocks: line.held.blocks,
+    }
+}
+
+record! {
+    /// An occurrence of a phase.
+    pub(crate) PhaseRecord<'a>(phase: &'a Occurrence) {
+        name: &*phase.name,
+        source: phase.source.name(),
+        occurrence: phase.number,
+        depth: phase.depth,
+        first_event: phase.from,
+        events: phase.to - phase.from,
+        start: phase.start,
+        peak: phase.peak,
+        end: phase.end,
+        change: phase.change(),
+        begins: phase.begins,
+        ends: phase.ends,
+    }
+}
+
+record! {
+    /// A part of a history.
+    pub(crate) IntervalRecord<'a>(part: &'a Interval) {
+        name: &*part.name,
+        first_event: part.from,
+        events: part.to - part.from,
+        start: part.start,
+        peak: part.peak,
+        end: part.end,
+        reserved_peak: part.reserved_peak,
     }
 }

@@ -194,20 +194,8 @@ impl Object for Values<'_> {
 /// The lines of a call tree as a flat list, of which each frame has at most `top` callees: nesting would be as deep as the stacks of
 /// the input.
 pub(super) struct Lines {
-    tree: Tree,
-    layout: Layout,
-}
-
-impl Lines {
-    /// Those of one snapshot.
-    pub(super) fn held(tree: Tree, top: usize) -> Self {
-        Self { tree, layout: Layout { top, least: 0, changes: false, fold: false } }
-    }
-
-    /// Those of a comparison.
-    pub(super) fn changes(tree: Tree, top: usize) -> Self {
-        Self { tree, layout: Layout { top, least: 1, changes: true, fold: false } }
-    }
+    pub(super) tree: Tree,
+    pub(super) layout: Layout,
 }
 
 impl Serialize for Lines {
