@@ -277,48 +277,43 @@ impl Builder {
     fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
         let traces =
             self.list_items(list).map(Cow::into_owned).ok_or_else(|| invalid("not a list").within("device_traces"))?;
-        let mut in_order = true;
-        let mut next = 0;
-        for (d, &trace) in traces.iter().enumerate() {
-            let handles = self.finish_trace(trace);
-            let handles = handles.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
-            if handles.is_empty() {
-                continue;
+        let mut all = Vec::new();
+        for (d, trace) in traces.into_iter().enumerate() {
+            let first = all.len();
+            let places = self.finish_trace(trace);
+            all.extend(places.map_err(|error| error.within(format_args!("device_traces[{d}]")))?);
+            if all.len() > first {
+                let device = device_number(d as u64);
+                let device = device.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
+                devices.entry(device).or_default().events = first..all.len();
             }
-            let device = device_number(d as u64).map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
-            let mut places = handles.iter().zip(next..);
-            in_order &= places.all(|(&handle, place)| self.record(handle, Kind::Event) == Some(place));
-            devices.entry(device).or_default().events = next..next + handles.len();
-            next += handles.len();
         }
         // Nearly always the events were read one device after the other and stay where they are.
         let mut events = std::mem::take(&mut self.events);
-        if in_order {
-            events.truncate(next);
+        if all.iter().copied().eq(0..all.len()) {
+            events.truncate(all.len());
             return Ok(events);
         }
-        let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default().into_owned());
-        let ordered = handles.filter_map(|handle| self.record(handle, Kind::Event)).map(|at| events[at]);
-        Ok(ordered.collect())
+        Ok(all.into_iter().map(|at| events[at]).collect())
     }
 
-    /// Checks the events of a device.
-    fn finish_trace(&mut self, trace: Value) -> Result<Vec<Value>, Error> {
+    /// Checks the events of a device; their places among all.
+    fn finish_trace(&mut self, trace: Value) -> Result<Vec<usize>, Error> {
         let handles = self.list_items(trace).map(Cow::into_owned);
         let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
         if !handles.is_empty() && !self.met.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));
         }
-        for (i, &handle) in handles.iter().enumerate() {
+        let places = handles.into_iter().enumerate().map(|(i, handle)| {
             let at = self.record(handle, Kind::Event);
             let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"));
             let checked = at.and_then(|at| match self.incomplete.get(&at) {
-                Some(&present) => check_event(&self.events[at], present),
-                None => Ok(()),
+                Some(&present) => check_event(&self.events[at], present).map(|()| at),
+                None => Ok(at),
             });
-            checked.map_err(|error| error.within(format_args!("[{i}]")))?;
-        }
-        Ok(handles)
+            checked.map_err(|error| error.within(format_args!("[{i}]")))
+        });
+        places.collect()
     }
 
     /// Whether the ring buffer of each device ran over, as a list by ordinal.
