@@ -280,8 +280,8 @@ impl Builder {
         let mut all = Vec::new();
         for (d, trace) in traces.into_iter().enumerate() {
             let first = all.len();
-            let places = self.finish_trace(trace);
-            all.extend(places.map_err(|error| error.within(format_args!("device_traces[{d}]")))?);
+            let checked = self.finish_trace(trace, &mut all);
+            checked.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
             if all.len() > first {
                 let device = device_number(d as u64);
                 let device = device.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
@@ -297,23 +297,28 @@ impl Builder {
         Ok(all.into_iter().map(|at| events[at]).collect())
     }
 
-    /// Checks the events of a device; their places among all.
-    fn finish_trace(&mut self, trace: Value) -> Result<Vec<usize>, Error> {
+    /// Checks the events of a device, and adds their places to those of all.
+    fn finish_trace(&mut self, trace: Value, all: &mut Vec<usize>) -> Result<(), Error> {
         let handles = self.list_items(trace).map(Cow::into_owned);
         let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
         if !handles.is_empty() && !self.met.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));
         }
-        let places = handles.into_iter().enumerate().map(|(i, handle)| {
-            let at = self.record(handle, Kind::Event);
-            let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"));
-            let checked = at.and_then(|at| match self.incomplete.get(&at) {
-                Some(&present) => check_event(&self.events[at], present).map(|()| at),
-                None => Ok(at),
-            });
-            checked.map_err(|error| error.within(format_args!("[{i}]")))
-        });
-        places.collect()
+        all.reserve(handles.len());
+        for (i, handle) in handles.into_iter().enumerate() {
+            all.push(self.finish_event(handle).map_err(|error| error.within(format_args!("[{i}]")))?);
+        }
+        Ok(())
+    }
+
+    /// Checks an event; its place among all.
+    fn finish_event(&self, handle: Value) -> Result<usize, Error> {
+        let at = self.record(handle, Kind::Event);
+        let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
+        if let Some(&present) = self.incomplete.get(&at) {
+            check_event(&self.events[at], present)?;
+        }
+        Ok(at)
     }
 
     /// Whether the ring buffer of each device ran over, as a list by ordinal.
