@@ -198,8 +198,8 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     let of_categories = categories::groupers(&profiles);
     let mut devices = Vec::with_capacity(pairs.len());
     for (index, aligned) in pairs.into_iter().zip(aligned) {
-        let groupers = Groupers { stacks: &groupers, categories: &of_categories };
-        devices.push(compare_devices(&profiles, groupers, index, aligned, options, &mut of_phases));
+        let device = compare_devices(&profiles, &groupers, &of_categories, index, aligned, options, &mut of_phases);
+        devices.push(device);
     }
     let mut diagnostics = Vec::new();
     for device in &devices {
@@ -223,10 +223,11 @@ fn devices(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> Sides<Opti
 /// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
     let allocates = before.allocates() || after.allocates();
-    let only_before = only(before, DeviceProfile::is_active).or_else(|| only_gated(before, allocates));
-    let only_after = only(after, DeviceProfile::is_active).or_else(|| only_gated(after, allocates));
-    if let (Some(only_before), Some(only_after)) = (only_before, only_after) {
-        return vec![Sides { before: Some(only_before), after: Some(only_after) }];
+    let sides = Sides { before, after };
+    let only =
+        sides.map(|side| only(side, DeviceProfile::is_active).or(only(side, |device| device.is_gated(allocates))));
+    if only.missing().is_none() {
+        return vec![only];
     }
     let gated = before.devices.iter().chain(&after.devices).filter(|device| device.is_gated(allocates));
     let mut numbers: Vec<u32> = gated.map(|device| device.device).collect();
@@ -241,20 +242,10 @@ fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<us
     found.next().filter(|_| found.next().is_none())
 }
 
-fn only_gated(profile: &Profile, allocates: bool) -> Option<usize> {
-    only(profile, |device| device.is_gated(allocates))
-}
-
-/// The groupers of a comparison.
-#[derive(Clone, Copy)]
-struct Groupers<'g> {
-    stacks: &'g Sides<Grouper<'g>>,
-    categories: &'g Sides<Grouper<'g>>,
-}
-
 fn compare_devices(
     profiles: &Sides<Profile>,
-    Groupers { stacks: groupers, categories: of_categories }: Groupers<'_>,
+    groupers: &Sides<Grouper<'_>>,
+    of_categories: &Sides<Grouper<'_>>,
     index: Sides<Option<usize>>,
     aligned: Aligned,
     options: Options,

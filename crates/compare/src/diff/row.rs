@@ -1,13 +1,11 @@
 //! The rows of a comparison: the change of each stack's memory.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::{Sides, Touched};
 use crate::pattern::{Naming, Pattern, Selector};
-use crate::profile::{Bucket, Held, Member, others};
+use crate::profile::{Bucket, Held, Line, Lines, Member, others};
 use crate::snapshot::StackId;
-use crate::stack::{Label, More};
 use crate::units::Size;
 
 /// Kinds of changes of the memory of a stack.
@@ -151,7 +149,8 @@ impl Row {
     /// The way in which a pattern names it, on either side.
     #[must_use]
     pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
-        pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| self.kind.is_memory())
+        let lines = self.lines.all.iter().map(|line| &line.label);
+        pattern.naming(&self.label, self.aliases.iter().chain(lines)).filter(|_| self.kind.is_memory())
     }
 
     /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
@@ -258,44 +257,12 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
 }
 
 /// One of the lines of a row, with its operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowLine {
-    /// Its label, as in the after where it exists there.
-    pub label: String,
-    /// Bytes and blocks on both sides.
-    pub held: Sides<Held>,
-}
-
-impl RowLine {
-    /// Those with the largest change first.
-    pub(super) fn largest_first(mut lines: Vec<Self>) -> Vec<Self> {
-        lines.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
-        lines
-    }
-}
+pub type RowLine = Line<Sides<Held>>;
 
 /// The lines that a row sums.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RowLines {
-    /// Each of them, the largest change first; none where there are not several.
-    pub all: Vec<RowLine>,
-    /// Number of lines beside the one that names the row.
-    pub more: More,
-}
+pub type RowLines = Lines<Sides<Held>>;
 
-impl RowLines {
-    /// From what each line holds.
-    pub(super) fn new(by_label: BTreeMap<Label, Sides<Held>>) -> Self {
-        if by_label.len() <= 1 {
-            return Self::default();
-        }
-        let more = More::of(by_label.keys());
-        let lines = by_label.into_iter().map(|(label, held)| RowLine { label: label.to_string(), held });
-        Self { all: RowLine::largest_first(lines.collect()), more }
-    }
-
-    /// The labels of the lines.
-    pub fn labels(&self) -> impl Iterator<Item = &String> {
-        self.all.iter().map(|line| &line.label)
-    }
+/// The order of lines: those with the largest change first.
+pub(super) fn largest_first(held: &Sides<Held>) -> impl Ord + use<> {
+    (Reverse(held.delta().unsigned_abs()), Reverse(held.after.bytes))
 }

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::moved::is_left;
+use super::row::largest_first;
 use super::{Kind, Options, Row, RowKind, RowLine, RowLines, Sides};
-use crate::profile::{Held, Member, StackTotal};
+use crate::profile::{Held, Member, StackTotal, lines_of};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
@@ -225,7 +226,7 @@ impl Members {
             let sum = by_label.entry(label).or_default();
             *sum = sum.plus(pair.map(|member| held(*member)));
         }
-        RowLines::new(by_label)
+        RowLines::new(by_label, largest_first)
     }
 }
 
@@ -237,8 +238,7 @@ fn shapes(totals: Sides<Option<&StackTotal>>) -> Vec<RowLine> {
             *by_shape.entry(&line.label).or_default().of_mut(side) = line.held;
         }
     }
-    let lines = by_shape.into_iter().map(|(label, held)| RowLine { label: label.to_owned(), held });
-    RowLine::largest_first(lines.collect())
+    lines_of(by_shape, largest_first)
 }
 
 /// The memory of a stack, where it is there.

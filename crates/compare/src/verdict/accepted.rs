@@ -117,14 +117,9 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let rows = device.rows.iter().filter(|_| rows_at_peak);
-        self.accept(check, &self.offers(metric, rows));
-    }
-
-    /// Bytes that each agreement offers for a figure, given the growth of the stacks.
-    fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = &'r Row>) -> Vec<u64> {
         let mut offers = self.offers_for(About::Metric(metric), metric.name());
-        for row in rows.filter(|row| metric == Metric::Peak && row.delta() > 0) {
+        let is_by_stacks = metric == Metric::Peak && rows_at_peak;
+        for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);
             for expired in [false, true] {
@@ -138,7 +133,7 @@ impl<'a> Budget<'a> {
                 }
             }
         }
-        offers
+        self.accept(check, &offers);
     }
 
     /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.

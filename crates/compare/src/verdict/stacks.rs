@@ -6,35 +6,23 @@ use crate::diff::{Diff, Row, RowKind, Sides};
 use crate::pattern::Selector;
 use crate::profile::Bucket;
 
-/// Stacks that a limit is about.
-enum Scope<'p> {
-    /// Those that a pattern selects.
-    Only(Selector<'p>),
-    /// All but those with limits of their own.
-    AllBut(Vec<Selector<'p>>),
-}
-
-impl Scope<'_> {
-    fn holds(&self, row: &Row) -> bool {
-        match self {
-            Self::Only(selector) => row.is_selected(selector),
-            Self::AllBut(others) => !others.iter().any(|other| row.is_selected(other)),
-        }
-    }
-}
-
 impl<'a> Gated<'a> {
-    /// The rows that a limit on stacks, all or those that a pattern names, concerns.
-    fn scope(&self) -> Scope<'a> {
-        match &self.growth.target.pattern {
-            Some(pattern) => Scope::Only(self.device.selector(pattern)),
-            None => Scope::AllBut(self.patterns().map(|pattern| self.device.selector(pattern)).collect()),
+    /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
+    /// limits of their own.
+    fn scope(&self) -> impl Fn(&Row) -> bool + use<'a> {
+        let device = self.device;
+        let own = self.growth.target.pattern.as_ref().map(|pattern| device.selector(pattern));
+        let others = self.patterns().filter(|_| own.is_none());
+        let others: Vec<Selector<'a>> = others.map(|pattern| device.selector(pattern)).collect();
+        move |row| match &own {
+            Some(selector) => row.is_selected(selector),
+            None => !others.iter().any(|other| row.is_selected(other)),
         }
     }
 
-    /// Whether a limit on the stacks of a scope concerns a row.
-    fn concerns(&self, row: &Row, scope: &Scope<'_>) -> bool {
-        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory() && scope.holds(row)
+    /// Whether a row is large enough to be checked.
+    fn is_gated(&self, row: &Row) -> bool {
+        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory()
     }
 
     /// Whether a stack only was held at another moment: its highest stays within the limit.
@@ -116,7 +104,7 @@ impl Judge {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let scope = gated.scope();
-        for row in gated.device.rows.iter().filter(|row| gated.concerns(row, &scope)) {
+        for row in gated.device.rows.iter().filter(|row| gated.is_gated(row) && scope(row)) {
             if let Some(mut check) = gated.check_of_row(row) {
                 budget.accept_stack(&mut check, row);
                 self.add(check);

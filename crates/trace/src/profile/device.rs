@@ -6,7 +6,7 @@ use std::ops::Not;
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
-use super::lines::{HeldLine, lines_of};
+use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
 use super::{Layout, Moment};
@@ -163,7 +163,7 @@ impl DeviceProfile {
                 *sum = sum.plus(sums.at);
             }
         }
-        held.into_iter().map(lines_of).collect()
+        held.into_iter().map(|held| lines_of(held, largest_first)).collect()
     }
 
     /// The totals that a grouping is made of.

@@ -8,20 +8,52 @@ use crate::stack::{Code, GroupBy, Label, More};
 
 /// One of the lines of a group, with its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldLine {
-    /// Its label.
+pub struct Line<H> {
+    /// Its label; in a comparison as in the after, where it exists there.
     pub label: String,
     /// Held at the moment of the list.
-    pub held: Held,
+    pub held: H,
 }
 
 /// The lines that a group sums.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HeldLines {
+pub struct Lines<H> {
     /// Each of them, the largest first; none where there are not several.
-    pub all: Vec<HeldLine>,
+    pub all: Vec<Line<H>>,
     /// How many there are beside the one that the group is named after.
     pub more: More,
+}
+
+/// A line of one profile.
+pub type HeldLine = Line<Held>;
+
+/// The lines of a group of one profile.
+pub type HeldLines = Lines<Held>;
+
+impl<H: Default> Lines<H> {
+    /// From what each line holds, the least by `order` first.
+    #[must_use]
+    pub fn new<O: Ord>(by_label: BTreeMap<Label, H>, order: fn(&H) -> O) -> Self {
+        if by_label.len() <= 1 {
+            return Self::default();
+        }
+        let more = More::of(by_label.keys());
+        Self { all: lines_of(by_label, order), more }
+    }
+}
+
+/// Lines by their labels, the least by `order` first.
+#[must_use]
+pub fn lines_of<L: Ord + ToString, H, O: Ord>(held: BTreeMap<L, H>, order: fn(&H) -> O) -> Vec<Line<H>> {
+    let lines = held.into_iter().map(|(label, held)| Line { label: label.to_string(), held });
+    let mut lines: Vec<Line<H>> = lines.collect();
+    lines.sort_by_key(|line| order(&line.held));
+    lines
+}
+
+/// The order of lines of one profile: the largest first.
+pub(super) fn largest_first(held: &Held) -> Reverse<Held> {
+    Reverse(*held)
 }
 
 impl StackTotal {
@@ -48,19 +80,6 @@ impl StackTotal {
             let sum = by_label.entry(code.label_parts(member.stack)).or_default();
             *sum = sum.plus(held(member));
         }
-        if by_label.len() <= 1 {
-            return HeldLines::default();
-        }
-        let more = More::of(by_label.keys());
-        let all = lines_of(by_label);
-        HeldLines { all, more }
+        HeldLines::new(by_label, largest_first)
     }
-}
-
-/// Lines by their labels, the largest first.
-pub(super) fn lines_of<L: Ord + ToString>(held: BTreeMap<L, Held>) -> Vec<HeldLine> {
-    let lines = held.into_iter().map(|(label, held)| HeldLine { label: label.to_string(), held });
-    let mut lines: Vec<HeldLine> = lines.collect();
-    lines.sort_by_key(|line| Reverse(line.held));
-    lines
 }

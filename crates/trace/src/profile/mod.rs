@@ -23,7 +23,7 @@ pub use crate::trace::{Bucket, Highest};
 pub use device::DeviceProfile;
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
-pub use lines::{HeldLine, HeldLines};
+pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
-use super::{Pairing, SAME_FUNCTION, Side};
+use super::{Pairing, SAME_FUNCTION};
 use crate::stack::Token;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.
@@ -67,12 +67,11 @@ impl Pairing<'_> {
                 }
             }
         }
-        // A file moves with all that is in it.
+        // A file moves as a whole, to where most of its functions are.
         let mut files: Vec<_> = files.into_iter().map(|(files, count)| (Reverse(count), files)).collect();
         files.sort_unstable();
-        files.retain(|&(_, (old, new))| *self.moved.entry(old).or_insert(new) == new);
-        if !files.is_empty() {
-            self.move_files(files.into_iter().map(|(_, files)| files), &mut taken);
+        for (_, (old, new)) in files {
+            self.moved.entry(old).or_insert(new);
         }
         for token in votes.inserted.keys() {
             if !self.renamed.contains_key(token) && !taken.contains(token) {
@@ -82,30 +81,5 @@ impl Pairing<'_> {
         self.kept.extend(self.renamed.values());
         self.measure_shifts();
         self.renamed.len() + self.dropped.len() > known
-    }
-
-    /// Takes the functions of moved files, old and new, for the same where they have the same name.
-    fn move_files(&mut self, files: impl Iterator<Item = (u64, u64)>, taken: &mut FxHashSet<Token>) {
-        let gone = self.one_sided(&self.before);
-        let there = self.one_sided(&self.after).into_values().flatten();
-        let there: FxHashMap<(u64, u64), Token> = there.map(|token| ((token.file, token.function), token)).collect();
-        for (old_file, new_file) in files {
-            for &old in gone.get(&old_file).into_iter().flatten() {
-                let Some(&new) = there.get(&(new_file, old.function)) else { continue };
-                if !taken.contains(&new) && !self.renamed.contains_key(&old) {
-                    self.renamed.insert(old, new);
-                    taken.insert(new);
-                }
-            }
-        }
-    }
-
-    /// The functions of a side that the other one does not know, by their files.
-    fn one_sided(&self, side: &Side<'_>) -> FxHashMap<u64, Vec<Token>> {
-        let mut files: FxHashMap<u64, Vec<Token>> = FxHashMap::default();
-        for token in side.lines.keys().filter(|token| !self.kept.contains(token)) {
-            files.entry(token.file).or_default().push(*token);
-        }
-        files
     }
 }
