@@ -279,7 +279,7 @@ impl Options {
     }
 }
 
-/// Things with the same key together, in the order in which keys come.
+/// Groups things by a key, in the order in which the keys first occur.
 fn grouped<T, K: Eq + Hash>(all: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     let mut places = HashMap::new();

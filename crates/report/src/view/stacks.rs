@@ -52,10 +52,10 @@ impl StackLine {
 /// The frames of the rows of a table, as far as there is room for them.
 pub(super) struct Frames<'a> {
     options: &'a Options,
-    /// Room for so many frames, and for those of so many rows.
+    /// The number of further frames and rows that have room.
     frames: usize,
     pub(super) rows: usize,
-    /// The number of rows for whose frames there is none.
+    /// The number of rows whose frames have none.
     pub(super) more: usize,
 }
 
