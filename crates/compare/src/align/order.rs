@@ -82,10 +82,7 @@ fn common_tail(before: &[u32], after: &[u32]) -> usize {
 fn in_parts(symbols: &Sides<&[u32]>, from: CountedFrom) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
-    while let Some(mut region) = pending.pop() {
-        if region.depth > 0 {
-            region.trim(symbols, from, &mut found);
-        }
+    while let Some(region) = pending.pop() {
         let occurrences = region.occurrences(symbols);
         if region.depth == DEEPEST {
             found.extend(occurrences.order(from));
@@ -111,28 +108,6 @@ struct Region {
 impl Region {
     fn whole(symbols: &Sides<&[u32]>) -> Self {
         Self { places: symbols.map(|symbols| 0..symbols.len()), depth: 0 }
-    }
-
-    /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of
-    /// another step, where one side has more of these.
-    fn trim(&mut self, symbols: &Sides<&[u32]>, from: CountedFrom, found: &mut Vec<Pair>) {
-        let Sides { before, after } = &mut self.places;
-        let old = &symbols.before[before.clone()];
-        let new = &symbols.after[after.clone()];
-        match from {
-            CountedFrom::Start => {
-                let head = common_head(old, new);
-                found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
-                before.start += head;
-                after.start += head;
-            }
-            CountedFrom::End => {
-                let tail = common_tail(old, new);
-                found.extend((1..=tail).map(|at| Pair { before: before.end - at, after: after.end - at }));
-                before.end -= tail;
-                after.end -= tail;
-            }
-        }
     }
 
     /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.

@@ -1,9 +1,11 @@
 //! The curves of a device, with what is worth a mark on them.
 
-use super::area::{self, Area};
-use super::past::Past;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::record::Past;
 use crate::align::Alignment;
-use crate::profile::{DeviceProfile, Occurrence};
+use crate::profile::{Bucket, DeviceProfile, Occurrence};
 use crate::replay::{History, Position};
 use crate::sides::Side;
 use crate::trace::Measure;
@@ -16,6 +18,9 @@ const MOST_FAILURES: usize = 50;
 
 /// Equal parts of the history of which each gives the lowest and the highest point of a still curve.
 const PARTS: usize = 160;
+
+/// Categories whose memory stays through a step, the lowest first. Below them lies what is older than the recording.
+const LASTING: [&str; 3] = ["parameters", "optimizer", "optimizer state"];
 
 /// The curves of one side.
 #[derive(Debug)]
@@ -107,6 +112,15 @@ pub struct Band {
     pub peak: u64,
 }
 
+/// Memory for one purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Area {
+    /// Its category.
+    pub name: String,
+    /// Allocated bytes at the points of the curve.
+    pub bytes: Vec<u64>,
+}
+
 /// Turns moments of one side into spots.
 struct Scale<'p> {
     side: Side,
@@ -160,7 +174,7 @@ pub(super) fn curve(past: &Past<'_>, side: Side, is_compared: bool, alignment: O
         baseline: device.figures.allocated.baseline,
         events: events(&scale),
         bands: bands(&scale),
-        areas: if past.has_moves() { area::areas(past, &places) } else { Vec::new() },
+        areas: if past.has_moves() { areas(past, &places) } else { Vec::new() },
         points,
     })
 }
@@ -249,7 +263,7 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
 /// The longest phases, in their order.
 fn bands(scale: &Scale<'_>) -> Vec<Band> {
     let mut longest: Vec<(usize, &Occurrence)> = scale.past.device.phases.all.iter().enumerate().collect();
-    longest.sort_by_key(|(_, phase)| std::cmp::Reverse(phase.to - phase.from));
+    longest.sort_by_key(|(_, phase)| Reverse(phase.to - phase.from));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
     let bands = longest.into_iter().map(|(_, phase)| Band {
@@ -260,6 +274,37 @@ fn bands(scale: &Scale<'_>) -> Vec<Band> {
         peak: phase.peak,
     });
     bands.collect()
+}
+
+/// The allocated memory by category at places, which are in order.
+fn areas(past: &Past<'_>, places: &[Position]) -> Vec<Area> {
+    let held = past.device.trace.held_at(&past.categories, past.category_names.len(), places);
+    let areas = past.category_names.iter().enumerate();
+    areas.map(|(at, name)| Area { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
+}
+
+/// Stacks the areas of all curves in the same order: what stays at the bottom, then the largest. Gives that order.
+pub(super) fn stack(curves: &mut [Curve]) -> Vec<String> {
+    let mut highest: BTreeMap<&str, u64> = BTreeMap::new();
+    for area in curves.iter().flat_map(|curve| &curve.areas) {
+        let most = highest.entry(&area.name).or_default();
+        *most = area.bytes.iter().copied().fold(*most, u64::max);
+    }
+    let mut order: Vec<(&str, u64)> = highest.into_iter().collect();
+    order.sort_by_key(|(name, most)| (layer(name), Reverse(*most)));
+    let order: Vec<String> = order.into_iter().map(|(name, _)| name.to_owned()).collect();
+    for curve in curves {
+        curve.areas.sort_by_key(|area| order.iter().position(|name| *name == area.name));
+    }
+    order
+}
+
+/// The place of a category among those that last; all others lie above them.
+fn layer(name: &str) -> usize {
+    if name == Bucket::BeforeRecording.label() {
+        return 0;
+    }
+    1 + LASTING.iter().position(|lasting| *lasting == name).unwrap_or(LASTING.len())
 }
 
 #[cfg(test)]
@@ -277,5 +322,35 @@ mod tests {
         }
         assert!(places.len() <= 3 * PARTS + 2 && places.is_sorted(), "{}", places.len());
         assert_eq!(chosen(&[1, 2, 3], None), [0, 1, 2]);
+    }
+
+    fn curve(areas: &[(&str, [u64; 2])]) -> Curve {
+        let areas = areas.iter().map(|(name, bytes)| Area { name: (*name).to_owned(), bytes: bytes.to_vec() });
+        Curve {
+            side: None,
+            points: Vec::new(),
+            is_coarse: false,
+            baseline: None,
+            events: Vec::new(),
+            bands: Vec::new(),
+            areas: areas.collect(),
+        }
+    }
+
+    #[test]
+    fn what_stays_lies_at_the_bottom_and_both_sides_have_one_order() {
+        let before = curve(&[("forward", [0, 90]), ("optimizer", [5, 5]), ("mine", [0, 7])]);
+        let after = curve(&[
+            ("backward", [0, 95]),
+            ("parameters", [1, 1]),
+            ("<before recording>", [2, 2]),
+            ("forward", [0, 3]),
+        ]);
+        let mut curves = [before, after];
+        let order = stack(&mut curves);
+        assert_eq!(order, ["<before recording>", "parameters", "optimizer", "backward", "forward", "mine"]);
+        let names = curves.map(|curve| curve.areas.into_iter().map(|area| area.name).collect::<Vec<_>>());
+        assert_eq!(names[0], ["optimizer", "forward", "mine"]);
+        assert_eq!(names[1], ["<before recording>", "parameters", "backward", "forward"]);
     }
 }

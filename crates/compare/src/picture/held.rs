@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Pictured;
 use super::flame::Holdings;
-use super::past::Past;
+use super::record::Past;
 use super::units::Units;
 use crate::diff::RowKind;
 use crate::profile::{DeviceProfile, Held, Moment};

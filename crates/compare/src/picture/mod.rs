@@ -4,19 +4,15 @@
 //! Where a profile has its trace, the script of a page gets the whole history ([`Record`]) and draws any moment and any
 //! stretch of it. Of others, such as one of many ranks, there are coarse curves and the moments that a profile keeps.
 
-mod area;
 mod curve;
 mod flame;
 mod held;
-mod past;
 mod record;
 mod units;
 
-use past::Past;
-use record::Shared;
+use record::Past;
 
-pub use area::Area;
-pub use curve::{Band, Curve, Event, EventKind, Spot};
+pub use curve::{Area, Band, Curve, Event, EventKind, Spot};
 pub use flame::{Flame, Moment};
 pub use record::Record;
 
@@ -95,18 +91,13 @@ impl Picture {
         let known = pasts.each().into_iter().filter_map(|(side, past)| Some((side, past.as_ref()?)));
         let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, alignment));
         let mut curves: Vec<Curve> = curves.collect();
-        let categories = area::stack(&mut curves);
+        let categories = curve::stack(&mut curves);
         let rows = Rows::new(&pictured);
-        let shared = Shared {
-            leaves: &flame.leaves,
-            rows: Sides { before: rows.by_key(Side::Before), after: rows.by_key(Side::After) },
-            categories: &categories,
-            alignment,
-        };
-        let records = Sides {
-            before: pasts.before.as_ref().and_then(|past| Record::new(past, Side::Before, &shared)),
-            after: pasts.after.as_ref().and_then(|past| Record::new(past, Side::After, &shared)),
-        };
+        let mut records = Sides::default();
+        for (side, past) in pasts.each() {
+            let Some(past) = past else { continue };
+            *records.of_mut(side) = Record::new(past, side, &flame.leaves, rows.keys.of(side), &categories, alignment);
+        }
         Self {
             records,
             curves,
@@ -114,7 +105,7 @@ impl Picture {
             is_aligned: alignment.is_some(),
             flame,
             files: files(&pictured),
-            row_of_key: rows.by_key(Side::After).into_iter().map(|(key, row)| (key.to_owned(), row)).collect(),
+            row_of_key: rows.keys.after,
             rows: rows.labels,
             categories,
         }
@@ -155,7 +146,7 @@ fn highest(pasts: &Sides<Option<Past<'_>>>, units: usize) -> Vec<u64> {
 /// The rows of the report: what each is called, and the keys that its stacks have on both sides.
 struct Rows {
     labels: Vec<String>,
-    keys: Sides<Vec<(String, usize)>>,
+    keys: Sides<HashMap<String, usize>>,
 }
 
 impl Rows {
@@ -177,11 +168,7 @@ impl Rows {
     fn add(&mut self, label: &str, keys: Sides<String>) {
         let at = self.labels.len();
         self.labels.push(label.to_owned());
-        self.keys.before.push((keys.before, at));
-        self.keys.after.push((keys.after, at));
-    }
-
-    fn by_key(&self, side: Side) -> HashMap<&str, usize> {
-        self.keys.of(side).iter().map(|(key, at)| (key.as_str(), *at)).collect()
+        self.keys.before.insert(keys.before, at);
+        self.keys.after.insert(keys.after, at);
     }
 }
