@@ -258,10 +258,9 @@ impl Question<'_> {
         for pair in &self.pairs {
             let width = pair.after - last;
             // Few gaps are that wide, so that few are looked at more closely.
-            if width >= least && widest.is_none_or(|(known, _)| width > known) {
-                if last == 0 || self.can_move(*pair) {
-                    widest = Some((width, *pair));
-                }
+            let is_wider = width >= least && widest.is_none_or(|(known, _)| width > known);
+            if is_wider && (last == 0 || self.can_move(*pair)) {
+                widest = Some((width, *pair));
             }
             last = pair.after + 1;
         }
