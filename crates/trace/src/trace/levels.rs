@@ -73,9 +73,10 @@ impl Levels {
         for &border in &borders {
             let to = border.count().clamp(next, trace.symbols.len());
             for &symbol in &trace.symbols[next..to] {
-                for ((now, highest), change) in now.iter_mut().zip(&mut highest).zip(changes[symbol as usize]) {
-                    *now += change;
-                    *highest = (*highest).max(*now);
+                // By index: that takes half the time of three iterators.
+                for (i, change) in changes[symbol as usize].into_iter().enumerate() {
+                    now[i] += change;
+                    highest[i] = highest[i].max(now[i]);
                 }
             }
             next = to;
