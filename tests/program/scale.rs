@@ -194,6 +194,10 @@ fn mistakes_are_named() {
         (&["scale", "64.pkl", "64.pkl", "256.pkl", "--x", "64,65,128"], "is given twice"),
         (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,-2"], "expected a number above 0"),
         (&["scale", "64.pkl", "128.pkl", "other.pkl", "--x", "64,128,256"], "no such file"),
+        (
+            &["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,256", "--export", "json=64.pkl"],
+            "64.pkl: is an input; expected another file to write to",
+        ),
     ] {
         let output = ptmem(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
