@@ -252,7 +252,8 @@ impl Question<'_> {
             let width = pair.after - last;
             // Few gaps are that wide, so that few are looked at more closely.
             let is_wider = width >= least && widest.is_none_or(|(known, _)| width > known);
-            if is_wider && (last == 0 || self.can_move(*pair)) {
+            let is_at_end = last == 0 || pair.before * SHORTEST_PART <= self.own.len();
+            if is_wider && (is_at_end || self.can_move(*pair)) {
                 widest = Some((width, *pair));
             }
             last = pair.after + 1;
@@ -364,11 +365,18 @@ impl Question<'_> {
         // What a program holds in the end may be new; where the part that is gone goes on with stacks that are here too, it
         // is not.
         let is_lacked = full.minus(&own).overlap(&less) * 2 >= less.bytes();
-        match self.end == End::Head || self.goes_on(gone) {
+        match self.end == End::Head || (self.goes_on(gone) && self.explains_most(gone)) {
             _ if !is_lacked => Evidence::Contradicts,
             true => Evidence::Supports,
             false => Evidence::Silent,
         }
+    }
+
+    /// True if most allocations of the other side without partners are gone with the part: where as many lack one in the
+    /// rest, the program makes more of them everywhere.
+    fn explains_most(&self, gone: usize) -> bool {
+        let rest = self.pairs.iter().filter(|pair| pair.after >= gone).count();
+        gone > (self.whole.len() - gone).saturating_sub(rest)
     }
 
     /// True if this side knows most of what comes right after the cut.

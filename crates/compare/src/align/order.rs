@@ -78,7 +78,10 @@ fn common_head(before: &[u32], after: &[u32]) -> usize {
 fn in_parts(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
-    while let Some(region) = pending.pop() {
+    while let Some(mut region) = pending.pop() {
+        if region.depth > 0 {
+            region.trim(symbols, &mut found);
+        }
         let occurrences = region.occurrences(symbols);
         if region.depth == DEEPEST {
             found.extend(occurrences.order());
@@ -104,6 +107,16 @@ struct Region {
 impl Region {
     fn whole(symbols: &Sides<&[u32]>) -> Self {
         Self { places: symbols.map(|symbols| 0..symbols.len()), depth: 0 }
+    }
+
+    /// Pairs the allocations that are the same at the start. At the end they may be of another step, where one side has
+    /// more of these.
+    fn trim(&mut self, symbols: &Sides<&[u32]>, found: &mut Vec<Pair>) {
+        let Sides { before, after } = &mut self.places;
+        let head = common_head(&symbols.before[before.clone()], &symbols.after[after.clone()]);
+        found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
+        before.start += head;
+        after.start += head;
     }
 
     /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.
