@@ -8,7 +8,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::order::{Pair, mirrored};
+use super::order::Pair;
 use super::sequence::{Sequence, counts};
 use super::steps::Steps;
 use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Run, Unclear};
@@ -138,6 +138,11 @@ fn seen_from(side: Side, pair: Pair) -> Pair {
     Pair { before: *pair.of(side), after: *pair.of(side.other()) }
 }
 
+/// The places of a pair counted from the other end of sequences of these lengths.
+fn from_the_end(pair: Pair, before: usize, after: usize) -> Pair {
+    Pair { before: before - 1 - pair.before, after: after - 1 - pair.after }
+}
+
 impl<'a> Question<'a> {
     fn new(
         runs: &'a Sides<Run<'a>>,
@@ -151,7 +156,8 @@ impl<'a> Question<'a> {
         let mut whole = aligned.symbols.of(side.other()).clone();
         let mut pairs: Vec<Pair> = order.iter().map(|pair| seen_from(side, *pair)).collect();
         if end == End::Tail {
-            pairs = mirrored(pairs, Sides { before: own.len(), after: whole.len() });
+            pairs.reverse();
+            pairs.iter_mut().for_each(|pair| *pair = from_the_end(*pair, own.len(), whole.len()));
             own.reverse();
             whole.reverse();
         }
@@ -229,7 +235,8 @@ impl Question<'_> {
         let rest = self.pairs.iter().copied().filter(|pair| pair.before >= moved);
         let mut order: Vec<Pair> = moved_pairs.chain(rest).collect();
         if self.end == End::Tail {
-            order = mirrored(order, Sides { before: self.own.len(), after: self.whole.len() });
+            order.reverse();
+            order.iter_mut().for_each(|pair| *pair = from_the_end(*pair, self.own.len(), self.whole.len()));
         }
         order.iter_mut().for_each(|pair| *pair = seen_from(self.side, *pair));
         order

@@ -26,41 +26,28 @@ const SHORTEST_HEAD: usize = 8;
 /// The same allocation on both sides, by its places.
 pub(super) type Pair = Sides<usize>;
 
-/// Pairs of places, rising on both sides, of two sequences that are given by the stack of each allocation. The start comes
-/// first, unless one side begins elsewhere and both end alike: of a whole recording and one without its head the ends
-/// correspond.
+/// The end from which the allocations of a stack are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CountedFrom {
+    Start,
+    End,
+}
+
+/// Pairs of places, rising on both sides, of two sequences that are given by the stack of each allocation.
 pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     let Sides { before, after } = *symbols;
     if before == after {
         return (0..before.len()).map(|place| Pair { before: place, after: place }).collect();
     }
-    let reversed = symbols.map(|symbols| symbols.iter().rev().copied().collect::<Vec<u32>>());
-    let backward = reversed.map(|symbols| &symbols[..]);
-    let from_start = orders(symbols);
-    let from_end = orders(&backward).map(|order| mirrored(order, symbols.map(|symbols| symbols.len())));
-    let head = common_head(before, after);
-    let is_end_alike = head < SHORTEST_HEAD && common_head(backward.before, backward.after) > head;
-    let found = if is_end_alike { [from_end, from_start] } else { [from_start, from_end] };
     let mut longest = same_places(before, after);
-    for order in found.into_iter().flatten() {
-        if order.len() > longest.len() {
-            longest = order;
+    for from in directions(symbols) {
+        for found in [in_parts(symbols, from), Region::whole(symbols).occurrences(symbols).order(from)] {
+            if found.len() > longest.len() {
+                longest = found;
+            }
         }
     }
     longest
-}
-
-/// Pairs of sequences of these lengths, as they are where both are read from their ends.
-pub(super) fn mirrored(pairs: Vec<Pair>, lengths: Sides<usize>) -> Vec<Pair> {
-    let pairs = pairs.into_iter().rev();
-    pairs
-        .map(|Pair { before, after }| Pair { before: lengths.before - 1 - before, after: lengths.after - 1 - after })
-        .collect()
-}
-
-/// The common orders by stacks that are counted from the start, in parts and as a whole.
-fn orders(symbols: &Sides<&[u32]>) -> [Vec<Pair>; 2] {
-    [in_parts(symbols), Region::whole(symbols).occurrences(symbols).order()]
 }
 
 /// The allocations of one stack at one place of sequences that are equally long: what was replaced leaves the others there.
@@ -69,25 +56,42 @@ fn same_places(before: &[u32], after: &[u32]) -> Vec<Pair> {
     places.map(|place| Pair { before: place, after: place }).collect()
 }
 
+/// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its
+/// head the ends correspond.
+fn directions(symbols: &Sides<&[u32]>) -> [CountedFrom; 2] {
+    let Sides { before, after } = *symbols;
+    let head = common_head(before, after);
+    if head < SHORTEST_HEAD && common_tail(before, after) > head {
+        [CountedFrom::End, CountedFrom::Start]
+    } else {
+        [CountedFrom::Start, CountedFrom::End]
+    }
+}
+
 /// The number of symbols at the start of both sequences that are the same.
 fn common_head(before: &[u32], after: &[u32]) -> usize {
     before.iter().zip(after).take_while(|(one, other)| one == other).count()
 }
 
+/// The number of symbols at the end of both sequences that are the same.
+fn common_tail(before: &[u32], after: &[u32]) -> usize {
+    before.iter().rev().zip(after.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
 /// The common order that begins with the stacks that tell most, and goes on between their pairs.
-fn in_parts(symbols: &Sides<&[u32]>) -> Vec<Pair> {
+fn in_parts(symbols: &Sides<&[u32]>, from: CountedFrom) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
     while let Some(mut region) = pending.pop() {
         if region.depth > 0 {
-            region.trim(symbols, &mut found);
+            region.trim(symbols, from, &mut found);
         }
         let occurrences = region.occurrences(symbols);
         if region.depth == DEEPEST {
-            found.extend(occurrences.order());
+            found.extend(occurrences.order(from));
             continue;
         }
-        let anchors = occurrences.anchors();
+        let anchors = occurrences.anchors(from);
         if !anchors.is_empty() {
             pending.extend(region.between(&anchors));
             found.extend(anchors);
@@ -109,14 +113,26 @@ impl Region {
         Self { places: symbols.map(|symbols| 0..symbols.len()), depth: 0 }
     }
 
-    /// Pairs the allocations that are the same at the start. At the end they may be of another step, where one side has
-    /// more of these.
-    fn trim(&mut self, symbols: &Sides<&[u32]>, found: &mut Vec<Pair>) {
+    /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of
+    /// another step, where one side has more of these.
+    fn trim(&mut self, symbols: &Sides<&[u32]>, from: CountedFrom, found: &mut Vec<Pair>) {
         let Sides { before, after } = &mut self.places;
-        let head = common_head(&symbols.before[before.clone()], &symbols.after[after.clone()]);
-        found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
-        before.start += head;
-        after.start += head;
+        let old = &symbols.before[before.clone()];
+        let new = &symbols.after[after.clone()];
+        match from {
+            CountedFrom::Start => {
+                let head = common_head(old, new);
+                found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
+                before.start += head;
+                after.start += head;
+            }
+            CountedFrom::End => {
+                let tail = common_tail(old, new);
+                found.extend((1..=tail).map(|at| Pair { before: before.end - at, after: after.end - at }));
+                before.end -= tail;
+                after.end -= tail;
+            }
+        }
     }
 
     /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.
@@ -155,19 +171,19 @@ struct Occurrences(Vec<Sides<Vec<usize>>>);
 
 impl Occurrences {
     /// The common order by all stacks.
-    fn order(&self) -> Vec<Pair> {
-        self.order_of(|_| true)
+    fn order(&self, from: CountedFrom) -> Vec<Pair> {
+        self.order_of(from, |_| true)
     }
 
     /// The common order by the stacks that tell most: those that allocate equally often, else the rarest.
-    fn anchors(&self) -> Vec<Pair> {
-        let equal = self.order_of(|counts| counts.before == counts.after);
+    fn anchors(&self, from: CountedFrom) -> Vec<Pair> {
+        let equal = self.order_of(from, |counts| counts.before == counts.after);
         if !equal.is_empty() {
             return equal;
         }
         match self.rarest() {
-            Some(rarest) => self.order_of(|counts| counts == rarest),
-            None => self.order(),
+            Some(rarest) => self.order_of(from, |counts| counts == rarest),
+            None => self.order(from),
         }
     }
 
@@ -182,10 +198,16 @@ impl Occurrences {
     }
 
     /// The common order by the stacks whose numbers of occurrences are chosen.
-    fn order_of(&self, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
+    fn order_of(&self, from: CountedFrom, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for places in self.0.iter().filter(|places| is_chosen(places.map(Vec::len))) {
-            pairs.extend(places.before.iter().zip(&places.after).map(|(&before, &after)| Pair { before, after }));
+            let count = places.before.len().min(places.after.len());
+            let skipped = match from {
+                CountedFrom::Start => Sides::default(),
+                CountedFrom::End => places.map(|places| places.len() - count),
+            };
+            let both = places.before[skipped.before..].iter().zip(&places.after[skipped.after..]);
+            pairs.extend(both.map(|(&before, &after)| Pair { before, after }));
         }
         pairs.sort_unstable_by_key(|pair| pair.after);
         rising(&pairs)
