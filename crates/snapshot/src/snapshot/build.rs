@@ -163,7 +163,7 @@ impl Builder {
     #[inline]
     fn frame(&self, item: Value) -> Option<FrameId> {
         match item.kind() {
-            ValueKind::Dict(_) => self.record(item, Kind::Frame).map(FrameId::from_index),
+            ValueKind::Dict(_) => self.record(item, Kind::Frame).map(|at| FrameId::from_index(at as usize)),
             ValueKind::Frame(index) => Some(FrameId::from_index(index as usize)),
             _ => None,
         }
@@ -242,10 +242,10 @@ impl Builder {
         }
     }
 
-    fn record(&self, value: Value, kind: Kind) -> Option<usize> {
+    fn record(&self, value: Value, kind: Kind) -> Option<u32> {
         match value.kind() {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
-                Dict::Record(of, at) if of == kind => Some(at as usize),
+                Dict::Record(of, at) if of == kind => Some(at),
                 _ => None,
             },
             _ => None,

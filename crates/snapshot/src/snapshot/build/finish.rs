@@ -277,7 +277,7 @@ impl Builder {
     fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
         let traces =
             self.list_items(list).map(Cow::into_owned).ok_or_else(|| invalid("not a list").within("device_traces"))?;
-        let mut all = Vec::new();
+        let mut all: Vec<u32> = Vec::new();
         for (d, trace) in traces.into_iter().enumerate() {
             let first = all.len();
             let checked = self.finish_trace(trace, &mut all);
@@ -290,15 +290,15 @@ impl Builder {
         }
         // Nearly always the events were read one device after the other and stay where they are.
         let mut events = std::mem::take(&mut self.events);
-        if all.iter().copied().eq(0..all.len()) {
+        if (0..).zip(&all).all(|(place, &at)| at == place) {
             events.truncate(all.len());
             return Ok(events);
         }
-        Ok(all.into_iter().map(|at| events[at]).collect())
+        Ok(all.into_iter().map(|at| events[at as usize]).collect())
     }
 
     /// Checks the events of a device, and adds their places to those of all.
-    fn finish_trace(&mut self, trace: Value, all: &mut Vec<usize>) -> Result<(), Error> {
+    fn finish_trace(&mut self, trace: Value, all: &mut Vec<u32>) -> Result<(), Error> {
         let handles = self.list_items(trace).map(Cow::into_owned);
         let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
         if !handles.is_empty() && !self.met.insert(trace) {
@@ -312,11 +312,11 @@ impl Builder {
     }
 
     /// Checks an event; its place among all.
-    fn finish_event(&self, handle: Value) -> Result<usize, Error> {
+    fn finish_event(&self, handle: Value) -> Result<u32, Error> {
         let at = self.record(handle, Kind::Event);
         let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
-        if let Some(&present) = self.incomplete.get(&at) {
-            check_event(&self.events[at], present)?;
+        if let Some(&present) = self.incomplete.get(&(at as usize)) {
+            check_event(&self.events[at as usize], present)?;
         }
         Ok(at)
     }
