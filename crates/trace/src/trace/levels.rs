@@ -53,8 +53,9 @@ pub struct Levels {
     borders: Vec<Position>,
     /// At each border.
     at: Vec<Level>,
-    /// The highest from each border to the next, over two of these parts, over four, and so on.
-    highest: Vec<Vec<Level>>,
+    /// A tree, so that many borders take little memory: an inner node at `i` is the highest of those at `2 * i` and
+    /// `2 * i + 1`, its leaves are the highest from each border to the next.
+    highest: Vec<Level>,
 }
 
 impl Levels {
@@ -68,7 +69,7 @@ impl Levels {
         let mut now = MEASURES.map(|measure| trace.value_at_start(measure));
         let mut highest = now;
         let mut at = Vec::with_capacity(borders.len());
-        let mut parts = Vec::with_capacity(borders.len());
+        let mut tree = vec![Level::default(); borders.len()];
         let mut next = 0;
         for &border in &borders {
             let to = border.count().clamp(next, trace.symbols.len());
@@ -81,17 +82,16 @@ impl Levels {
             }
             next = to;
             if !at.is_empty() {
-                parts.push(Level::of(highest));
+                tree.push(Level::of(highest));
             }
             highest = now;
             at.push(Level::of(now));
         }
-        let mut highest = vec![parts];
-        while let Some(halves) = highest.last().filter(|halves| halves.len() > 1 << (highest.len() - 1)) {
-            let other = &halves[1 << (highest.len() - 1)..];
-            highest.push(halves.iter().zip(other).map(|(one, other)| one.max(*other)).collect());
+        tree.extend(at.last());
+        for i in (1..borders.len()).rev() {
+            tree[i] = tree[2 * i].max(tree[2 * i + 1]);
         }
-        Self { borders, at, highest }
+        Self { borders, at, highest: tree }
     }
 
     /// At the first border that is no earlier, or the last one.
@@ -106,10 +106,19 @@ impl Levels {
         let start = self.at(first);
         let end = self.at(last);
         let mut peak = start.max(end);
-        // Two stretches of equal length, which may overlap, make up the whole.
-        if let Some(size) = last.min(self.at.len().saturating_sub(1)).saturating_sub(first).checked_ilog2() {
-            let parts = &self.highest[size as usize];
-            peak = peak.max(parts[first]).max(parts[last.min(self.at.len() - 1) - (1 << size)]);
+        let mut low = first + self.borders.len();
+        let mut high = last + self.borders.len();
+        while low < high {
+            if low % 2 == 1 {
+                peak = peak.max(self.highest[low]);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                peak = peak.max(self.highest[high]);
+            }
+            low /= 2;
+            high /= 2;
         }
         Part { start, peak, end }
     }
