@@ -202,10 +202,12 @@ impl Page {
             Content::Facts(facts) => self.facts(facts),
             Content::Table(table) => self.table(table),
             Content::Timeline(Timeline { curves, .. }) => match &curves[..] {
-                [curve] => self.curve(&curve.points, &curve.caption()),
+                [curve] => self.curve(&curve.points, &curve.caption(self.curve_width())),
                 _ => Ok(()),
             },
-            Content::Steps(steps) if steps.bytes().len() > 1 => self.curve(&steps.bytes(), &steps.caption()),
+            Content::Steps(steps) if steps.bytes().len() > 1 => {
+                self.curve(&steps.bytes(), &self.whole(&steps.caption(), 2))
+            }
             Content::Steps(_) | Content::Growth(_) => Ok(()),
             Content::Sentence(sentence) => {
                 self.gap();
@@ -219,9 +221,12 @@ impl Page {
     fn curve(&mut self, points: &[u64], caption: &str) -> fmt::Result {
         self.gap();
         let top = points.iter().copied().max().unwrap_or(0);
-        let width = self.room.columns.saturating_sub(4).clamp(NARROWEST_NAME, WIDEST_CURVE);
-        writeln!(self.text, "  {}", sparkline(points, top, width))?;
-        writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(caption, 2))
+        writeln!(self.text, "  {}", sparkline(points, top, self.curve_width()))?;
+        writeln!(self.text, "  {DIM}{caption}{DIM:#}")
+    }
+
+    fn curve_width(&self) -> usize {
+        self.room.columns.saturating_sub(4).clamp(NARROWEST_NAME, WIDEST_CURVE)
     }
 
     fn facts(&mut self, facts: &[Fact]) -> fmt::Result {

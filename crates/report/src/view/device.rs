@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
 use crate::budget::{DeviceBudget, Overhead};
 use crate::known::KnownCounter;
 use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{Counter, History, Oom};
 use crate::sides::Side;
+use crate::sparkline::columns;
 use crate::stack::Languages;
 use crate::text::{count, thousands};
 use crate::units::{Delta, Size};
@@ -41,10 +44,16 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// The line below it.
-    pub(crate) fn caption(&self) -> String {
-        let baseline = self.baseline.map(|bytes| format!("baseline {}, ", Size(bytes))).unwrap_or_default();
-        format!("└ {baseline}peak {}", Size(self.peak))
+    /// The line below it, where it is so many columns wide. The peak is named at its column if there is room to the left.
+    pub(crate) fn caption(&self, width: usize) -> String {
+        let baseline = self.baseline.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
+        let start = format!("└ baseline {baseline}");
+        let peak = format!("peak {}", Size(self.peak));
+        let column = columns(&self.points, width).position(|highest| highest == self.peak).unwrap_or(0);
+        match column.checked_sub(start.width() + peak.width() + 1).filter(|&gap| gap > 0) {
+            Some(gap) => format!("{start}{:gap$}{peak} ┘", ""),
+            None => format!("{start}, {peak}"),
+        }
     }
 }
 
