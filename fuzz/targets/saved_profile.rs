@@ -1,4 +1,5 @@
-//! Any text as a saved profile, whose digest is set right: else it would be the only thing that is ever wrong.
+//! Any text as a saved profile, whose digest is set right: else it would be the only thing that is ever wrong. Its
+//! figures need not add up, as a file with the right digest is taken at its word.
 
 #![no_main]
 
@@ -19,7 +20,6 @@ fuzz_target!(|text: &str| {
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let text = format!("{}{DIGEST}{digest}\"\n}}\n", &text[..at]);
     let Ok(profile) = read(text.as_bytes(), "saved", Options::default()) else { return };
-    checks::adds_up(&profile);
     let options = report::Options { tree: Some(tree::Options::default()), phases: true, ..report::Options::default() };
     checks::report(Subject::Profile(&profile, None), &options);
     checks::is_saved_whole(&profile);
