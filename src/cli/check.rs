@@ -28,10 +28,10 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Of the after of a comparison: why its before is not there.
+    /// Why there is no before, where this is the after of a comparison.
     #[arg(skip)]
     pub(crate) no_before: Option<NoBefore>,
-    /// Of such an after: the label that lets it pass.
+    /// The label that lets such an after pass.
     #[arg(skip)]
     pub(crate) approve_label: Option<String>,
     /// Remarks on the comparison that was to be made.

@@ -192,8 +192,8 @@ pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
     ranks
 }
 
-/// Of the bare numbers that all names have at the same places, those that are the ranks: the only ones; else the only ones that
-/// vary, or vary without repetition, or count from 0.
+/// Chooses the numbers that are the ranks. `columns` are the bare numbers that all names have at the same places. The
+/// only column is taken; else the only one that varies, or varies without repetition, or counts from 0.
 fn column_of_ranks(columns: &[Vec<u64>]) -> Option<&Vec<u64>> {
     let varying = columns.iter().filter(|column| values(column).len() > 1);
     let distinct = varying.clone().filter(|column| values(column).len() == column.len());

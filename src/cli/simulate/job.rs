@@ -131,7 +131,7 @@ pub(super) struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    /// What torchrun would set for it, and what the hook in Python needs.
+    /// The variables that torchrun would set for this rank, and those that the hook in Python needs.
     pub(super) fn environment(&self) -> Environment {
         let Self { job, rank, .. } = *self;
         let before: Vec<String> = job.ranks.iter().filter(|other| **other < rank).map(u32::to_string).collect();

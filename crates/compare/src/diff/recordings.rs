@@ -123,7 +123,8 @@ fn changed_versions(before: &RunFacts, after: &RunFacts) -> Vec<String> {
 
 /// The reason why both sides ran the same code of a package although another is checked out, if they did.
 fn same_code(before: &RunFacts, after: &RunFacts) -> Option<String> {
-    let (old, new) = (before.commit.as_ref()?, after.commit.as_ref()?);
+    let old = before.commit.as_ref()?;
+    let new = after.commit.as_ref()?;
     let pairs = after.packages.iter().filter_map(|package| Some((find(before, &package.name)?, package)));
     // Where each side ran what is checked out there, the commit changed nothing in the package.
     let mut same = pairs.filter(|(old, new)| old.digest == new.digest && !(old.same && new.same));

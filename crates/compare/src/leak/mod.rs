@@ -427,7 +427,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// What was found on the devices of `latest`, the only snapshot or the latest of a series, to whose stacks leaks refer.
+    /// The findings on the devices. `latest` is the only snapshot, or the latest of a series. Leaks refer to its
+    /// stacks.
     fn new(mode: Mode, latest: &Profile, devices: Vec<DeviceLeaks>, diagnostics: Vec<Diagnostic>) -> Self {
         // Without a leak the report shows no stack.
         let has_leaks = devices.iter().any(|device| !device.leaks.is_empty());

@@ -176,7 +176,8 @@ struct Spread<'p> {
 }
 
 impl<'p> Spread<'p> {
-    /// Of the ranks that are on both sides, given those that one side lacks. The error is the reason why it is not known.
+    /// The spread over the ranks that both sides have; one side lacks those that are `missing`. The error is the reason
+    /// why the spread is not known.
     fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side) -> Result<Self, String> {
         if ranks.len() + missing.len() < 2 {
             return Err(ONE_RANK.to_owned());

@@ -1,5 +1,5 @@
-//! What all charts have in common: places along their width and height, a scale of bytes with lines at round sizes, labels below, and the
-//! memory of the device.
+//! The frame that all charts share: places along their width and height, a scale of bytes with lines at round sizes,
+//! labels below, and the memory of the device.
 
 use maud::{Markup, html};
 

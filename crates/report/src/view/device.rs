@@ -44,7 +44,7 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// The line below it, where it is so many columns wide. The peak is named at its column if there is room to the left.
+    /// The line below a curve of at most `width` columns. It names the peak at its column if there is room to the left.
     pub(crate) fn caption(&self, width: usize) -> String {
         let baseline = self.baseline.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
         let start = format!("└ baseline {baseline}");

@@ -11,7 +11,7 @@ use crate::text::{count, thousands};
 use crate::verdict::{Check, Judgement, Outcome, Standing};
 use crate::{Options, grouped};
 
-/// The phases of one name, and where that stands in the order in which phases begin.
+/// The phases of one name, and the place of that name in the order in which phases begin.
 type Group<'d> = (usize, Vec<&'d Occurrence>);
 
 /// The first of the highest phases.

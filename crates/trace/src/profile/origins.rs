@@ -69,7 +69,7 @@ impl Namer for Origins {
     }
 }
 
-/// What holds at an event, where each of these holds from its event on.
+/// The value at an event. Each of `borders` is an event and the value from there on.
 pub(super) fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
     let next = borders.partition_point(|&(from, _)| from <= event);
     borders.get(next.checked_sub(1)?).map(|&(_, held)| held)

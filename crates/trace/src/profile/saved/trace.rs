@@ -149,7 +149,7 @@ impl Classes {
         let mut all = [0; 7];
         all.iter_mut().zip(numbers).for_each(|(known, &number)| *known = number);
         let [bytes, unrequested, below, above, held, pending, maybe_pending] = all;
-        // Of more blocks than that, a trace is refused.
+        // A trace with more blocks than fit is refused later.
         let [allocated, pending] = [held, pending].map(|blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
         self.by_name.insert(name.to_owned(), u32::try_from(self.all.len()).unwrap_or(u32::MAX));
         self.start.push(Start { allocated, pending });

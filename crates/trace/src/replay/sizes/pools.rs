@@ -42,7 +42,7 @@ impl PrivatePools {
         let tags = snapshot.tables.all_tags().iter().map(|tags| tags.pool_id);
         let segments = device.segments.iter().map(|segment| segment.pool_id);
         let known = has_unsplit && segments.chain(tags.clone()).flatten().any(is_of_user);
-        // A pool may be gone with its segments, and nothing tells of which pool those were. Events tell it from release 2.12 on.
+        // All segments of a pool may have been freed, and before release 2.12 events do not tell the pool of a segment.
         let may_be_gone =
             has_unsplit && census.count(Action::SegmentFree) > 0 && tags.clone().all(|pool| pool.is_none());
         let split = device.segments.iter().filter(|segment| segment.blocks.len() > 1);

@@ -19,7 +19,7 @@ fn text(text: &str) -> String {
     Folded::new(&symbols(text)).unwrap().lines(&letters).join(" ")
 }
 
-/// What a text stands for whose names are single letters.
+/// The history that a text with names of single letters stands for.
 fn parsed(lines: &[&str]) -> Result<Folded, Malformed> {
     let (folded, names) = Folded::parse(lines, 1 << 20)?;
     let other = names.iter().find(|name| name.len() > 1);
@@ -97,14 +97,17 @@ fn what_does_not_repeat_is_refused() {
     assert_eq!(round_trip(&[]), 0);
 }
 
+/// Loops of 9,999 rounds, `deep` of them around another one.
+fn nested(deep: usize) -> String {
+    format!("{}a{}", "(".repeat(deep), "*9999)".repeat(deep) + "*9999")
+}
+
 #[test]
 fn lengths_do_not_overflow() {
-    let lines = |deep: usize| format!("{}a{}", "(".repeat(deep), "*9999)".repeat(deep) + "*9999");
     let most = 9999_u64.pow(3);
-    let read = |deep, most| Folded::parse(&[lines(deep)], most);
-    assert_eq!(read(2, most).unwrap().0.length(), Some(most));
-    assert!(read(2, most - 1).is_err());
-    assert!(read(5, u64::MAX).is_err(), "10^24 symbols");
+    assert_eq!(Folded::parse(&[nested(2)], most).unwrap().0.length(), Some(most));
+    assert!(Folded::parse(&[nested(2)], most - 1).is_err());
+    assert!(Folded::parse(&[nested(5)], u64::MAX).is_err(), "10^24 symbols");
     // Each of two fits, both do not.
     let twice = format!("a*{} a*{}", u64::MAX, 1_u64 << 63);
     assert!(Folded::parse(&[twice], u64::MAX).is_err());
