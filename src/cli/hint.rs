@@ -43,8 +43,6 @@ fn of_profile(error: &profile::Error) -> Option<&'static str> {
         return Some("allow more if you trust the input, for example with --max-input 64GiB");
     }
     match error {
-        profile::Error::NoTimes { .. } => Some("try --every 1000events"),
-        profile::Error::NoSteps { .. } => Some("name the steps with --step PATTERN, or try --every 1000events"),
         profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
         profile::Error::Saved(error) => of_saved(error),
         _ => None,

@@ -1,5 +1,6 @@
 //! The fixtures against the counters of the allocator that was simulated to make them.
 
+use std::collections::HashMap;
 use std::process::Command;
 
 use crate::support::fixtures::folder;
@@ -9,7 +10,7 @@ use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, P
 use ptmem::replay::{self, Counter, History, Position};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::trace::Levels;
+use ptmem::trace::Window;
 use serde_json::Value;
 
 /// The names of all files, below the folder and without extension.
@@ -203,7 +204,7 @@ fn a_phase_has_the_bytes_of_its_events() {
             let number = |key: &str| phase[key].as_u64().unwrap();
             let border = |key: &str, more| Position::of_count(usize::try_from(number(key)).unwrap() + more);
             let [from, to] = [border("first_event", 0), border("last_event", 1)];
-            let part = Levels::new(&trace, vec![from, to]).over(from, to);
+            let part = trace.parts(&[Window { from, to }])[0];
             let bytes = [part.start, part.peak, part.end].map(|level| level.allocated);
             assert_eq!(bytes, ["before", "peak", "after"].map(number), "{name}: {phase}");
         }
@@ -218,12 +219,15 @@ fn annotated_phases_have_the_events_of_the_story() {
         let snapshot = snapshot::read(file).unwrap();
         let (_, device) = snapshot.devices.first_key_value().unwrap();
         let found = phase::phases(&snapshot, snapshot.events_of(device));
+        let mut numbers = HashMap::new();
         let mut found: Vec<_> = found
             .iter()
             .filter(|phase| phase.source == phase::Source::Annotation)
             .map(|phase| {
-                let (name, occurrence) = (snapshot.tables.string(phase.name).to_owned(), u64::from(phase.occurrence));
-                (name, occurrence, phase.from.count(), phase.to.count(), phase.ends)
+                let number = numbers.entry(phase.name).or_insert(0_u64);
+                *number += 1;
+                let name = snapshot.tables.string(phase.name).to_owned();
+                (name, *number - 1, phase.from.count(), phase.to.count(), phase.ends)
             })
             .collect();
         let truth = truth(name);

@@ -6,7 +6,7 @@ use crate::support::fixtures;
 use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, measure};
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::{self, Snapshot};
-use ptmem::trace::{Level, Levels, Part};
+use ptmem::trace::{Level, Part, Window};
 use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
 
 fn fixture(name: &str) -> Snapshot {
@@ -33,7 +33,7 @@ fn truth(snapshot: &Snapshot, trimmed: &TrimmedDevice) -> Part {
     let [from, to] = [window.start, window.end].map(Position::of_count);
     let device = &snapshot.devices[&trimmed.device];
     let trace = replay::run(snapshot, trimmed.device, device).unwrap().trace;
-    Levels::new(&trace, vec![from, to]).over(from, to)
+    trace.parts(&[Window { from, to }])[0]
 }
 
 /// Whether a figure is right as far as it says itself, and how far it is off at all.

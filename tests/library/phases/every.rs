@@ -3,7 +3,7 @@
 use super::{Event, alloc, clock, events, fixture, free, pickle_of};
 use proptest::prelude::*;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Every, Options, Profile};
+use ptmem::profile::{self, Every, Options, Position, Profile};
 
 fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
     let options = Options { every: Some(every.parse::<Every>().unwrap()), ..Options::default() };
@@ -14,10 +14,12 @@ fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
 fn equal_parts_have_their_peaks() {
     let events = [alloc(100, 5), free(150, 1), alloc(250, 3), alloc(900, 2), free(905, 2)];
     let pickle = pickle_of(&events, &[]);
-    let parts = |length: &str| -> Vec<(String, u64, u64, u64, u64)> {
+    let parts = |length: &str| -> Vec<(String, usize, u64, u64, u64)> {
         let profile = every(&pickle, length).unwrap();
         let part = |part: &profile::Interval| {
-            (part.name.clone(), part.to - part.from, part.start >> 20, part.peak >> 20, part.end >> 20)
+            let [start, peak, end] =
+                [part.held.start, part.held.peak, part.held.end].map(|level| level.allocated >> 20);
+            (part.name.clone(), part.window.events(), start, peak, end)
         };
         profile.devices[0].intervals.iter().map(part).collect()
     };
@@ -53,10 +55,16 @@ fn steps_are_parts() {
     let (device, phases) = (&profile.devices[0], &profile.devices[0].phases.all);
     // A step lasts until the next; the last one until the dump.
     let from = |index: usize| {
-        phases.iter().find(|phase| &*phase.name == "ProfilerStep" && phase.number as usize == index).unwrap().from
+        phases
+            .iter()
+            .find(|phase| &*phase.name == "ProfilerStep" && phase.number as usize == index)
+            .unwrap()
+            .window
+            .from
     };
-    assert_eq!(device.intervals.iter().map(|part| part.from).collect::<Vec<_>>(), [0, from(5), from(10)]);
-    assert_eq!(device.intervals[2].to, device.events);
+    let starts: Vec<Position> = device.intervals.iter().map(|part| part.window.from).collect();
+    assert_eq!(starts, [Position::START, from(5), from(10)]);
+    assert_eq!(device.intervals[2].window.to, device.trace.end());
     // By name, and with what lies before the first one.
     let named = |pattern: &str| {
         let pattern = ptmem::pattern::Pattern::search(pattern).unwrap();
@@ -77,7 +85,7 @@ fn steps_are_parts() {
 fn parts_that_nobody_could_read_are_refused() {
     let pickle = pickle_of(&[alloc(0, 1), alloc(1_000_000_000, 1)], &[]);
     let error = every(&pickle, "1ms").unwrap_err();
-    let message = "device 0: the history has 1000001 parts of 1ms, and at most 10000 are shown; take longer parts";
+    let message = "device 0: the history has more than 10000 parts of 1ms; take longer ones";
     assert_eq!(error.to_string(), message);
     assert_eq!(every(&pickle, "200ms").unwrap().devices[0].intervals.len(), 5001);
     let far = pickle_of(&[alloc(i64::MIN + 1, 1), alloc(i64::MAX, 1)], &[]);
@@ -101,9 +109,12 @@ proptest! {
         };
         for device in profile.devices.iter().filter(|device| !device.intervals.is_empty()) {
             let parts = &device.intervals;
-            prop_assert_eq!((parts[0].from, parts[parts.len() - 1].to), (0, device.events));
-            prop_assert!(parts.windows(2).all(|pair| pair[0].to == pair[1].from && pair[0].end == pair[1].start));
-            prop_assert_eq!(parts.iter().map(|part| part.peak).max(), device.figures.allocated.peak);
+            let ends = (parts[0].window.from, parts[parts.len() - 1].window.to);
+            prop_assert_eq!(ends, (Position::START, device.trace.end()));
+            prop_assert!(parts.windows(2).all(|pair| pair[0].window.to == pair[1].window.from));
+            prop_assert!(parts.windows(2).all(|pair| pair[0].held.end == pair[1].held.start));
+            let peak = parts.iter().map(|part| part.held.peak.allocated).max();
+            prop_assert_eq!(peak, device.figures.allocated.peak);
         }
     }
 }

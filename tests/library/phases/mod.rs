@@ -3,6 +3,7 @@
 mod every;
 mod limits;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Kind, MOST_PHASES, Occurrence, Options, Profile};
 use ptmem::replay;
 use ptmem::snapshot::{self, Snapshot};
-use ptmem::trace::Measure;
+use ptmem::trace::{Measure, Part, Window};
 use ptmem::verdict::Verdict;
 use serde_json::Value as Json;
 
@@ -141,12 +142,15 @@ fn profile_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Profile {
 /// Name and occurrence, first event and end, and `<` or `>` where beginning or end were not recorded.
 fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
     let snapshot = snapshot_of(events, marks);
+    let mut numbers: HashMap<_, usize> = HashMap::new();
     let describe = |phase: &phase::Phase| {
         let marks = [if phase.begins { "" } else { "<" }, if phase.ends { "" } else { ">" }];
+        let number = numbers.entry((phase.source, phase.name)).or_default();
+        *number += 1;
         format!(
             "{}{} {}..{}{}",
             snapshot.tables.string(phase.name),
-            phase.occurrence,
+            *number - 1,
             phase.from.count(),
             phase.to.count(),
             marks.concat()
@@ -278,13 +282,16 @@ fn phases_hold_what_the_simulated_allocator_says() {
         assert_eq!((phases.all.len(), phases.cut), (truth.len(), 0), "{name}");
         for truth in truth {
             let figure = |key: &str| truth[key].as_u64().unwrap();
+            let event = |key: &str| usize::try_from(figure(key)).unwrap();
             let (name_of, number) = (truth["name"].as_str().unwrap(), figure("occurrence"));
             let place = format!("{name}: {name_of} {number}");
             let is_it = |phase: &&Occurrence| (&*phase.name, u64::from(phase.number)) == (name_of, number);
             let phase = phases.all.iter().find(is_it).unwrap_or_else(|| panic!("{place}"));
-            assert_eq!((phase.from, phase.to), (figure("first_event"), figure("last_event") + 1), "{place}");
-            assert_eq!((phase.start, phase.end), (figure("before"), figure("after")), "{place}");
-            assert_eq!(phase.peak, figure("peak"), "{place}");
+            let window = Window::of_counts(event("first_event"), event("last_event") + 1);
+            assert_eq!(phase.window, window, "{place}");
+            let Part { start, peak, end } = phase.held;
+            let held = [start, peak, end].map(|level| level.allocated);
+            assert_eq!(held, ["before", "peak", "after"].map(figure), "{place}");
             assert_eq!(phase.ends, truth["ended"].as_bool().unwrap(), "{place}");
         }
     }
@@ -366,10 +373,11 @@ proptest! {
             let phases = &device.phases.all;
             prop_assert!(phases.is_empty() || phases.len() == found.len());
             for phase in phases {
-                let inside = &levels[usize::try_from(phase.from).unwrap()..=usize::try_from(phase.to).unwrap()];
-                prop_assert_eq!(phase.start, inside[0]);
-                prop_assert_eq!(phase.end, inside[inside.len() - 1]);
-                prop_assert_eq!(phase.peak, *inside.iter().max().unwrap());
+                let inside = &levels[phase.window.from.count()..=phase.window.to.count()];
+                let Part { start, peak, end } = phase.held;
+                prop_assert_eq!(start.allocated, inside[0]);
+                prop_assert_eq!(end.allocated, inside[inside.len() - 1]);
+                prop_assert_eq!(peak.allocated, *inside.iter().max().unwrap());
             }
         }
         // A saved profile reads back the same, and comparing it with the original shows no change.

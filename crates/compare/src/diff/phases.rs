@@ -136,7 +136,7 @@ impl PhaseRow {
             number: phases.map(|phase| phase.map(|phase| phase.number)),
             is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
-            peak: phases.map(|phase| phase.map(|phase| phase.peak)),
+            peak: phases.map(|phase| phase.map(|phase| phase.held.peak.allocated)),
             is_whole: phases.each().into_iter().filter_map(|(_, phase)| *phase).all(Occurrence::is_whole),
         })
     }
@@ -144,7 +144,7 @@ impl PhaseRow {
 
 /// The first of the phases with the highest peak.
 fn highest<'p>(phases: &[(usize, &'p Occurrence)]) -> Option<&'p Occurrence> {
-    phases.iter().rev().map(|(_, phase)| *phase).max_by_key(|phase| phase.peak)
+    phases.iter().rev().map(|(_, phase)| *phase).max_by_key(|phase| phase.held.peak.allocated)
 }
 
 /// Tells of phases that both sides have, one of them more often.

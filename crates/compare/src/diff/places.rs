@@ -115,9 +115,8 @@ impl Place {
 
 /// The name and number of the innermost phase that is open at a place, of those that the program names.
 pub(super) fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
-    let event = u64::from(at.event()?);
     let named = device.phases.all.iter().filter(|phase| phase.source != Source::Pass);
-    let open = named.filter(|phase| (phase.from..phase.to).contains(&event));
+    let open = named.filter(|phase| phase.window.from < at && at <= phase.window.to);
     open.max_by_key(|phase| phase.depth).map(|phase| format!("{} #{}", phase.name, phase.number))
 }
 

@@ -135,11 +135,6 @@ impl Scale<'_> {
         Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
     }
 
-    /// The moment after a number of events.
-    fn spot_of_event(&self, events: u64) -> Spot {
-        self.spot(place_of(events))
-    }
-
     /// Where nothing but a coarse curve is left, all events take equally long.
     fn time(&self, at: Position) -> Option<u64> {
         let device = self.past.device;
@@ -263,15 +258,15 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
 /// The longest phases, in their order.
 fn bands(scale: &Scale<'_>) -> Vec<Band> {
     let mut longest: Vec<(usize, &Occurrence)> = scale.past.device.phases.all.iter().enumerate().collect();
-    longest.sort_by_key(|(_, phase)| Reverse(phase.to - phase.from));
+    longest.sort_by_key(|(_, phase)| Reverse(phase.window.events()));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
     let bands = longest.into_iter().map(|(_, phase)| Band {
         name: format!("{} #{}", phase.name, phase.number + 1),
         depth: phase.depth,
-        from: scale.spot_of_event(phase.from),
-        to: scale.spot_of_event(phase.to),
-        peak: phase.peak,
+        from: scale.spot(phase.window.from),
+        to: scale.spot(phase.window.to),
+        peak: phase.held.peak.allocated,
     });
     bands.collect()
 }

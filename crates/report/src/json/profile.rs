@@ -191,11 +191,11 @@ record! {
         source: phase.source.name(),
         occurrence: phase.number,
         depth: phase.depth,
-        first_event: phase.from,
-        events: phase.to - phase.from,
-        start: phase.start,
-        peak: phase.peak,
-        end: phase.end,
+        first_event: phase.window.from.count(),
+        events: phase.window.events(),
+        start: phase.held.start.allocated,
+        peak: phase.held.peak.allocated,
+        end: phase.held.end.allocated,
         change: phase.change(),
         begins: phase.begins,
         ends: phase.ends,
@@ -206,11 +206,11 @@ record! {
     /// A part of a history.
     pub(crate) IntervalRecord<'a>(part: &'a Interval) {
         name: &*part.name,
-        first_event: part.from,
-        events: part.to - part.from,
-        start: part.start,
-        peak: part.peak,
-        end: part.end,
+        first_event: part.window.from.count(),
+        events: part.window.events(),
+        start: part.held.start.allocated,
+        peak: part.held.peak.allocated,
+        end: part.held.end.allocated,
         reserved_peak: part.reserved_peak,
     }
 }

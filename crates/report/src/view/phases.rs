@@ -8,6 +8,7 @@ use crate::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
 use crate::text::{count, thousands};
+use crate::trace::Part;
 use crate::verdict::{Check, Judgement, Outcome, Standing};
 use crate::{Options, grouped};
 
@@ -16,7 +17,7 @@ type Group<'d> = (usize, Vec<&'d Occurrence>);
 
 /// The first of the highest phases.
 fn highest<'d>(phases: &[&'d Occurrence]) -> Option<&'d Occurrence> {
-    phases.iter().copied().rev().max_by_key(|phase| phase.peak)
+    phases.iter().copied().rev().max_by_key(|phase| phase.held.peak.allocated)
 }
 
 /// The phases of a snapshot: one by one, or where there are too many by name, each where it is highest.
@@ -53,7 +54,7 @@ fn without_phases(device: &DeviceProfile) -> Table {
 
 /// The highest phases, in the order in which they begin.
 fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
-    groups.sort_by_key(|(_, phases)| Reverse(highest(phases).map(|phase| phase.peak)));
+    groups.sort_by_key(|(_, phases)| Reverse(highest(phases).map(|phase| phase.held.peak.allocated)));
     let rest = groups.split_off(groups.len().min(top));
     groups.sort_by_key(|(place, _)| *place);
     let left: usize = rest.iter().map(|(_, phases)| phases.len()).sum();
@@ -74,7 +75,8 @@ fn table(figures: &[&str], name: &str, rows: impl Iterator<Item = Row>) -> Table
 }
 
 fn row(phase: &Occurrence, depth: u32, numbers: impl IntoIterator<Item = Value>) -> Row {
-    let [start, end, peak] = [phase.start, phase.end, phase.peak].map(Value::Size);
+    let Part { start, end, peak } = phase.held;
+    let [start, end, peak] = [start, end, peak].map(|level| Value::Size(level.allocated));
     let figures = [start, end, Value::Change(phase.change()), peak];
     Row { depth: depth as usize, ..Row::new(Tone::Plain, figures.into_iter().chain(numbers).chain([name(phase)])) }
 }
@@ -100,7 +102,8 @@ pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Table {
 }
 
 fn interval(part: &Interval) -> Row {
-    let [start, peak, end] = [part.start, part.peak, part.end].map(Value::Size);
+    let Part { start, peak, end } = part.held;
+    let [start, peak, end] = [start, peak, end].map(|level| Value::Size(level.allocated));
     Row::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
 }
 

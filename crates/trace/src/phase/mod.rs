@@ -52,8 +52,6 @@ pub struct Phase {
     pub name: StringId,
     /// Source of the name.
     pub source: Source,
-    /// Its number among those of that name, from 0, in the order in which they begin.
-    pub occurrence: u32,
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
@@ -75,12 +73,6 @@ pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     phases.extend(tagged(events, Source::Metadata, tables, |tags| tags.user_metadata));
     phases.extend(tagged(events, Source::CompileContext, tables, |tags| tags.compile_context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
-    let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
-    for phase in &mut phases {
-        let count = seen.entry((phase.source, phase.name)).or_default();
-        phase.occurrence = *count;
-        *count += 1;
-    }
     phases
 }
 
@@ -104,7 +96,6 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
         let phase = Phase {
             name: mark.name,
             source: Source::Annotation,
-            occurrence: 0,
             from: Position::START,
             to: until.position(),
             begins: false,
@@ -175,7 +166,7 @@ fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> O
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
-                found.push(Phase { name, source, occurrence: 0, from, to, begins: index > 0, ends: true });
+                found.push(Phase { name, source, from, to, begins: index > 0, ends: true });
                 open = true;
             }
             // Frames of the forward pass, which anomaly mode records on autograd's threads, do not count.

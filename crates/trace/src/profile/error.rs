@@ -26,34 +26,20 @@ pub enum Error {
     #[error(transparent)]
     Saved(#[from] saved::Error),
     /// A history in more parts than anybody could read.
-    #[error(
-        "device {device}: the history has {parts} parts of {every}, and at most {MOST_INTERVALS} are shown; take longer parts"
-    )]
+    #[error("device {device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
     TooManyIntervals {
         /// Device ordinal.
         device: u32,
         /// The length that was asked for.
         every: Box<Every>,
-        /// Number of parts of that length.
-        parts: u64,
     },
-    /// A history without times, which releases before 2.2 write.
-    #[error("device {device}: the events have no times (PyTorch before 2.2), which parts of {every} need")]
-    NoTimes {
+    /// A history without the times or steps that it was to be divided by.
+    #[error("device {device}: {reason}")]
+    Undivided {
         /// Device ordinal.
         device: u32,
-        /// The length that was asked for.
-        every: Box<Every>,
-    },
-    /// A history without the steps that were asked for.
-    #[error("device {device}: {}, which parts of {every} need", no_steps(pattern.as_deref()))]
-    NoSteps {
-        /// Device ordinal.
-        device: u32,
-        /// The length that was asked for.
-        every: Box<Every>,
-        /// The pattern that their names had to match, where one was given.
-        pattern: Option<String>,
+        /// What it lacks, and what to do.
+        reason: String,
     },
     /// The device that was asked for is not there.
     #[error("there is no device {device} in it; it has {}", list_devices(known))]
@@ -62,15 +48,6 @@ pub enum Error {
         device: u32,
         /// Those that are there.
         known: Vec<u32>,
-    },
-    /// A saved profile where the times of all events are needed.
-    #[error(
-        "a saved profile keeps the times of few events, which parts of {every} need; give the snapshot itself, or a \
-         number of events or steps"
-    )]
-    FewTimes {
-        /// The length that was asked for.
-        every: Box<Every>,
     },
 }
 
@@ -86,10 +63,6 @@ impl Error {
             _ => None,
         }
     }
-}
-
-fn no_steps(pattern: Option<&str>) -> String {
-    pattern.map_or("no steps are found".to_owned(), |pattern| format!("no step is named '{pattern}'"))
 }
 
 fn list_devices(known: &[u32]) -> String {

@@ -11,10 +11,10 @@ use crate::replay::Position;
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
 use crate::text::{cut, thousands};
-use crate::trace::{Levels, Window};
+use crate::trace::{Part, Window};
 
 /// The most parts: more is no table any more.
-pub const MOST_INTERVALS: u64 = 10_000;
+pub const MOST_INTERVALS: usize = 10_000;
 
 /// The longest name of a step in bytes; the rest is cut off.
 const LONGEST_NAME: usize = 256;
@@ -74,14 +74,6 @@ impl Every {
         };
         number.checked_mul(microseconds).map(Self::Time)
     }
-
-    /// Refuses more parts than anybody could read.
-    fn require_few(&self, device: u32, parts: u64) -> Result<(), Error> {
-        if parts <= MOST_INTERVALS {
-            return Ok(());
-        }
-        Err(Error::TooManyIntervals { device, every: Box::new(self.clone()), parts })
-    }
 }
 
 /// A part of a history, and what was held in it.
@@ -89,16 +81,10 @@ impl Every {
 pub struct Interval {
     /// From where to where, in words.
     pub name: String,
-    /// Number of events before it.
-    pub from: u64,
-    /// Number of events before its end.
-    pub to: u64,
-    /// Allocated bytes just before its first event.
-    pub start: u64,
-    /// The most allocated bytes within it, its start included.
-    pub peak: u64,
-    /// Allocated bytes just after its last event.
-    pub end: u64,
+    /// Where it lies.
+    pub window: Window,
+    /// What was held in it.
+    pub held: Part,
     /// The most reserved bytes within it, where they are known.
     pub reserved_peak: Option<u64>,
 }
@@ -118,40 +104,34 @@ pub(super) fn divide(
     for device in devices {
         match parts(every, device, snapshot, code) {
             // Another device may have what this one lacks.
-            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => undivided = undivided.or(Some(error)),
+            Err(error @ Error::Undivided { .. }) => undivided = undivided.or(Some(error)),
             parts => {
                 let parts = parts?;
+                if parts.len() > MOST_INTERVALS {
+                    return Err(Error::TooManyIntervals { device: device.device, every: Box::new(every.clone()) });
+                }
                 is_divided |= !parts.is_empty();
-                device.measure(parts);
+                device.intervals = measured(device, parts);
             }
         }
     }
     undivided.filter(|_| !is_divided).map_or(Ok(()), Err)
 }
 
-impl DeviceProfile {
-    fn measure(&mut self, parts: Vec<(String, Window)>) {
-        if !are_known(&self.figures) {
-            return;
-        }
-        let levels = Levels::new(&self.trace, parts.iter().flat_map(|(_, part)| [part.from, part.to]).collect());
-        let parts = parts.into_iter().map(|(name, Window { from, to })| {
-            let held = levels.over(from, to);
-            Interval {
-                name,
-                from: from.count() as u64,
-                to: to.count() as u64,
-                start: held.start.allocated,
-                peak: held.peak.allocated,
-                end: held.end.allocated,
-                reserved_peak: self.figures.reserved.peak.map(|_| held.peak.reserved),
-            }
-        });
-        self.intervals = parts.collect();
+/// Parts of a history with what was held in them; none where that is not known.
+fn measured(device: &DeviceProfile, parts: Vec<(String, Window)>) -> Vec<Interval> {
+    if !are_known(&device.figures) {
+        return Vec::new();
     }
+    let (names, windows): (Vec<String>, Vec<Window>) = parts.into_iter().unzip();
+    let parts = names.into_iter().zip(&windows).zip(device.trace.parts(&windows)).map(|((name, &window), held)| {
+        let reserved_peak = device.figures.reserved.peak.map(|_| held.peak.reserved);
+        Interval { name, window, held, reserved_peak }
+    });
+    parts.collect()
 }
 
-/// The parts of the history of a device, in order.
+/// The parts of the history of a device, in order; of too many some more than can be shown.
 fn parts(
     every: &Every,
     device: &DeviceProfile,
@@ -165,47 +145,48 @@ fn parts(
     if device.events == 0 {
         return Ok(Vec::new());
     }
-    let count = usize::try_from(device.events).unwrap_or(usize::MAX);
+    let undivided = |reason: String| Error::Undivided { device: id, reason };
     match *every {
-        Every::Events(length) => {
-            every.require_few(id, device.events.div_ceil(length))?;
-            Ok(by_events(usize::try_from(length).unwrap_or(usize::MAX), count))
-        }
+        Every::Events(length) => Ok(by_events(count(length), count(device.events))),
         Every::Time(length) => {
-            let events = snapshot.map(|snapshot| (snapshot, snapshot.devices.get(&id)));
-            let Some((snapshot, Some(recorded))) = events else {
-                return Err(Error::FewTimes { every: Box::new(every.clone()) });
-            };
-            by_time(length, snapshot.events_of(recorded), id, every)
+            let recorded = snapshot.and_then(|snapshot| Some(snapshot.events_of(snapshot.devices.get(&id)?)));
+            let parts = recorded.map_or(Err(FEW_TIMES), |events| by_time(length, events).ok_or(NO_TIMES));
+            parts.map_err(|lack| undivided(format!("{lack}, which parts of {every} need; try --every 1000events")))
         }
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
             let steps = steps::find(&Course::new(&device.trace), &device.phases.marks(), code, &wanted);
             // Equal parts would be no steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
-                let pattern = named.as_ref().map(|pattern| pattern.as_str().to_owned());
-                return Err(Error::NoSteps { device: id, every: Box::new(every.clone()), pattern });
+                let lack = named.as_ref().map(|pattern| format!("no step is named '{}'", pattern.as_str()));
+                let lack = lack.as_deref().unwrap_or("no steps are found");
+                let advice = "name the steps with --step PATTERN, or try --every 1000events";
+                return Err(undivided(format!("{lack}, which parts of {every} need; {advice}")));
             };
-            every.require_few(id, (steps.len() as u64).div_ceil(length))?;
-            Ok(by_steps(usize::try_from(length).unwrap_or(usize::MAX), &steps, count))
+            Ok(by_steps(count(length), &steps, count(device.events)))
         }
     }
 }
 
-/// The part between two numbers of events.
-fn window(from: usize, to: usize) -> Window {
-    Window { from: Position::of_count(from), to: Position::of_count(to) }
+/// Why a snapshot of an old release cannot be divided by time.
+const NO_TIMES: &str = "the events have no times (PyTorch before 2.2)";
+
+/// Why a saved profile cannot be.
+const FEW_TIMES: &str = "a saved profile keeps the times of few events";
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 fn by_events(length: usize, events: usize) -> Vec<(String, Window)> {
-    let starts = (0..events).step_by(length);
+    let starts = (0..events).step_by(length).take(MOST_INTERVALS + 1);
     let parts = starts.map(|from| {
         let to = from.saturating_add(length).min(events);
         let name = match to - from {
             1 => format!("event {}", thousands(from as u64)),
             _ => format!("events {} to {}", thousands(from as u64), thousands(to as u64 - 1)),
         };
-        (name, window(from, to))
+        (name, Window::of_counts(from, to))
     });
     parts.collect()
 }
@@ -214,12 +195,12 @@ fn by_events(length: usize, events: usize) -> Vec<(String, Window)> {
 fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<(String, Window)> {
     let mut parts = Vec::new();
     if let Some(first) = steps.first().filter(|first| first.from > Position::START) {
-        parts.push(("before the first step".to_owned(), window(0, first.from.count())));
+        parts.push(("before the first step".to_owned(), Window { from: Position::START, to: first.from }));
     }
     let mut groups = steps.chunks(length).peekable();
     while let Some(group) = groups.next() {
         let to = groups.peek().and_then(|next| next.first()).map_or(events, |next| next.from.count());
-        parts.push((name_of(group), window(group[0].from.count(), to)));
+        parts.push((name_of(group), Window::of_counts(group[0].from.count(), to)));
     }
     parts
 }
@@ -233,10 +214,9 @@ fn name_of(group: &[Step]) -> String {
     }
 }
 
-fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<(String, Window)>, Error> {
-    let Some(first) = events.iter().find_map(Event::time) else {
-        return Err(Error::NoTimes { device, every: Box::new(every.clone()) });
-    };
+/// `None` where no event has a time.
+fn by_time(length: u64, events: &[Event]) -> Option<Vec<(String, Window)>> {
+    let first = events.iter().find_map(Event::time)?;
     // A clock that goes back does not bring events back.
     let mut latest = first;
     let mut part_of = Vec::with_capacity(events.len());
@@ -244,14 +224,12 @@ fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<
         latest = event.time().unwrap_or(latest).max(latest);
         part_of.push(microseconds(first, latest) / length);
     }
-    let parts = microseconds(first, latest) / length + 1;
-    every.require_few(device, parts)?;
-    let parts = (0..parts).map(|part| {
+    let parts = (0..=microseconds(first, latest) / length).take(MOST_INTERVALS + 1).map(|part| {
         let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
         let [from, to] = [part, part + 1].map(|part| part_of.partition_point(|&of| of < part));
-        (name, window(from, to))
+        (name, Window::of_counts(from, to))
     });
-    Ok(parts.collect())
+    Some(parts.collect())
 }
 
 /// Microseconds from a time to a later one.

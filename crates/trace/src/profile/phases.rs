@@ -11,7 +11,7 @@ use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::{self, Pass};
 use crate::text::{count, cut, thousands};
-use crate::trace::{Levels, Trace, Window};
+use crate::trace::{Part, Trace, Window};
 
 /// The most phases of a device that are looked at: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
@@ -33,16 +33,10 @@ pub struct Occurrence {
     pub depth: u32,
     /// True if only passes of training lie around it, and it is none itself.
     pub is_outermost: bool,
-    /// Number of events before it.
-    pub from: u64,
-    /// Number of events before its end.
-    pub to: u64,
-    /// Allocated bytes just before its first event.
-    pub start: u64,
-    /// The most allocated bytes within it, its start included.
-    pub peak: u64,
-    /// Allocated bytes just after its last event.
-    pub end: u64,
+    /// Where it lies.
+    pub window: Window,
+    /// What was held in it.
+    pub held: Part,
     /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,
     /// True if its end was recorded. Else it is taken to last until the dump.
@@ -54,19 +48,19 @@ pub struct Occurrence {
 impl Occurrence {
     /// Outer ones come before those within them.
     fn order(&self) -> impl Ord + '_ {
-        (self.from, Reverse(self.to), self.source != Source::Pass, self.source, &self.name, self.number)
+        let Window { from, to } = self.window;
+        (from, Reverse(to), self.source != Source::Pass, self.source, &self.name)
     }
 
-    /// Where it lies, if PyTorch named it as a step of an optimizer.
-    fn step_of_optimizer(&self) -> Option<Window> {
-        let is_step = self.source == Source::Annotation && self.name.starts_with(OPTIMIZER);
-        is_step.then(|| Window { from: place(self.from), to: place(self.to) })
+    /// True if PyTorch named it as a step of an optimizer.
+    fn is_step_of_optimizer(&self) -> bool {
+        self.source == Source::Annotation && self.name.starts_with(OPTIMIZER)
     }
 
     /// Bytes gained from its beginning to its end.
     #[must_use]
     pub fn change(&self) -> i128 {
-        i128::from(self.end) - i128::from(self.start)
+        i128::from(self.held.end.allocated) - i128::from(self.held.start.allocated)
     }
 
     /// True if it was recorded from its beginning to its end.
@@ -89,8 +83,9 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases of a device with these figures.
-    pub(super) fn new(all: Vec<Occurrence>, cut: u64, figures: &Figures) -> Self {
+    /// The phases of a device with these figures. The numbers of `all`, and what they hold, are not known yet.
+    pub(super) fn new(mut all: Vec<Occurrence>, cut: u64, figures: &Figures, trace: &Trace) -> Self {
+        arrange(&mut all, trace);
         if are_known(figures) {
             return Self { all, cut, ..Self::default() };
         }
@@ -105,7 +100,7 @@ impl Phases {
     /// Where the phases of one name and source lie, in the order of their numbers.
     pub(super) fn windows(&self, source: Source, name: &str) -> Vec<Window> {
         let wanted = self.known_or_not().filter(|phase| phase.source == source && &*phase.name == name);
-        wanted.map(|phase| Window { from: place(phase.from), to: place(phase.to) }).collect()
+        wanted.map(|phase| phase.window).collect()
     }
 
     /// Adds the passes of training that call stacks show, unless the program names its own.
@@ -113,30 +108,17 @@ impl Phases {
         if self.cut > 0 || self.all.iter().any(|phase| Pass::is(&phase.name)) {
             return;
         }
-        let optimizers: Vec<Window> = self.all.iter().filter_map(Occurrence::step_of_optimizer).collect();
-        let mut passes: Vec<Occurrence> = Vec::new();
-        for pass in phase::passes(trace, code, &optimizers) {
-            let name: &'static str = pass.name.into();
-            let before = passes.iter().rev().find(|phase| &*phase.name == name);
-            let number = before.map_or(0, |phase| phase.number + 1);
-            let name = before.map_or_else(|| Arc::from(name), |phase| Arc::clone(&phase.name));
-            let [from, to] = [pass.from, pass.to].map(|place| place.count() as u64);
-            let source = Source::Pass;
-            passes.push(Occurrence {
-                name,
-                source,
-                number,
-                from,
-                to,
-                begins: true,
-                ends: true,
-                ..Occurrence::default()
-            });
-        }
-        passes.truncate(MOST_PHASES - self.all.len().min(MOST_PHASES));
-        hold(&mut passes, trace);
-        self.all.extend(passes);
-        arrange(&mut self.all);
+        let optimizers = self.all.iter().filter(|phase| phase.is_step_of_optimizer()).map(|phase| phase.window);
+        let passes = phase::passes(trace, code, &optimizers.collect::<Vec<_>>()).into_iter().map(|pass| Occurrence {
+            name: Arc::from(<&str>::from(pass.name)),
+            source: Source::Pass,
+            window: Window { from: pass.from, to: pass.to },
+            begins: true,
+            ends: true,
+            ..Occurrence::default()
+        });
+        self.all.extend(passes.take(MOST_PHASES.saturating_sub(self.all.len())));
+        arrange(&mut self.all, trace);
     }
 
     /// Those that a saved profile keeps: passes follow from its stacks.
@@ -149,8 +131,8 @@ impl Phases {
         let marks = self.known_or_not().map(|phase| Mark {
             name: phase.step.map_or(phase.name.to_string(), |number| format!("{}#{number}", phase.name)),
             source: phase.source,
-            from: place(phase.from),
-            to: place(phase.to),
+            from: phase.window.from,
+            to: phase.window.to,
         });
         marks.collect()
     }
@@ -175,19 +157,26 @@ pub(super) fn folded_name(text: &str) -> &str {
     if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
-/// Puts occurrences in order and finds out how deep they lie.
-pub(super) fn arrange(all: &mut [Occurrence]) {
+/// Puts occurrences in order, numbers them, measures what they hold, and finds out how deep they lie.
+fn arrange(all: &mut [Occurrence], trace: &Trace) {
     // PyTorch's own step of an optimizer is what that pass consists of.
     all.sort_by(|a, b| a.order().cmp(&b.order()));
-    let mut around: Vec<(u64, Source)> = Vec::new();
-    for phase in all {
+    let windows: Vec<Window> = all.iter().map(|phase| phase.window).collect();
+    let mut numbers: HashMap<(Source, Arc<str>), u32> = HashMap::new();
+    let mut around: Vec<(Position, Source)> = Vec::new();
+    for (phase, held) in all.iter_mut().zip(trace.parts(&windows)) {
+        phase.held = held;
+        let number = numbers.entry((phase.source, Arc::clone(&phase.name))).or_default();
+        phase.number = *number;
+        *number += 1;
         // A phase that ends before this one does not enclose it, nor those that follow inside it.
-        while around.last().is_some_and(|&(to, _)| to <= phase.from || to < phase.to) {
+        let Window { from, to } = phase.window;
+        while around.last().is_some_and(|&(end, _)| end <= from || end < to) {
             around.pop();
         }
         phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
         phase.is_outermost = phase.source != Source::Pass && around.iter().all(|(_, source)| *source == Source::Pass);
-        around.push((phase.to, phase.source));
+        around.push((to, phase.source));
     }
 }
 
@@ -210,47 +199,22 @@ pub(crate) fn measured(
         let told = [(Code::PhasesIrregular, irregular(&found)), (Code::PhasesCut, left_out(cut))].into_iter();
         diagnostics.extend(told.filter_map(|(code, message)| Some(Diagnostic::new(code, device, message?))));
     }
-    // Each name with the number of its phases so far.
-    let mut names: HashMap<(Source, &str), (Arc<str>, u32)> = HashMap::new();
-    let mut all = Vec::with_capacity(found.len());
-    for phase in &found {
+    // Names can be long, and many phases have the same.
+    let mut names: HashMap<&str, Arc<str>> = HashMap::new();
+    let all = found.iter().map(|phase| {
         let text = snapshot.tables.string(phase.name);
         let name = folded_name(text);
-        let (name, number) = names.entry((phase.source, name)).or_insert_with(|| (Arc::from(name), 0));
-        all.push(Occurrence {
-            name: Arc::clone(name),
+        Occurrence {
+            name: Arc::clone(names.entry(name).or_insert_with(|| Arc::from(name))),
             source: phase.source,
-            number: *number,
-            from: phase.from.count() as u64,
-            to: phase.to.count() as u64,
+            window: Window { from: phase.from, to: phase.to },
             begins: phase.begins,
             ends: phase.ends,
             step: step_of_profiler(text),
             ..Occurrence::default()
-        });
-        *number += 1;
-    }
-    arrange(&mut all);
-    hold(&mut all, &replay.trace);
-    Phases::new(all, cut, figures)
-}
-
-/// Measures the memory held in phases.
-pub(super) fn hold(phases: &mut [Occurrence], trace: &Trace) {
-    let mut borders: Vec<Position> = phases.iter().flat_map(|phase| [phase.from, phase.to]).map(place).collect();
-    borders.sort_unstable();
-    let levels = Levels::new(trace, borders);
-    for phase in phases {
-        let held = levels.over(place(phase.from), place(phase.to));
-        phase.start = held.start.allocated;
-        phase.peak = held.peak.allocated;
-        phase.end = held.end.allocated;
-    }
-}
-
-/// The place after a number of events.
-pub(super) fn place(events: u64) -> Position {
-    Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
+        }
+    });
+    Phases::new(all.collect(), cut, figures, &replay.trace)
 }
 
 /// A remark on phases that were left out.

@@ -1,6 +1,6 @@
 //! The counters at given borders, and the highest between any two of them.
 
-use super::{Measure, Position, Trace};
+use super::{Measure, Position, Trace, Window};
 
 /// The counters at a place, in bytes. Where the history does not add up, no less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ impl Level {
 }
 
 /// The counters over a part of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Part {
     /// At its beginning.
     pub start: Level,
@@ -47,9 +47,20 @@ pub struct Part {
     pub end: Level,
 }
 
+impl Trace {
+    /// The counters over parts of the history; what it does not reach is at its end.
+    #[must_use]
+    pub fn parts(&self, windows: &[Window]) -> Vec<Part> {
+        let mut borders: Vec<Position> = windows.iter().flat_map(|window| [window.from, window.to]).collect();
+        borders.sort_unstable();
+        let levels = Levels::new(self, borders);
+        windows.iter().map(|window| levels.over(*window)).collect()
+    }
+}
+
 /// The counters at borders, and the highest between any two of them.
 #[derive(Debug)]
-pub struct Levels {
+struct Levels {
     borders: Vec<Position>,
     /// At each border.
     at: Vec<Level>,
@@ -60,8 +71,7 @@ pub struct Levels {
 
 impl Levels {
     /// `borders` are in order; those that the history does not reach are at its end.
-    #[must_use]
-    pub fn new(trace: &Trace, mut borders: Vec<Position>) -> Self {
+    fn new(trace: &Trace, mut borders: Vec<Position>) -> Self {
         const MEASURES: [Measure; 3] = [Measure::Allocated, Measure::Active, Measure::Reserved];
         borders.dedup();
         let changes = trace.moves.iter().map(|one| MEASURES.map(|measure| one.change(measure, &trace.classes)));
@@ -100,8 +110,7 @@ impl Levels {
     }
 
     /// The counters from a border to a later one.
-    #[must_use]
-    pub fn over(&self, from: Position, to: Position) -> Part {
+    fn over(&self, Window { from, to }: Window) -> Part {
         let [first, last] = [from, to].map(|at| self.borders.partition_point(|&border| border < at));
         let start = self.at(first);
         let end = self.at(last);
@@ -146,7 +155,7 @@ mod tests {
             for (index, from) in borders.iter().enumerate() {
                 for to in &borders[index..] {
                     let inside = &values[from.count()..=to.count()];
-                    let found = levels.over(*from, *to);
+                    let found = levels.over(Window { from: *from, to: *to });
                     let found = [found.start, found.peak, found.end].map(|level| level.reserved);
                     let peak = inside.iter().copied().max().unwrap();
                     assert_eq!(found, [inside[0], peak, inside[inside.len() - 1]], "{from:?}..{to:?} of {length}");

@@ -13,7 +13,7 @@
 //! They stream the symbols, with a table of what each move changes ([`Trace::changes`]):
 //!
 //! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
-//! * [`Levels`]: the counters at borders, and the highest between any two of them.
+//! * [`Trace::parts`]: the counters at the ends of parts, and the highest within each.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
 //! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: what they held at places.
 //! * [`Trace::begun`]: when each recorded block came.
@@ -29,7 +29,7 @@ mod position;
 mod ranks;
 mod thin;
 
-pub use levels::{Level, Levels, Part};
+pub use levels::{Level, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::{Position, Window};
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment: the start of the history, or just after one of its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(u32);
 
 impl Position {
@@ -44,12 +44,26 @@ impl Position {
 }
 
 /// A part of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
     /// Just before its first event.
     pub from: Position,
     /// Just after its last event.
     pub to: Position,
+}
+
+impl Window {
+    /// From just after the first `from` events to just after the first `to`.
+    #[must_use]
+    pub fn of_counts(from: usize, to: usize) -> Self {
+        Self { from: Position::of_count(from), to: Position::of_count(to) }
+    }
+
+    /// The number of its events.
+    #[must_use]
+    pub fn events(self) -> usize {
+        self.to.count().saturating_sub(self.from.count())
+    }
 }
 
 /// As machine-readable output has it: [`Position::event_index`].

@@ -10,7 +10,7 @@ use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
 use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
 use crate::stack::{Grouper, Key, tell_apart};
-use crate::trace::{Levels, Life, Part};
+use crate::trace::{Life, Part, Window};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -128,9 +128,9 @@ impl DeviceSteps<'_> {
     fn points(&self) -> Vec<Point> {
         let mut borders = self.steps.borders();
         borders.push(self.device.trace.end());
-        let levels = Levels::new(&self.device.trace, borders.clone());
-        let parts = borders.windows(2).map(|ends| levels.over(ends[0], ends[1]));
-        self.steps.steps.iter().zip(parts).map(|(step, part)| self.point(step, &part)).collect()
+        let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
+        let parts = self.device.trace.parts(&windows);
+        self.steps.steps.iter().zip(&parts).map(|(step, part)| self.point(step, part)).collect()
     }
 
     fn point(&self, step: &Step, part: &Part) -> Point {

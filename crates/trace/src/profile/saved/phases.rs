@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold};
+use super::super::phases::{MOST_PHASES, Occurrence, Phases};
 use super::Error;
 use crate::phase::Source;
+use crate::replay::Position;
 use crate::text::{cut, printable};
-use crate::trace::Trace;
+use crate::trace::Window;
 
 /// All occurrences of a phase, in order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,32 +23,33 @@ pub(super) struct SavedPhase {
 /// Where an occurrence lies: events from the beginning of the one before, `None` where its own was not recorded; those in
 /// it, `None` where its end was not recorded; and the number of a step of the profiler.
 #[derive(Debug, Serialize, Deserialize)]
-struct Span(Option<u64>, Option<u64>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
+struct Span(Option<usize>, Option<usize>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
 
 /// The names in the order in which they first occur.
 pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
-    let mut known: HashMap<(Source, &str), (usize, u64)> = HashMap::new();
+    let mut known: HashMap<(Source, &str), (usize, usize)> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
         let (index, last) = known.entry((phase.source, &*phase.name)).or_insert_with(|| {
             names.push(SavedPhase { name: phase.name.to_string(), source: phase.source, occurrences: Vec::new() });
             (names.len() - 1, 0)
         });
-        let since = phase.begins.then(|| phase.from - *last);
-        let events = phase.ends.then(|| phase.to - phase.from);
+        let [from, to] = [phase.window.from, phase.window.to].map(Position::count);
+        let since = phase.begins.then(|| from - *last);
+        let events = phase.ends.then(|| to - from);
         names[*index].occurrences.push(Span(since, events, phase.step));
-        *last = phase.from;
+        *last = from;
     }
     names
 }
 
-/// The phases of a device that has `most` events, in their order, with the memory that its trace says is held in them.
-pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace) -> Result<Vec<Occurrence>, Error> {
+/// The phases of a device that has `most` events.
+pub(super) fn read(saved: &[SavedPhase], most: usize, device: &str) -> Result<Vec<Occurrence>, Error> {
     let mut all = Vec::new();
     for phase in saved {
         let name: Arc<str> = Arc::from(&*phase.name);
-        let mut from = 0_u64;
-        for (&Span(since, events, step), number) in phase.occurrences.iter().zip(0_u32..) {
+        let mut from = 0_usize;
+        for &Span(since, events, step) in &phase.occurrences {
             from = from.saturating_add(since.unwrap_or(0));
             let to = events.map_or(most, |events| from.saturating_add(events));
             if from > to || to > most || all.len() == MOST_PHASES {
@@ -59,9 +61,7 @@ pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace)
             all.push(Occurrence {
                 name: Arc::clone(&name),
                 source: phase.source,
-                number,
-                from,
-                to,
+                window: Window::of_counts(from, to),
                 begins: since.is_some(),
                 ends: events.is_some(),
                 step,
@@ -69,7 +69,5 @@ pub(super) fn read(saved: &[SavedPhase], most: u64, device: &str, trace: &Trace)
             });
         }
     }
-    arrange(&mut all);
-    hold(&mut all, trace);
     Ok(all)
 }

@@ -166,8 +166,8 @@ impl Reader {
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
         device.coarse = saved.coarse.is_some();
         device.figures.timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&device.trace));
-        let phases = phases::read(&saved.phases, device.events, &place, &device.trace)?;
-        device.phases = Phases::new(phases, saved.phases_cut, &device.figures);
+        let phases = phases::read(&saved.phases, device.trace.symbols.len(), &place)?;
+        device.phases = Phases::new(phases, saved.phases_cut, &device.figures, &device.trace);
         device.at = match self.asked {
             Moment::Aligned(_) if device.coarse => device.figures.allocated.peak_at,
             _ => device.place_of(&self.asked, None),

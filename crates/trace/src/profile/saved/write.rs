@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::phases::place;
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
@@ -87,7 +86,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'
 fn thinned(device: &DeviceProfile) -> Trace {
     let DeviceProfile { trace, figures, phases, .. } = device;
     let mut places: Vec<Position> =
-        phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
+        phases.known_or_not().flat_map(|phase| [phase.window.from, phase.window.to]).collect();
     places.sort_unstable();
     let stretches: Vec<Window> = places.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
     places.extend(trace.peaks_within(&stretches).iter().map(|peak| peak.at));
