@@ -4,7 +4,7 @@
 use rustc_hash::FxHashSet;
 
 use super::LEAST_STACKS;
-use crate::trace::fold::Folded;
+use crate::trace::fold::{Folded, MOST_ITEMS};
 
 /// A loop is the steps of a recording where it makes up this share of it, in percent.
 const STEPS_SHARE: usize = 80;
@@ -23,7 +23,7 @@ pub(super) struct Steps {
 impl Steps {
     /// The steps of a sequence, if nearly all of it is some.
     pub(super) fn of(symbols: &[u32]) -> Option<Self> {
-        let longest = Folded::new(symbols)?.longest_loop()?;
+        let longest = Folded::new(symbols, MOST_ITEMS)?.longest_loop()?;
         let [start, length, count] = longest.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
         let step: FxHashSet<u32> = symbols.iter().copied().skip(start).take(length).collect();
         let is_most = length * count * 100 >= symbols.len() * STEPS_SHARE;

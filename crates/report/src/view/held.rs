@@ -40,7 +40,8 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Option<Content> {
     if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
         return None;
     }
-    let stacks = device.listed_at_oom(if options.top() == 0 { 0 } else { options.limit(MOST_AT_OOM) }, 1);
+    let stacks =
+        device.listed_by(|total| total.oom, if options.top() == 0 { 0 } else { options.limit(MOST_AT_OOM) }, 1);
     let shown = Shown { picture: None, others: None, ..shown };
     let moment = moment_name(&Moment::Oom);
     let listing = Listing { shown, stacks, held: |stack| stack.oom, held_by_member: |member| member.oom, moment };

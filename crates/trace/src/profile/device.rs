@@ -220,29 +220,23 @@ impl DeviceProfile {
         let known = self.stacks.iter().map(|total| (total.label.clone(), total.key.clone(), total.bucket));
         let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
         let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
-        let mut groups: Vec<StackTotal> = groups.collect();
         let all = self.stacks.iter().enumerate();
         let of_bucket: HashMap<Bucket, usize> =
             all.clone().filter_map(|(group, total)| Some((total.bucket?, group))).collect();
         let of_stack = all.flat_map(|(group, total)| total.members.iter().map(move |member| (member.stack, group)));
         let of_stack: HashMap<StackId, usize> = of_stack.collect();
-        let totals = self.totals(grouper);
-        let mut of_exact = Vec::with_capacity(totals.all.len());
-        for exact in &totals.all {
+        let Grouping { mut totals, of_class } = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
             let group = match exact.origin {
                 Origin::Bucket(bucket) => of_bucket.get(&bucket),
                 Origin::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
             };
-            let group = group.copied().unwrap_or_default();
-            groups[group].add_exact(exact);
-            of_exact.push(u32::try_from(group).unwrap_or(u32::MAX));
-        }
-        let of_class: Vec<u32> = totals.of_class.iter().map(|&exact| of_exact[exact as usize]).collect();
-        let highest = self.trace.highest(&of_class, groups.len());
-        for (total, highest) in groups.iter_mut().zip(highest) {
+            group.copied().unwrap_or_default()
+        });
+        let highest = self.trace.highest(&of_class, totals.len());
+        for (total, highest) in totals.iter_mut().zip(highest) {
             total.highest = Some(highest);
         }
-        groups
+        totals
     }
 
     /// The stacks in the groups of another grouping.
@@ -262,12 +256,6 @@ impl DeviceProfile {
     #[must_use]
     pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
         self.listed_by(|total| total.at, top, least)
-    }
-
-    /// The same for when an allocation failed for the first time.
-    #[must_use]
-    pub fn listed_at_oom(&self, top: usize, least: u64) -> Vec<StackTotal> {
-        self.listed_by(|total| total.oom, top, least)
     }
 
     /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the
@@ -290,7 +278,8 @@ impl DeviceProfile {
         Some(since.saturating_add(u64::try_from(passed).unwrap_or(0)))
     }
 
-    fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
+    /// The same at the moment whose bytes `held` reads.
+    pub fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
         let mut stacks: Vec<_> = self.stacks.iter().filter(|total| least == 0 || held(total).blocks > 0).collect();
         stacks.sort_by_key(|total| std::cmp::Reverse(held(total).bytes));
         let limit = if top == 0 { usize::MAX } else { top };

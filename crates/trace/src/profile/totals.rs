@@ -259,23 +259,27 @@ pub(super) struct Grouping {
 impl Grouping {
     /// The first stack of a group stands for it.
     pub(super) fn new(exact: &Totals, grouper: &Grouper<'_>) -> Self {
-        let mut totals: Vec<StackTotal> = Vec::new();
+        let mut by_key: HashMap<Key, usize> = HashMap::new();
+        Self::by(Vec::new(), exact, |exact, totals| {
+            *by_key.entry(key(exact, grouper)).or_insert_with_key(|key| {
+                let Identity { label, bucket, .. } = identity_of(exact, grouper);
+                totals.push(StackTotal::new(label, key.clone(), bucket));
+                totals.len() - 1
+            })
+        })
+    }
+
+    /// Adds each stack to the group that `group` chooses, or puts behind the others.
+    pub(super) fn by(
+        mut totals: Vec<StackTotal>,
+        exact: &Totals,
+        mut group: impl FnMut(&Exact, &mut Vec<StackTotal>) -> usize,
+    ) -> Self {
         let mut of_exact: Vec<u32> = Vec::with_capacity(exact.all.len());
-        let mut by_key: HashMap<Key, u32> = HashMap::new();
         for exact in &exact.all {
-            let key = key(exact, grouper);
-            let next = u32::try_from(totals.len()).unwrap_or(u32::MAX);
-            let index = match by_key.get(&key) {
-                Some(&index) => index,
-                None => {
-                    let Identity { label, bucket, .. } = identity_of(exact, grouper);
-                    totals.push(StackTotal::new(label, key.clone(), bucket));
-                    by_key.insert(key, next);
-                    next
-                }
-            };
-            of_exact.push(index);
-            totals[index as usize].add_exact(exact);
+            let index = group(exact, &mut totals);
+            of_exact.push(u32::try_from(index).unwrap_or(u32::MAX));
+            totals[index].add_exact(exact);
         }
         Self { of_class: exact.of_class.iter().map(|&exact| of_exact[exact as usize]).collect(), totals }
     }

@@ -40,22 +40,17 @@ fn words(trace: &Trace) -> (Vec<Word>, Vec<u32>) {
 }
 
 /// A history, folded.
+#[derive(Default)]
 pub(super) struct Kept {
     words: Vec<Word>,
     folded: Folded,
 }
 
 impl Kept {
-    /// `None` where it repeats too little.
-    pub(super) fn new(trace: &Trace) -> Option<Self> {
+    /// `None` where more than `most` items would be left, as it repeats too little.
+    pub(super) fn new(trace: &Trace, most: usize) -> Option<Self> {
         let (words, symbols) = words(trace);
-        Folded::new(&symbols).map(|folded| Self { words, folded })
-    }
-
-    /// The same however little it repeats.
-    pub(super) fn of_any(trace: &Trace) -> Self {
-        let (words, symbols) = words(trace);
-        Self { words, folded: Folded::of_any(&symbols) }
+        Folded::new(&symbols, most).map(|folded| Self { words, folded })
     }
 
     /// The trace in the file, where the classes go by these names.

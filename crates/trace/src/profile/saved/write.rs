@@ -12,7 +12,7 @@ use crate::interner::Interner;
 use crate::replay::Origin;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, CppDigest, ExactKeys, GroupBy, Grouper, Owner};
-use crate::trace::fold::free_name;
+use crate::trace::fold::{MOST_ITEMS, free_name};
 use crate::trace::{Position, Trace, Window};
 
 /// The text of a file.
@@ -120,11 +120,11 @@ struct Writer<'p> {
 
 impl Writer<'_> {
     fn device<'d>(&self, device: &'d DeviceProfile) -> SavedDevice<&'d DeviceProfile> {
-        let whole = Kept::new(&device.trace);
+        let whole = Kept::new(&device.trace, MOST_ITEMS);
         let is_coarse = device.coarse || whole.is_none();
         let thin = (is_coarse && !device.coarse).then(|| thinned(device));
         let trace = thin.as_ref().unwrap_or(&device.trace);
-        let kept = whole.unwrap_or_else(|| Kept::of_any(trace));
+        let kept = whole.or_else(|| Kept::new(trace, usize::MAX)).unwrap_or_default();
         let (stacks, trace) = self.history(trace, &kept);
         SavedDevice {
             device,

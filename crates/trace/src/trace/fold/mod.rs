@@ -60,17 +60,11 @@ enum State {
 }
 
 impl Folded {
-    /// Folds a sequence of symbols. `None` where more than [`MOST_ITEMS`] items would be left.
+    /// Folds a sequence of symbols. `None` where more than `most` items would be left.
     #[must_use]
-    pub fn new(symbols: &[u32]) -> Option<Self> {
-        let looped = tandem::fold(symbols, MOST_ITEMS * ITEMS_FOR_RULES)?;
-        Some(rules::share(looped)).filter(|folded| folded.size() <= MOST_ITEMS)
-    }
-
-    /// Folds a sequence of symbols, however little repeats.
-    #[must_use]
-    pub fn of_any(symbols: &[u32]) -> Self {
-        rules::share(tandem::fold(symbols, usize::MAX).unwrap_or_default())
+    pub fn new(symbols: &[u32], most: usize) -> Option<Self> {
+        let looped = tandem::fold(symbols, most.saturating_mul(ITEMS_FOR_RULES))?;
+        Some(rules::share(looped)).filter(|folded| folded.size() <= most)
     }
 
     /// Puts sequences in order, without those that the one at `root` does not need. `None` where one holds itself.

@@ -16,7 +16,7 @@ fn names(count: u32) -> Vec<String> {
 /// A folded text, in lines that are joined.
 fn text(text: &str) -> String {
     let letters: Vec<String> = ('a'..='z').map(String::from).collect();
-    Folded::new(&symbols(text)).unwrap().lines(&letters).join(" ")
+    Folded::new(&symbols(text), MOST_ITEMS).unwrap().lines(&letters).join(" ")
 }
 
 /// The history that a text with names of single letters stands for.
@@ -28,7 +28,7 @@ fn parsed(lines: &[&str]) -> Result<Folded, Malformed> {
 
 /// Folds, unfolds, writes and reads a sequence. Returns the number of items.
 fn round_trip(symbols: &[u32]) -> usize {
-    let folded = Folded::new(symbols).unwrap();
+    let folded = Folded::new(symbols, MOST_ITEMS).unwrap();
     assert!(folded.unfolded().eq(symbols.iter().copied()));
     assert_eq!(folded.length(), Some(symbols.len() as u64));
     let names = names(symbols.iter().max().map_or(0, |most| most + 1));
@@ -39,7 +39,7 @@ fn round_trip(symbols: &[u32]) -> usize {
             .map(|name| &names_read[name as usize])
             .eq(symbols.iter().map(|&symbol| &names[symbol as usize]))
     );
-    assert_eq!(Folded::of_any(symbols).lines(&names), lines, "the same sequence has the same text");
+    assert_eq!(Folded::new(symbols, usize::MAX).unwrap().lines(&names), lines, "the same sequence has the same text");
     folded.size()
 }
 
@@ -91,9 +91,9 @@ fn disturbed_loops_stay_short() {
 #[test]
 fn what_does_not_repeat_is_refused() {
     let distinct: Vec<u32> = (0..100_000).collect();
-    assert_eq!(Folded::new(&distinct), None);
+    assert_eq!(Folded::new(&distinct, MOST_ITEMS), None);
     assert_eq!(round_trip(&distinct[..MOST_ITEMS]), MOST_ITEMS);
-    assert_eq!(Folded::new(&distinct[..=MOST_ITEMS]), None);
+    assert_eq!(Folded::new(&distinct[..=MOST_ITEMS], MOST_ITEMS), None);
     assert_eq!(round_trip(&[]), 0);
 }
 
@@ -156,7 +156,7 @@ fn an_insertion_changes_few_lines() {
     let mut changed = moves.clone();
     changed.insert(250, 500);
     let names = names(502);
-    let [old, new] = [&moves, &changed].map(|moves| Folded::new(moves).unwrap().lines(&names));
+    let [old, new] = [&moves, &changed].map(|moves| Folded::new(moves, MOST_ITEMS).unwrap().lines(&names));
     let kept = old.iter().filter(|line| new.contains(line)).count();
     assert!(old.len() > 20 && old.len() - kept <= 3, "{kept} of {} lines", old.len());
 }
