@@ -19,4 +19,4 @@ pub mod verdict;
 
 use ptmem_base::{diagnostic, interner, pattern, python, sides, text, units};
 use ptmem_snapshot::snapshot;
-use ptmem_trace::{phase, profile, replay, stack, trace};
+use ptmem_trace::{phase, profile, replay, stack, tags, trace};

@@ -9,6 +9,7 @@ pub mod phase;
 pub mod profile;
 pub mod replay;
 pub mod stack;
+pub mod tags;
 pub mod trace;
 pub mod trim;
 

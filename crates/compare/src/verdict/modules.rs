@@ -1,18 +1,20 @@
 //! Limits on the memory of modules, each with all its parts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::growth::Gated;
 use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
 use crate::diff::{Diff, Sides};
-use crate::profile::{DeviceProfile, HOW_TO_RECORD, Profile};
+use crate::profile::{DeviceProfile, Profile};
+use crate::stack::GroupBy;
+use crate::tags::HOW_TO_RECORD;
 
 impl Judge {
     /// A check for each module that exceeds the limit, or one that passes.
     pub(super) fn growth_of_modules(&mut self, gated: &Gated<'_>) {
         let Sides { before, after } = &gated.diff.profiles;
         let modules =
-            Sides { before: before.modules_of(gated.sides.before), after: after.modules_of(gated.sides.after) };
+            Sides { before: modules_of(before, gated.sides.before), after: modules_of(after, gated.sides.after) };
         if let Some((side, _)) = modules.each().into_iter().find(|(_, modules)| modules.is_empty()) {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
         }
@@ -46,7 +48,7 @@ impl Judge {
     /// A check for each module that holds more than the limit, or one that passes.
     pub(super) fn maximum_of_modules(&mut self, maximum: &Maximum, check: Check, device: &DeviceProfile, of: &Profile) {
         let Some(pattern) = &maximum.target.pattern else { return };
-        let modules = of.modules_of(device);
+        let modules = modules_of(of, device);
         if modules.is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
@@ -69,5 +71,21 @@ impl Judge {
 
 /// The paths of all modules of a profile.
 pub(crate) fn module_names(profile: &Profile) -> Vec<String> {
-    profile.devices.iter().flat_map(|device| profile.modules_of(device).into_keys()).collect()
+    profile.devices.iter().flat_map(|device| modules_of(profile, device).into_keys()).collect()
+}
+
+/// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
+fn modules_of(profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
+    let mut held = BTreeMap::new();
+    for total in device.grouped(&profile.grouper_by(GroupBy::Module)) {
+        if total.bucket.is_some() || total.label.starts_with('<') {
+            continue;
+        }
+        let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);
+        for end in ends {
+            let sum: &mut u64 = held.entry(total.label[..end].to_owned()).or_default();
+            *sum = sum.saturating_add(total.at.bytes);
+        }
+    }
+    held
 }

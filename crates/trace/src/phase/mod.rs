@@ -12,9 +12,10 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::replay::Position;
 use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
 use crate::stack::is_python;
+use crate::text::cut;
+use crate::trace::Position;
 
 /// Source of a phase's name.
 #[derive(
@@ -60,6 +61,23 @@ pub struct Phase {
     pub begins: bool,
     /// Whether its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
+}
+
+/// The longest name in bytes; the rest is cut off. Metadata can be any text.
+const LONGEST_NAME: usize = 512;
+
+/// The name of the steps of `torch.profiler`.
+const PROFILER_STEP: &str = "ProfilerStep";
+
+/// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
+pub(crate) fn step_of_profiler(text: &str) -> Option<u64> {
+    let number = text.strip_prefix(PROFILER_STEP)?.strip_prefix('#')?;
+    number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The name of a phase in reports and limits.
+pub(crate) fn folded_name(text: &str) -> &str {
+    if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
 /// The phases of one device, in the order in which they begin, outer ones first.

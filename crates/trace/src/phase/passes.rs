@@ -3,9 +3,8 @@
 //! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins, or
 //! where other code allocates; the loss, which lies between both, belongs to the forward pass.
 
-use crate::replay::{Origin, Position};
 use crate::stack::{Code, Pass};
-use crate::trace::{Bucket, Trace, Window};
+use crate::trace::{Bucket, Origin, Position, Trace, Window};
 
 /// A pass of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

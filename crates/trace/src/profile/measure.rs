@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::recorded::count_modules;
-use super::{DeviceProfile, Error, Options, Origins, Profile, Source, phases};
+use super::{DeviceProfile, Error, Options, Profile, Source, phases};
 use crate::diagnostic::{self, Diagnostic};
-use crate::replay::{self, Namer, Oom, Origin, Position, Replay, Wanted};
+use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
 use crate::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
+use crate::tags::{DeviceTags, count_modules};
 use crate::text::count;
 
 /// Computes the profile of a snapshot, device by device.
@@ -17,13 +17,13 @@ use crate::text::count;
 pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let origins = Origins::of_devices(&mut snapshot, options.group_by, options.unfold);
+    let tags = DeviceTags::of_devices(&mut snapshot, options.group_by, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let names = origins.get(&id).map(|origins| origins as &dyn Namer);
-        let replay = replay::run_with(&snapshot, id, device, Wanted { names, layout: options.layout })?;
+        let wanted = Wanted { tags: tags.get(&id), layout: options.layout };
+        let replay = replay::run_with(&snapshot, id, device, wanted)?;
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let mut device = DeviceProfile {
             device: id,

@@ -9,9 +9,7 @@ mod measure;
 mod metric;
 mod moment;
 mod open;
-mod origins;
 mod phases;
-mod recorded;
 pub mod saved;
 mod totals;
 
@@ -28,17 +26,16 @@ pub use measure::measure;
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read};
-pub(crate) use origins::Origins;
 pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
-pub use recorded::HOW_TO_RECORD;
 pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::snapshot::{Copier, FunctionsOfFile, Snapshot};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
+use crate::tags::HOW_TO_RECORD;
 use crate::text::nearest;
 
 /// The kind of input that a profile was computed from.
@@ -235,6 +232,15 @@ impl Profile {
     pub fn has_purposes(&self) -> bool {
         let mut classes = self.devices.iter().flat_map(|device| &device.trace.classes);
         classes.any(|class| class.tags.purpose.is_some())
+    }
+
+    /// Notes how to record modules, where a recorder that can do so was not asked to.
+    pub fn note_lack_of_modules(&mut self) {
+        let is_of_recorder = self.run.as_ref().is_some_and(|run| !run.recorder.is_empty());
+        if is_of_recorder && !self.has_purposes() {
+            let message = format!("there is no memory by module and by purpose: {HOW_TO_RECORD}");
+            self.diagnostics.push(Diagnostic::new(diagnostic::Code::ModulesNotRecorded, None, message));
+        }
     }
 
     /// The position of a device by its number.

@@ -6,18 +6,15 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::phase::steps::{Mark, OPTIMIZER};
-use crate::phase::{self, Phase, Source};
+use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::{self, Pass};
-use crate::text::{count, cut, thousands};
+use crate::text::{count, thousands};
 use crate::trace::{Part, Trace, Window};
 
 /// The most phases of a device that are looked at: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
-
-/// The longest name in bytes; the rest is cut off. Metadata can be any text.
-const LONGEST_NAME: usize = 512;
 
 /// One occurrence of a phase, and what was allocated in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -141,20 +138,6 @@ impl Phases {
 /// True if the memory held at every place is known.
 pub(super) fn are_known(figures: &Figures) -> bool {
     figures.history == History::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
-}
-
-/// The name of the steps of `torch.profiler`.
-const PROFILER_STEP: &str = "ProfilerStep";
-
-/// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
-fn step_of_profiler(text: &str) -> Option<u64> {
-    let number = text.strip_prefix(PROFILER_STEP)?.strip_prefix('#')?;
-    number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The name of a phase in reports and limits.
-pub(super) fn folded_name(text: &str) -> &str {
-    if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
 /// Puts occurrences in order, numbers them, measures what they hold, and finds out how deep they lie.

@@ -37,7 +37,7 @@ pub(super) fn measure(
     let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
     let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
     let events = view.events();
-    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, names: wanted.names };
+    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags: wanted.tags };
     let (trace, numbers) = tracer.trace(of_event, dump);
     let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));

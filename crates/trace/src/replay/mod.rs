@@ -34,12 +34,12 @@ use serde::{Deserialize, Serialize};
 use crate::trace::Bucket;
 pub use crate::trace::{Origin, Position};
 pub use layout::{Layout, SegmentPart};
-pub use moves::Namer;
 pub use segment_map::Home;
 pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};
+use crate::tags::DeviceTags;
 use crate::trace::Trace;
 use census::Census;
 
@@ -408,7 +408,7 @@ pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Erro
 #[derive(Clone, Copy, Default)]
 pub struct Wanted<'n> {
     /// Tells allocations of one stack apart by names that their events do not state.
-    pub names: Option<&'n dyn Namer>,
+    pub tags: Option<&'n DeviceTags>,
     /// Whether to keep the addresses of blocks and segments.
     pub layout: bool,
 }

@@ -6,14 +6,8 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::sizes::Sizes;
 use super::{Allocation, Position};
 use crate::snapshot::{Action, Event, Snapshot};
+use crate::tags::DeviceTags;
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
-
-/// Gives allocations tags that their events do not state: modules, purposes and shapes, the annotation around them, or
-/// their pool.
-pub trait Namer {
-    /// Adds to the tags of a block at an address. The event with this index made it, where that is recorded.
-    fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>, snapshot: &Snapshot);
-}
 
 /// The trace while it is made.
 pub(super) struct Tracer<'r> {
@@ -21,7 +15,7 @@ pub(super) struct Tracer<'r> {
     pub(super) events: &'r [Event],
     pub(super) lifetimes: &'r mut Lifetimes,
     pub(super) sizes: &'r Sizes,
-    pub(super) names: Option<&'r dyn Namer>,
+    pub(super) tags: Option<&'r DeviceTags>,
 }
 
 /// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
@@ -160,8 +154,8 @@ impl Tracer<'_> {
             compile_context: stated.compile_context,
             ..ClassTags::default()
         };
-        if let Some(names) = self.names {
-            names.add_to(&mut tags, addresses[allocation.place as usize], made, self.snapshot);
+        if let Some(unstated) = self.tags {
+            unstated.add_to(&mut tags, addresses[allocation.place as usize], made, self.snapshot);
         }
         Class {
             origin: allocation.origin(self.snapshot),

@@ -9,10 +9,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::pattern::Pattern;
-use crate::replay::{Origin, Position};
 use crate::snapshot::StackId;
 use crate::stack::Code;
-use crate::trace::Trace;
+use crate::trace::{Origin, Position, Trace};
 
 /// A named part of a history, at which a step may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Course, FEWEST, How, LONGEST_REST, Step, Steps, nearly_all};
-use crate::replay::Position;
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
+use crate::trace::Position;
 
 /// Counts that are tried: each costs a walk over the history.
 const MOST_CANDIDATES: usize = 16;

@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::origins::at_event;
-use super::{DeviceProfile, Profile};
-use crate::diagnostic::{Code, Diagnostic};
+use super::at_event;
 use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
-use crate::stack::{GroupBy, folded_module};
+use crate::stack::folded_module;
 use crate::trace::ClassTags;
 
 /// The way to a recording with modules.
@@ -78,7 +76,7 @@ fn intern(text: &str, tables: &mut Tables) -> Option<StringId> {
 }
 
 /// Counts the modules of each kind that allocated.
-pub(super) fn count_modules(run: &mut RunFacts, unfold: u32) {
+pub fn count_modules(run: &mut RunFacts, unfold: u32) {
     if run.modules.is_empty() {
         return;
     }
@@ -88,31 +86,4 @@ pub(super) fn count_modules(run: &mut RunFacts, unfold: u32) {
         *counts.entry(folded_module(name, unfold)).or_default() += 1;
     }
     run.module_counts = counts;
-}
-
-impl Profile {
-    /// Notes how to record modules, where a recorder that can do so was not asked to.
-    pub fn note_lack_of_modules(&mut self) {
-        let is_of_recorder = self.run.as_ref().is_some_and(|run| !run.recorder.is_empty());
-        if is_of_recorder && !self.has_purposes() {
-            let message = format!("there is no memory by module and by purpose: {HOW_TO_RECORD}");
-            self.diagnostics.push(Diagnostic::new(Code::ModulesNotRecorded, None, message));
-        }
-    }
-
-    /// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
-    pub fn modules_of(&self, device: &DeviceProfile) -> BTreeMap<String, u64> {
-        let mut held = BTreeMap::new();
-        for total in device.grouped(&self.grouper_by(GroupBy::Module)) {
-            if total.bucket.is_some() || total.label.starts_with('<') {
-                continue;
-            }
-            let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);
-            for end in ends {
-                let sum: &mut u64 = held.entry(total.label[..end].to_owned()).or_default();
-                *sum = sum.saturating_add(total.at.bytes);
-            }
-        }
-        held
-    }
 }

@@ -1,21 +1,23 @@
 //! Tags of allocations that their events do not state: what the recorder says, the open annotation, and the pool.
 
+mod recorded;
+
+pub use recorded::{HOW_TO_RECORD, count_modules};
+
 use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::FxHashMap;
 
-use super::phases::folded_name;
-use super::recorded::Recorded;
 use crate::interner::Interner;
-use crate::phase::{Phase, Source, phases};
-use crate::replay::Namer;
+use crate::phase::{Phase, Source, folded_name, phases};
 use crate::snapshot::{Action, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
 use crate::trace::ClassTags;
+use recorded::Recorded;
 
 /// The tags of the allocations of one device that no event states.
 #[derive(Debug, Default)]
-pub(crate) struct Origins {
+pub struct DeviceTags {
     /// What the recorder says of them.
     recorded: Option<Recorded>,
     /// The names that a grouping goes by.
@@ -34,10 +36,10 @@ enum Named {
     Pools(Pools),
 }
 
-impl Origins {
+impl DeviceTags {
     /// The tags of every device: those of the recorder, and names where a grouping goes by them. `unfold` is the number of
     /// levels of layers that keep their numbers.
-    pub(crate) fn of_devices(snapshot: &mut Snapshot, by: GroupBy, unfold: u32) -> BTreeMap<u32, Self> {
+    pub fn of_devices(snapshot: &mut Snapshot, by: GroupBy, unfold: u32) -> BTreeMap<u32, Self> {
         let ids: Vec<u32> = snapshot.devices.keys().copied().collect();
         let mut found = BTreeMap::new();
         let mut numbers = Numbers::default();
@@ -51,10 +53,9 @@ impl Origins {
         }
         found
     }
-}
 
-impl Namer for Origins {
-    fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>, snapshot: &Snapshot) {
+    /// Adds to the tags of a block at an address. The event with this index made it, where that is recorded.
+    pub fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>, snapshot: &Snapshot) {
         if let Some(recorded) = &self.recorded {
             recorded.add_to(tags, address, made);
         }
@@ -70,7 +71,7 @@ impl Namer for Origins {
 }
 
 /// The value at an event. Each of `borders` is an event and the value from there on.
-pub(super) fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
+fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
     let next = borders.partition_point(|&(from, _)| from <= event);
     borders.get(next.checked_sub(1)?).map(|&(_, held)| held)
 }
@@ -137,7 +138,7 @@ impl Numbers {
 
 /// The pools of a device.
 #[derive(Debug)]
-pub(crate) struct Pools {
+struct Pools {
     /// The segments of the final state by address: the address of the end of each, and its place.
     segments: BTreeMap<u64, (u64, Place)>,
     names: FxHashMap<Place, StringId>,
