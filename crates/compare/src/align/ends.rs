@@ -10,8 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::order::Pair;
 use super::sequence::{Sequence, counts};
-use super::steps::Steps;
-use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Run, Unclear};
+use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Unclear};
 use crate::sides::{Side, Sides};
 use crate::trace::{Measure, Position, Trace};
 
@@ -36,69 +35,37 @@ const MISMATCH_PART: usize = 50;
 /// Number of allocations in a row by which a part of a round is recognised.
 const IN_A_ROW: usize = 8;
 
-/// The sequences that were aligned.
-pub(super) struct Aligned<'a> {
-    pub(super) symbols: &'a Sides<Vec<u32>>,
-    pub(super) steps: Sides<Option<Steps>>,
-    /// By how much the sizes of the after differ.
-    pub(super) scale: f64,
-}
-
-/// The answer of a question.
-enum Answer {
-    /// A part is missing; with the pairs that follow from that.
-    Lacks(Missing, Vec<Pair>),
-    /// Nothing tells a cut from a shorter program.
-    Unclear(Unclear),
-}
-
-/// Whether held memory speaks for a cut or against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evidence {
-    /// One side begins or ends with what the other holds there.
-    Supports,
-    /// It begins or ends as the other does.
-    Contradicts,
-    /// The other holds as much there as at its own end.
-    Silent,
-}
-
-/// The parts that a side lacks. Where what repeats itself was paired elsewhere than they tell, `order` is mended.
-pub(super) fn parts(
-    runs: &Sides<Run<'_>>,
-    sequences: &Sides<Sequence>,
-    aligned: &Aligned<'_>,
-    is_unlike: bool,
-    order: &mut Vec<Pair>,
-) -> Parts {
-    let lengths = sequences.map(|sequence| sequence.symbols.len());
+/// The parts that a side lacks. Where what repeats itself was paired elsewhere than they tell, `order` is mended. `scale`
+/// tells by how much the sizes of the after differ.
+pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<Pair>) -> Parts {
+    let mut parts = Parts::default();
+    let lengths = sequences.map(|sequence| sequence.born.len());
     let longer = lengths.before.max(lengths.after);
     if longer < LEAST_ALLOCATIONS {
-        return Parts::default();
+        return parts;
     }
     if is_unlike {
         let may_lack = lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART;
-        return Parts { missing: Vec::new(), unclear: may_lack.then_some(Unclear::Unlike) };
+        parts.unclear = may_lack.then_some(Unclear::Unlike);
+        return parts;
     }
-    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
-    let mut parts = Parts::default();
     for side in Side::BOTH {
-        let ends = [End::Head, End::Tail].map(|end| Question::new(runs, sequences, aligned, order, side, end));
-        let answers: Vec<Answer> = ends.iter().flatten().filter_map(Question::answer).collect();
-        let mut larger: Option<(Missing, Vec<Pair>)> = None;
-        for answer in answers {
-            match answer {
-                // If a side seems to lack both, keep the larger.
-                Answer::Lacks(missing, _) if larger.as_ref().is_some_and(|(known, _)| known.share > missing.share) => {}
-                Answer::Lacks(missing, order) => larger = Some((missing, order)),
-                Answer::Unclear(unclear) => parts.unclear = Some(unclear),
+        let scale = if side == Side::After { scale } else { 1.0 / scale };
+        let mut lacked = Vec::new();
+        for end in [End::Head, End::Tail] {
+            match Question::new(sequences, scale, order, side, end).answer() {
+                Some(Ok(answer)) => lacked.push(answer),
+                Some(Err(unclear)) => parts.unclear = Some(unclear),
+                None => {}
             }
         }
-        if let Some((missing, moved)) = larger {
+        // If a side seems to lack both, the larger counts.
+        if let Some((missing, mended)) = lacked.into_iter().max_by_key(|(missing, _)| missing.share) {
             parts.missing.push(missing);
-            *order = moved;
+            *order = mended;
         }
     }
+    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
     if *lengths.of(shorter) < SHORTEST_REST {
         parts.unclear = parts.unclear.or(Some(Unclear::Short(shorter)));
     }
@@ -106,102 +73,90 @@ pub(super) fn parts(
     parts
 }
 
-/// Allocations at the end of the other side that a side may lack.
-#[derive(Debug, Clone, Copy)]
-struct Gone {
-    count: usize,
-    /// Allocations of this side that have other partners if they are missing.
-    moved: usize,
-}
-
 /// The question whether a side lacks an end of the other.
 struct Question<'a> {
     side: Side,
     end: End,
-    one: &'a Run<'a>,
-    other: &'a Run<'a>,
+    one: &'a Sequence<'a>,
+    other: &'a Sequence<'a>,
     /// The symbols of both, from the end in question on.
     own: Vec<u32>,
     whole: Vec<u32>,
-    /// The steps of the other side.
-    steps: Option<Steps>,
     /// Allocations of both that are the same, in that order, those of `side` as `before`.
     pairs: Vec<Pair>,
-    /// The places of the allocations of the other side.
-    born: &'a [Position],
     /// By how much the sizes of this side differ.
     scale: f64,
 }
 
-/// A pair with the allocation of `side` as `before`, or such a pair as it was.
-fn seen_from(side: Side, pair: Pair) -> Pair {
-    Pair { before: *pair.of(side), after: *pair.of(side.other()) }
+/// Symbols from an end on.
+fn symbols(of: &Sequence<'_>, end: End) -> Vec<u32> {
+    let symbols = of.symbols.iter().copied();
+    match end {
+        End::Head => symbols.collect(),
+        End::Tail => symbols.rev().collect(),
+    }
 }
 
-/// The places of a pair counted from the other end of sequences of these lengths.
-fn from_the_end(pair: Pair, before: usize, after: usize) -> Pair {
-    Pair { before: before - 1 - pair.before, after: after - 1 - pair.after }
+/// Pairs of sequences of these lengths as `side` has them from an end on, or such pairs as they were.
+fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<Pair> {
+    let pairs = pairs.map(|pair| {
+        let pair = match end {
+            End::Head => pair,
+            End::Tail => pair.zip(lengths).map(|(place, length)| length - 1 - place),
+        };
+        Pair { before: *pair.of(side), after: *pair.of(side.other()) }
+    });
+    let mut turned: Vec<Pair> = pairs.collect();
+    if end == End::Tail {
+        turned.reverse();
+    }
+    turned
 }
 
 impl<'a> Question<'a> {
-    fn new(
-        runs: &'a Sides<Run<'a>>,
-        sequences: &'a Sides<Sequence>,
-        aligned: &Aligned<'_>,
-        order: &[Pair],
-        side: Side,
-        end: End,
-    ) -> Option<Self> {
-        let mut own = aligned.symbols.of(side).clone();
-        let mut whole = aligned.symbols.of(side.other()).clone();
-        let mut pairs: Vec<Pair> = order.iter().map(|pair| seen_from(side, *pair)).collect();
-        if end == End::Tail {
-            pairs.reverse();
-            pairs.iter_mut().for_each(|pair| *pair = from_the_end(*pair, own.len(), whole.len()));
-            own.reverse();
-            whole.reverse();
-        }
-        (!pairs.is_empty()).then(|| Self {
+    fn new(sequences: &'a Sides<Sequence<'a>>, scale: f64, order: &[Pair], side: Side, end: End) -> Self {
+        let one = sequences.of(side);
+        let other = sequences.of(side.other());
+        let lengths = sequences.map(|sequence| sequence.symbols.len());
+        Self {
             side,
             end,
-            one: runs.of(side),
-            other: runs.of(side.other()),
-            scale: if side == Side::After { aligned.scale } else { 1.0 / aligned.scale },
-            steps: *aligned.steps.of(side.other()),
-            own,
-            whole,
-            pairs,
-            born: &sequences.of(side.other()).born,
-        })
+            own: symbols(one, end),
+            whole: symbols(other, end),
+            pairs: turned(order.iter().copied(), lengths, side, end),
+            one,
+            other,
+            scale,
+        }
     }
 }
 
 impl Question<'_> {
-    fn answer(&self) -> Option<Answer> {
-        let Gone { count, moved } = self.gone()?;
+    /// The part that is missing, with the pairs that follow from that, or why nothing tells a cut from a shorter program.
+    fn answer(&self) -> Option<Result<(Missing, Vec<Pair>), Unclear>> {
+        let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
             // The part before the steps can still be missing.
             let lead = if self.end == End::Head { self.lead() } else { 0 };
-            let is_missing = lead >= LEAST_ALLOCATIONS && self.evidence(lead) == Evidence::Supports;
+            let is_missing = lead >= LEAST_ALLOCATIONS && self.evidence(lead) == Some(true);
             let gone = if is_missing { lead } else { count };
-            return (is_missing || self.is_peak_gone(gone))
-                .then(|| Answer::Lacks(self.missing(gone), self.order(0, 0)));
+            return (is_missing || self.is_peak_gone(gone)).then(|| Ok((self.missing(gone), self.order(0, 0))));
         }
         let evidence = self.evidence(count);
         let is_round = self.is_another_round(count);
         let is_rest = self.is_rest(count) && !is_round;
         // A change to the code begins and ends where a function does: a cut does not.
-        let is_cut = evidence == Evidence::Silent && is_rest && self.goes_on(count);
-        if evidence == Evidence::Supports || is_cut || (is_round && self.is_peak_gone(count)) {
-            return Some(Answer::Lacks(self.missing(count), self.order(count, moved)));
+        let is_cut = evidence.is_none() && is_rest && self.goes_on(count);
+        if evidence == Some(true) || is_cut || (is_round && self.is_peak_gone(count)) {
+            return Some(Ok((self.missing(count), self.order(count, moved))));
         }
-        is_rest.then_some(Answer::Unclear(Unclear::Rest(self.side)))
+        is_rest.then_some(Err(Unclear::Rest(self.side)))
     }
 
     /// True if a whole step is left, or whatever recurs: what is gone goes on as the rest does, and memory rises from the cut
     /// on and comes back to what it was, where the rest comes to the same allocations again, or ends.
     fn is_step_left(&self, gone: usize) -> bool {
-        if let Some(steps) = self.steps {
+        if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
             return left * SHORTEST_PART >= steps.length * (SHORTEST_PART - 1);
         }
@@ -233,17 +188,12 @@ impl Question<'_> {
     fn order(&self, by: usize, moved: usize) -> Vec<Pair> {
         let moved_pairs = (0..moved).map(|place| Pair { before: place, after: place + by });
         let rest = self.pairs.iter().copied().filter(|pair| pair.before >= moved);
-        let mut order: Vec<Pair> = moved_pairs.chain(rest).collect();
-        if self.end == End::Tail {
-            order.reverse();
-            order.iter_mut().for_each(|pair| *pair = from_the_end(*pair, self.own.len(), self.whole.len()));
-        }
-        order.iter_mut().for_each(|pair| *pair = seen_from(self.side, *pair));
-        order
+        let lengths = Sides { before: self.own.len(), after: self.whole.len() };
+        turned(moved_pairs.chain(rest), lengths, self.side, self.end)
     }
 
     fn missing(&self, gone: usize) -> Missing {
-        let length = self.born.len();
+        let length = self.other.born.len();
         let place = self.place(gone);
         let gone = if self.end == End::Head { place } else { length - place };
         Missing { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
@@ -251,7 +201,7 @@ impl Question<'_> {
 
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
-    fn gone(&self) -> Option<Gone> {
+    fn gone(&self) -> Option<(usize, usize)> {
         let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
         let mut widest: Option<(usize, Pair)> = None;
         let mut last = 0;
@@ -267,28 +217,25 @@ impl Question<'_> {
         }
         let (_, pair) = widest.filter(|(_, pair)| pair.after >= pair.before + least)?;
         let moved = if self.can_move(pair) { pair.before } else { 0 };
-        Some(Gone { count: if moved > 0 { pair.after - pair.before } else { pair.after }, moved })
+        Some((pair.after - moved, moved))
     }
 
     /// True if all before a pair may as well be the allocations right before its partner.
     fn can_move(&self, pair: Pair) -> bool {
         let Some(from) = pair.after.checked_sub(pair.before) else { return false };
-        are_same(&self.own[..pair.before], &self.whole[from..pair.after])
+        let both = self.own[..pair.before].iter().zip(&self.whole[from..pair.after]);
+        both.filter(|(own, other)| own != other).count() <= pair.before / MISMATCH_PART
     }
 
     /// The number of allocations at the beginning of the other side of which hardly any is made here.
     fn lead(&self) -> usize {
         let known = counts(&self.own);
-        let mut lead = 0;
         let mut shared = 0;
-        for (at, symbol) in self.whole.iter().enumerate() {
+        let lead = self.whole.iter().enumerate().take_while(|(at, symbol)| {
             shared += usize::from(known.contains_key(symbol));
-            if shared * 10 > at + 1 {
-                break;
-            }
-            lead = at + 1;
-        }
-        lead
+            shared * 10 <= at + 1
+        });
+        lead.count()
     }
 
     /// True if nearly all of this side is what is left of the other, and nearly nothing else is.
@@ -311,7 +258,7 @@ impl Question<'_> {
     /// True if the peak of the other side lies in rounds that are gone, and no other round is as high: the first step of
     /// a recording has no optimizer state yet. Few stacks make no rounds.
     fn is_peak_gone(&self, gone: usize) -> bool {
-        let peaks = [self.one, self.other].map(|run| run.device.figures.allocated.peak.unwrap_or(0));
+        let peaks = [self.one, self.other].map(|of| of.device.figures.allocated.peak.unwrap_or(0));
         let cut = self.cut(gone);
         let is_gone = self.other.device.figures.allocated.peak_at.is_some_and(|at| match self.end {
             End::Head => at <= cut,
@@ -327,56 +274,49 @@ impl Question<'_> {
             End::Head => gone,
             End::Tail => self.whole.len() - gone,
         };
-        self.steps.map_or(aligned, |steps| steps.whole(aligned, 1))
+        self.other.steps.map_or(aligned, |steps| steps.whole(aligned, 1))
     }
 
     /// The moment right before that allocation.
     fn cut(&self, gone: usize) -> Position {
-        let born = self.born.get(self.place(gone));
+        let born = self.other.born.get(self.place(gone));
         born.map_or(self.other.device.trace.dump(), |born| Position::of_count(born.count() - 1))
     }
 
-    /// What the memory of both sides tells of a cut. A change to the code may hold more parameters, so what comes and goes
-    /// tells first.
-    fn evidence(&self, gone: usize) -> Evidence {
+    /// What the memory of both sides tells of a cut: true where this side begins or ends with what the other holds there,
+    /// false where it does as the other, and nothing where the other holds as much there as at its own end. A change to the
+    /// code may hold more parameters, so what comes and goes tells first.
+    fn evidence(&self, gone: usize) -> Option<bool> {
         if self.end == End::Tail && !self.one.device.figures.checks.end_matches {
-            return Evidence::Silent;
+            return None;
         }
-        match self.evidence_of(gone, true) {
-            Evidence::Silent => self.evidence_of(gone, false),
-            evidence @ (Evidence::Supports | Evidence::Contradicts) => evidence,
-        }
+        self.evidence_of(gone, true).or_else(|| self.evidence_of(gone, false))
     }
 
     /// The same: whether this side holds, besides what the other does at its end, what that holds at the cut. `passing` counts
     /// the blocks alone that come or go within the recording.
-    fn evidence_of(&self, gone: usize, passing: bool) -> Evidence {
+    fn evidence_of(&self, gone: usize, passing: bool) -> Option<bool> {
         let only = passing.then_some(self.end);
-        let own = Blocks::at_end(self.one, self.end, only);
-        let full = Blocks::at_end(self.other, self.end, only);
+        let [own, full] = [self.one, self.other].map(|of| Blocks::at_end(&of.device.trace, self.end, only));
         let cut = Blocks::at(&self.other.device.trace, self.cut(gone), only);
         if self.end == End::Head && own == cut && cut != full {
-            return Evidence::Supports;
+            return Some(true);
         }
         let least = (self.other.device.figures.allocated.peak.unwrap_or(0) / LEAST_MEMORY).max(1);
         let more = cut.minus(&full);
         if more.bytes() >= least {
             let is_held = own.minus(&full).overlap(&more) * 2 >= more.bytes();
-            let is_missing = is_held || (passing && self.is_nearer(&own, &cut, &full));
-            return if is_missing { Evidence::Supports } else { Evidence::Contradicts };
+            return Some(is_held || (passing && self.is_nearer(&own, &cut, &full)));
         }
         let less = full.minus(&cut);
         if less.bytes() < least {
-            return Evidence::Silent;
+            return None;
         }
         // What a program holds in the end may be new; where the part that is gone goes on with stacks that are here too, it
         // is not.
         let is_lacked = full.minus(&own).overlap(&less) * 2 >= less.bytes();
-        match self.end == End::Head || (self.goes_on(gone) && self.explains_most(gone)) {
-            _ if !is_lacked => Evidence::Contradicts,
-            true => Evidence::Supports,
-            false => Evidence::Silent,
-        }
+        let is_explained = self.end == End::Head || (self.goes_on(gone) && self.explains_most(gone));
+        if is_lacked { is_explained.then_some(true) } else { Some(false) }
     }
 
     /// True if most allocations of the other side without partners are gone with the part: where as many lack one in the
@@ -401,12 +341,6 @@ impl Question<'_> {
     }
 }
 
-/// True if nearly all allocations are the same, one by one.
-fn are_same(one: &[u32], other: &[u32]) -> bool {
-    let mismatches = one.iter().zip(other).filter(|(own, other)| own != other).count();
-    one.len() == other.len() && mismatches <= one.len() / MISMATCH_PART
-}
-
 /// Allocated blocks by their size.
 #[derive(PartialEq)]
 struct Blocks(FxHashMap<u64, u64>);
@@ -428,24 +362,22 @@ impl Blocks {
         Self(blocks)
     }
 
-    fn at_end(run: &Run<'_>, end: End, only: Option<End>) -> Self {
-        let trace = &run.device.trace;
+    fn at_end(trace: &Trace, end: End, only: Option<End>) -> Self {
         Self::at(trace, if end == End::Head { Position::START } else { trace.dump() }, only)
-    }
-
-    fn count(&self, bytes: u64) -> u64 {
-        self.0.get(&bytes).copied().unwrap_or(0)
     }
 
     /// Those that another place does not hold.
     fn minus(&self, other: &Self) -> Self {
-        let left = self.0.iter().map(|(&bytes, &count)| (bytes, count.saturating_sub(other.count(bytes))));
-        Self(left.filter(|(_, count)| *count > 0).collect())
+        let left = self
+            .0
+            .iter()
+            .map(|(bytes, count)| (*bytes, count.saturating_sub(other.0.get(bytes).copied().unwrap_or(0))));
+        Self(left.collect())
     }
 
     /// The bytes of those that are in both.
     fn overlap(&self, other: &Self) -> u64 {
-        Self(self.0.iter().map(|(&bytes, &count)| (bytes, count.min(other.count(bytes)))).collect()).bytes()
+        self.bytes() - self.minus(other).bytes()
     }
 
     fn bytes(&self) -> u64 {

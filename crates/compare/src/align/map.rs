@@ -15,7 +15,7 @@ const SHORTEST_MISSING: usize = 64;
 
 /// How the allocations of both sides correspond.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Map {
+pub struct Map {
     pub(super) steps: Sides<Option<Steps>>,
     /// Allocations of both that correspond, in order on both sides, by their places among those that are aligned; those
     /// that lie on a line between others are left out.
@@ -36,20 +36,25 @@ impl Map {
     }
 
     /// True if the histories have something in common.
-    pub(super) fn is_alike(&self) -> bool {
+    #[must_use]
+    pub fn is_alike(&self) -> bool {
         !self.pairs.is_empty()
     }
 
-    /// The allocation of the before that is one of the after; where that has no partner, that of the same place of
-    /// another step, and else of the nearest allocation before it.
-    pub(super) fn before_of(&self, after: usize) -> Option<usize> {
+    /// The allocation of the before that one of the after is, both counted from 0; where that has no partner, that of the
+    /// same place of another step, the last one before it first, and else of the nearest allocation before it that has one.
+    /// `None` in a part that the before lacks, and where the histories are not alike.
+    #[must_use]
+    pub fn before_of(&self, after: usize) -> Option<usize> {
         let near = self.steps.after.and_then(|steps| steps.step(after)).unwrap_or(0);
         let partner = self.partner_of(after)?;
         Some(self.steps.before.map_or(partner, |steps| steps.whole(partner, near)))
     }
 
-    /// The place of the after that corresponds to one of the before.
-    pub(super) fn after_of(&self, before: usize) -> i64 {
+    /// The number of allocations of the after that corresponds to one of the before. Outside of all pairs both programs run
+    /// at the same pace, so that it is negative where the before begins earlier.
+    #[must_use]
+    pub fn after_of(&self, before: usize) -> i64 {
         let step = self.steps.before.and_then(|steps| steps.step(before)).unwrap_or(0);
         let place = self.on_line(self.steps.before.map_or(before, |steps| steps.place(before)));
         let (Some(steps), Ok(aligned)) = (self.steps.after, usize::try_from(place)) else { return place };
@@ -70,10 +75,8 @@ impl Map {
             let edge = self.pairs.get(next).or(self.pairs.last());
             return edge.map_or(place, |edge| place - signed(edge.before) + signed(edge.after));
         };
-        let span = signed((right.before - left.before).max(1));
-        let other = signed(right.after - left.after);
-        let along = i128::from(place - signed(left.before)) * i128::from(other) / i128::from(span);
-        signed(left.after).saturating_add(i64::try_from(along).unwrap_or(0))
+        let along = (before - left.before) * (right.after - left.after) / (right.before - left.before);
+        signed(left.after + along)
     }
 
     /// The aligned allocation of the before that is one of the after.
@@ -82,11 +85,8 @@ impl Map {
         places.iter().find_map(|&place| self.own_partner_of(place)).or_else(|| {
             let after = *places.first()?;
             let next = self.pairs.partition_point(|pair| pair.after <= after);
-            let Some(left) = next.checked_sub(1).map(|last| self.pairs[last]) else {
-                let first = self.pairs.get(next).filter(|first| first.after - after <= self.widest_gap);
-                return first.map(|first| first.before);
-            };
-            (after - left.after <= self.widest_gap).then_some(left.before)
+            let nearest = self.pairs.get(next.saturating_sub(1))?;
+            (after.abs_diff(nearest.after) <= self.widest_gap).then_some(nearest.before)
         })
     }
 
@@ -99,9 +99,8 @@ impl Map {
             return vec![place];
         };
         let step = at / steps.length;
-        let others = (0..step).rev().chain(step + 1..steps.left());
-        let others = others.map(|other| steps.start + other * steps.length + at % steps.length);
-        std::iter::once(place).chain(others).collect()
+        let all = (0..=step).rev().chain(step + 1..steps.left());
+        all.map(|step| steps.start + step * steps.length + at % steps.length).collect()
     }
 
     /// The same; `None` where the allocation itself has no partner.

@@ -12,15 +12,15 @@ mod order;
 mod sequence;
 mod steps;
 
+pub use map::Map;
+
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
-use crate::stack::{Grouper, Paired};
+use crate::stack::Paired;
 use crate::trace::Position;
 use ends::float;
-use map::Map;
 use order::common_order;
 use sequence::{Common, common};
-use steps::Steps;
 
 /// Fewer stacks than these tell nothing by their order.
 const LEAST_STACKS: usize = 4;
@@ -74,10 +74,16 @@ pub struct Parts {
 pub struct Run<'r> {
     /// The device.
     pub device: &'r DeviceProfile,
-    /// Its groups of stacks.
+    /// Its groups by [`crate::stack::GroupBy::Stack`].
     pub totals: &'r [StackTotal],
-    /// What made these; it groups by [`crate::stack::GroupBy::Stack`].
-    pub grouper: &'r Grouper<'r>,
+}
+
+impl Run<'_> {
+    /// The place just after each recorded allocation, and its class.
+    fn allocations(&self) -> impl Iterator<Item = (Position, u32)> {
+        let trace = &self.device.trace;
+        trace.begun().take_while(|(at, _)| *at < trace.dump())
+    }
 }
 
 /// How the histories of a device correspond.
@@ -87,7 +93,8 @@ pub struct Alignment {
     born: Sides<Vec<Position>>,
     /// Their last places.
     end: Sides<Position>,
-    map: Map,
+    /// The allocations that correspond.
+    pub map: Map,
     /// The parts that one side lacks.
     pub parts: Parts,
 }
@@ -104,27 +111,14 @@ impl Alignment {
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;
         }
-        let steps = sequences.map(|sequence| Steps::of(&sequence.symbols));
-        let symbols = Sides {
-            before: aligned(&sequences.before.symbols, steps.before),
-            after: aligned(&sequences.after.symbols, steps.after),
-        };
-        let mut order = common_order(&symbols.map(|symbols| &symbols[..]));
-        let scale = scale(runs, paired);
-        let aligned = ends::Aligned { symbols: &symbols, steps, scale };
-        let parts = ends::parts(runs, &sequences, &aligned, is_unlike, &mut order);
+        let mut order = common_order(&sequences.map(|sequence| &*sequence.symbols));
+        let parts = ends::parts(&sequences, scale(runs, paired), is_unlike, &mut order);
         Some(Self {
             end: runs.map(|run| run.device.trace.dump()),
+            map: Map::new(sequences.map(|of| of.steps), &order, sequences.map(|of| of.symbols.len())),
             born: Sides { before: sequences.before.born, after: sequences.after.born },
-            map: Map::new(steps, &order, symbols.map(Vec::len)),
             parts,
         })
-    }
-
-    /// True if the histories have something in common.
-    #[must_use]
-    pub fn is_alike(&self) -> bool {
-        self.map.is_alike()
     }
 
     /// The place of the before at which it does what the after does at `at`. Where that has no partner, it is that of
@@ -138,19 +132,6 @@ impl Alignment {
         let since = at.count() - self.born.after[last].count();
         let next = born.get(partner + 1).map_or(self.end.before.count(), |next| next.count() - 1);
         Some(Position::of_count((born[partner].count() + since).min(next.max(born[partner].count()))))
-    }
-
-    /// The number of allocations of the after that corresponds to one of the before. Outside of all pairs both programs run
-    /// at the same pace, so that it is negative where the before begins earlier.
-    #[must_use]
-    pub fn after_of(&self, begun: usize) -> i64 {
-        self.map.after_of(begun)
-    }
-
-    /// The allocation of the before that one of the after is, both counted from 0, by the rules of [`Alignment::before_of`].
-    #[must_use]
-    pub fn partner_of(&self, after: usize) -> Option<usize> {
-        self.map.before_of(after)
     }
 
     /// The number of the step, from 0, that a place lies in; `None` outside of all, and where no steps repeat.
@@ -174,9 +155,4 @@ fn scale(runs: &Sides<Run<'_>>, paired: &Paired) -> f64 {
     let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_normal()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
-}
-
-/// The symbols that are aligned.
-fn aligned(symbols: &[u32], steps: Option<Steps>) -> Vec<u32> {
-    steps.map_or_else(|| symbols.to_vec(), |steps| steps.reduced(symbols))
 }

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use super::End;
 use crate::sides::Sides;
 
 /// Parts within parts are aligned at most so deep; then all stacks count at once.
@@ -26,13 +27,6 @@ const SHORTEST_HEAD: usize = 8;
 /// The same allocation on both sides, by its places.
 pub(super) type Pair = Sides<usize>;
 
-/// The end from which the allocations of a stack are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CountedFrom {
-    Start,
-    End,
-}
-
 /// Pairs of places, rising on both sides, of two sequences that are given by the stack of each allocation.
 pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     let Sides { before, after } = *symbols;
@@ -41,7 +35,7 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     }
     let mut longest = same_places(before, after);
     for from in directions(symbols) {
-        for found in [in_parts(symbols, from), Region::whole(symbols).occurrences(symbols).order(from)] {
+        for found in [in_parts(symbols, from), Region::whole(symbols).occurrences(symbols).order_of(from, |_| true)] {
             if found.len() > longest.len() {
                 longest = found;
             }
@@ -58,28 +52,28 @@ fn same_places(before: &[u32], after: &[u32]) -> Vec<Pair> {
 
 /// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its
 /// head the ends correspond.
-fn directions(symbols: &Sides<&[u32]>) -> [CountedFrom; 2] {
+fn directions(symbols: &Sides<&[u32]>) -> [End; 2] {
     let Sides { before, after } = *symbols;
-    let head = common_head(before, after);
-    if head < SHORTEST_HEAD && common_tail(before, after) > head {
-        [CountedFrom::End, CountedFrom::Start]
+    let head = common_length(before, after, End::Head);
+    if head < SHORTEST_HEAD && common_length(before, after, End::Tail) > head {
+        [End::Tail, End::Head]
     } else {
-        [CountedFrom::Start, CountedFrom::End]
+        [End::Head, End::Tail]
     }
 }
 
-/// The number of symbols at the start of both sequences that are the same.
-fn common_head(before: &[u32], after: &[u32]) -> usize {
-    before.iter().zip(after).take_while(|(one, other)| one == other).count()
-}
-
-/// The number of symbols at the end of both sequences that are the same.
-fn common_tail(before: &[u32], after: &[u32]) -> usize {
-    before.iter().rev().zip(after.iter().rev()).take_while(|(one, other)| one == other).count()
+/// The number of symbols at an end of both sequences that are the same.
+fn common_length(before: &[u32], after: &[u32], at: End) -> usize {
+    let both = before.iter().zip(after);
+    let from_the_end = before.iter().rev().zip(after.iter().rev());
+    match at {
+        End::Head => both.take_while(|(one, other)| one == other).count(),
+        End::Tail => from_the_end.take_while(|(one, other)| one == other).count(),
+    }
 }
 
 /// The common order that begins with the stacks that tell most, and goes on between their pairs.
-fn in_parts(symbols: &Sides<&[u32]>, from: CountedFrom) -> Vec<Pair> {
+fn in_parts(symbols: &Sides<&[u32]>, from: End) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
     while let Some(mut region) = pending.pop() {
@@ -88,7 +82,7 @@ fn in_parts(symbols: &Sides<&[u32]>, from: CountedFrom) -> Vec<Pair> {
         }
         let occurrences = region.occurrences(symbols);
         if region.depth == DEEPEST {
-            found.extend(occurrences.order(from));
+            found.extend(occurrences.order_of(from, |_| true));
             continue;
         }
         let anchors = occurrences.anchors(from);
@@ -115,24 +109,19 @@ impl Region {
 
     /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of
     /// another step, where one side has more of these.
-    fn trim(&mut self, symbols: &Sides<&[u32]>, from: CountedFrom, found: &mut Vec<Pair>) {
-        let Sides { before, after } = &mut self.places;
-        let old = &symbols.before[before.clone()];
-        let new = &symbols.after[after.clone()];
-        match from {
-            CountedFrom::Start => {
-                let head = common_head(old, new);
-                found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
-                before.start += head;
-                after.start += head;
-            }
-            CountedFrom::End => {
-                let tail = common_tail(old, new);
-                found.extend((1..=tail).map(|at| Pair { before: before.end - at, after: after.end - at }));
-                before.end -= tail;
-                after.end -= tail;
-            }
-        }
+    fn trim(&mut self, symbols: &Sides<&[u32]>, from: End, found: &mut Vec<Pair>) {
+        let Sides { before, after } = &self.places;
+        let same = common_length(&symbols.before[before.clone()], &symbols.after[after.clone()], from);
+        found.extend((0..same).map(|at| {
+            self.places.map(|places| match from {
+                End::Head => places.start + at,
+                End::Tail => places.end - 1 - at,
+            })
+        }));
+        self.places = self.places.map(|places| match from {
+            End::Head => places.start + same..places.end,
+            End::Tail => places.start..places.end - same,
+        });
     }
 
     /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.
@@ -170,21 +159,14 @@ impl Region {
 struct Occurrences(Vec<Sides<Vec<usize>>>);
 
 impl Occurrences {
-    /// The common order by all stacks.
-    fn order(&self, from: CountedFrom) -> Vec<Pair> {
-        self.order_of(from, |_| true)
-    }
-
     /// The common order by the stacks that tell most: those that allocate equally often, else the rarest.
-    fn anchors(&self, from: CountedFrom) -> Vec<Pair> {
+    fn anchors(&self, from: End) -> Vec<Pair> {
         let equal = self.order_of(from, |counts| counts.before == counts.after);
         if !equal.is_empty() {
             return equal;
         }
-        match self.rarest() {
-            Some(rarest) => self.order_of(from, |counts| counts == rarest),
-            None => self.order(from),
-        }
+        let rarest = self.rarest();
+        self.order_of(from, |counts| rarest.is_none_or(|rarest| counts == rarest))
     }
 
     /// The lowest numbers of occurrences that several stacks share.
@@ -198,13 +180,13 @@ impl Occurrences {
     }
 
     /// The common order by the stacks whose numbers of occurrences are chosen.
-    fn order_of(&self, from: CountedFrom, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
+    fn order_of(&self, from: End, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
         let mut pairs = Vec::new();
         for places in self.0.iter().filter(|places| is_chosen(places.map(Vec::len))) {
             let count = places.before.len().min(places.after.len());
             let skipped = match from {
-                CountedFrom::Start => Sides::default(),
-                CountedFrom::End => places.map(|places| places.len() - count),
+                End::Head => Sides::default(),
+                End::Tail => places.map(|places| places.len() - count),
             };
             let both = places.before[skipped.before..].iter().zip(&places.after[skipped.after..]);
             pairs.extend(both.map(|(&before, &after)| Pair { before, after }));

@@ -1,32 +1,34 @@
 //! The allocations of both sides in order, in numbers that both share: those of the groups of stacks that are the same.
 
-use std::collections::HashMap;
-
 use rustc_hash::FxHashMap;
 
+use super::steps::Steps;
 use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
 use crate::interner::Interner;
-use crate::profile::Bucket;
-use crate::sides::{Side, Sides};
+use crate::profile::{DeviceProfile, groups_of_origins};
+use crate::sides::Sides;
 use crate::stack::Paired;
-use crate::trace::{Origin, Position};
+use crate::trace::Position;
 
 /// The least share of the allocations of the shorter history whose sizes the other one knows too, in percent, if sizes
 /// are to tell.
 const LEAST_SHARED: usize = 50;
 
 /// The allocations of a side.
-#[derive(Debug, Default)]
-pub(super) struct Sequence {
-    /// Their numbers.
-    pub(super) symbols: Vec<u32>,
+#[derive(Debug)]
+pub(super) struct Sequence<'r> {
+    pub(super) device: &'r DeviceProfile,
     /// The place just after each.
     pub(super) born: Vec<Position>,
+    /// The steps that nearly all of them are.
+    pub(super) steps: Option<Steps>,
+    /// The numbers of those that are aligned.
+    pub(super) symbols: Vec<u32>,
 }
 
 /// The allocations of both sides, and how they are known.
-pub(super) struct Common {
-    pub(super) sequences: Sides<Sequence>,
+pub(super) struct Common<'r> {
+    pub(super) sequences: Sides<Sequence<'r>>,
     /// True if the stacks are few, and the sizes differ.
     pub(super) is_unlike: bool,
 }
@@ -34,72 +36,61 @@ pub(super) struct Common {
 /// Numbers the allocations of both sides. Where few stacks make all of them, as where a recording has no frames, their
 /// order tells nothing, and allocations of other sizes have other numbers. `paired` are the groups of both that are the
 /// same ones.
-pub(super) fn common(runs: &Sides<Run<'_>>, paired: &Paired) -> Common {
-    let mut symbols = Interner::default();
-    let mut by_size = Interner::default();
-    let mut sequences = Sides::<Sequence>::default();
-    let mut sized = Sides::<Vec<u32>>::default();
-    for side in Side::BOTH {
-        let run = runs.of(side);
-        let names = names(runs, paired, side);
-        let of_class = of_classes(run, &names, &mut symbols);
-        let sequence = sequences.of_mut(side);
-        let trace = &run.device.trace;
-        for (at, class) in trace.begun().take_while(|(at, _)| *at < trace.dump()) {
-            let symbol = of_class[class as usize];
-            sequence.symbols.push(symbol);
-            sequence.born.push(at);
-            let bytes = trace.classes[class as usize].requested;
-            sized.of_mut(side).push(by_size.number(&(symbol, bytes)));
+pub(super) fn common<'r>(runs: &Sides<Run<'r>>, paired: &Paired) -> Common<'r> {
+    let by_stack = of_classes(runs, paired);
+    let mut symbols = symbols(runs, &by_stack);
+    let longer = symbols.before.len().max(symbols.after.len());
+    let stacks = symbols.each().map(|(_, symbols)| counts(symbols).len());
+    let mut is_unlike = false;
+    if longer >= LEAST_ALLOCATIONS && stacks.into_iter().any(|stacks| stacks < LEAST_STACKS) {
+        let mut sizes = Interner::default();
+        let by_size = runs.zip(by_stack).map(|(run, of_class)| {
+            let classes = run.device.trace.classes.iter().zip(of_class);
+            classes.map(|(class, &symbol)| sizes.number(&(symbol, class.requested))).collect()
+        });
+        let sized = self::symbols(runs, &by_size);
+        is_unlike = !are_alike(&sized);
+        if !is_unlike {
+            symbols = sized;
         }
     }
-    let stacks = sequences.each().map(|(_, sequence)| counts(&sequence.symbols).len());
-    let longer = sized.before.len().max(sized.after.len());
-    let has_few = longer >= LEAST_ALLOCATIONS && stacks.into_iter().any(|stacks| stacks < LEAST_STACKS);
-    let is_unlike = has_few && !are_alike(&sized);
-    if has_few && !is_unlike {
-        let Sides { before, after } = sized;
-        sequences.before.symbols = before;
-        sequences.after.symbols = after;
-    }
+    let sequences = runs.zip(symbols).map(|(run, symbols)| {
+        let steps = Steps::of(symbols);
+        Sequence {
+            device: run.device,
+            born: run.allocations().map(|(born, _)| born).collect(),
+            steps,
+            symbols: steps.map_or_else(|| symbols.clone(), |steps| steps.reduced(symbols)),
+        }
+    });
     Common { sequences, is_unlike }
 }
 
-/// The groups of a side that go by the name of another one, with that name.
-fn names<'r>(runs: &Sides<Run<'r>>, paired: &Paired, side: Side) -> HashMap<&'r str, &'r str> {
-    let Sides { before, after } = runs;
-    let mut of_after: HashMap<&str, &str> =
-        paired.pairs.iter().map(|&(old, new)| (name(after, new), name(before, old))).collect();
-    let mut of_before = HashMap::new();
+/// The number of the group that each class belongs to. Groups that are the same ones have that of the before.
+fn of_classes(runs: &Sides<Run<'_>>, paired: &Paired) -> Sides<Vec<u32>> {
+    let mut next = 0_u32..;
+    let mut numbers = runs.map(|run| next.by_ref().take(run.totals.len()).collect::<Vec<u32>>());
+    let of_after = numbers.after.first().copied().unwrap_or(0);
+    for &(old, new) in &paired.pairs {
+        numbers.after[new] = numbers.before[old];
+    }
     for &(old, new) in &paired.parts {
-        let first = *of_after.entry(name(after, new)).or_insert(name(before, old));
-        of_before.insert(name(before, old), first);
+        if numbers.after[new] >= of_after {
+            numbers.after[new] = numbers.before[old];
+        }
+        numbers.before[old] = numbers.after[new];
     }
-    match side {
-        Side::Before => of_before,
-        Side::After => of_after,
-    }
+    runs.zip(numbers).map(|(run, numbers)| {
+        let groups = groups_of_origins(run.totals);
+        let classes = run.device.trace.classes.iter();
+        classes.map(|class| numbers[groups.get(&class.origin).copied().unwrap_or_default()]).collect()
+    })
 }
 
-fn name<'r>(run: &Run<'r>, group: usize) -> &'r str {
-    &run.totals[group].key.0
-}
-
-/// The symbol of every class.
-fn of_classes(run: &Run<'_>, names: &HashMap<&str, &str>, symbols: &mut Interner<String>) -> Vec<u32> {
-    let mut known = FxHashMap::default();
-    let mut of_classes = Vec::with_capacity(run.device.trace.classes.len());
-    for class in &run.device.trace.classes {
-        let symbol = known.entry(class.origin).or_insert_with(|| {
-            let key = match class.origin {
-                Origin::Stack(stack) => run.grouper.key(stack).0,
-                Origin::Bucket(_) => Bucket::NoFrames.label().to_owned(),
-            };
-            symbols.number(*names.get(&*key).unwrap_or(&&*key))
-        });
-        of_classes.push(*symbol);
-    }
-    of_classes
+/// The numbers of all allocations, by those of their classes.
+fn symbols(runs: &Sides<Run<'_>>, of_classes: &Sides<Vec<u32>>) -> Sides<Vec<u32>> {
+    let sides = runs.zip(of_classes.map(|of_class| of_class));
+    sides.map(|(run, of_class)| run.allocations().map(|(_, class)| of_class[class as usize]).collect())
 }
 
 /// How often each symbol occurs.

@@ -35,6 +35,11 @@ impl Steps {
         self.count.min(LEFT)
     }
 
+    /// How many of them are not.
+    fn gone(&self) -> usize {
+        self.count - self.left()
+    }
+
     /// The step that a place lies in; `None` outside of all.
     pub(super) fn step(&self, place: usize) -> Option<usize> {
         let step = place.checked_sub(self.start)? / self.length;
@@ -50,25 +55,19 @@ impl Steps {
 
     /// The place in what is aligned that stands for one in the whole.
     pub(super) fn place(&self, whole: usize) -> usize {
-        let gone = self.count - self.left();
-        match self.step(whole) {
-            None if whole < self.start => whole,
-            None => whole - gone * self.length,
-            Some(step) if step + 1 == self.count => whole - gone * self.length,
-            Some(step) => whole - step.saturating_sub(self.left() - 2) * self.length,
-        }
+        let step = whole.saturating_sub(self.start) / self.length;
+        whole - step.saturating_sub(1).min(self.gone()) * self.length
     }
 
     /// The place in the whole that one in what is aligned stands for; of steps in the middle that of step `near`, or of
     /// the nearest.
     pub(super) fn whole(&self, place: usize, near: usize) -> usize {
-        let gone = self.count - self.left();
-        match place.checked_sub(self.start).map(|at| at / self.length) {
-            None | Some(0) => place,
-            Some(1) if gone > 0 => place + (near.clamp(1, self.count - 2) - 1) * self.length,
-            Some(step) if step + 1 < self.left() => place,
-            Some(_) => place + gone * self.length,
-        }
+        let skipped = match place.saturating_sub(self.start) / self.length {
+            0 => 0,
+            1 => near.clamp(1, self.gone() + 1) - 1,
+            _ => self.gone(),
+        };
+        place + skipped * self.length
     }
 }
 

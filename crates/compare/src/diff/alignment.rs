@@ -8,11 +8,10 @@ use super::stacks::paired;
 use super::{DeviceDiff, Options, Sides, devices};
 use crate::align::{Alignment, End, Missing, Run, Unclear};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::{Bucket, DeviceProfile, History, Moment, Places, Profile};
+use crate::profile::{DeviceProfile, History, Moment, Places, Profile, groups_of_origins};
 use crate::replay::Position;
 use crate::stack::{GroupBy, Grouper};
 use crate::text::thousands;
-use crate::trace::Origin;
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -46,8 +45,7 @@ impl Aligned {
         let groupers = groupers.map(|grouper| grouper);
         let totals = devices.zip(groupers).map(|(device, grouper)| device.grouped(grouper));
         let totals = totals.map(|totals| &**totals);
-        let runs = devices.zip(groupers).zip(totals);
-        let runs = runs.map(|&((device, grouper), totals)| Run { device, totals, grouper });
+        let runs = devices.zip(totals).map(|&(device, totals)| Run { device, totals });
         let paired = paired(totals, groupers, options);
         let peaks = runs.map(PeakPlace::of);
         Self { alignment: Alignment::new(&runs, &paired), peaks }
@@ -89,17 +87,10 @@ impl fmt::Display for PeakPlace {
 impl PeakPlace {
     /// The place of the peak of a side; `None` where it is not known, or is the start.
     fn of(run: &Run<'_>) -> Option<Self> {
-        let Run { device, totals, grouper } = *run;
+        let Run { device, totals } = *run;
         let event = device.figures.allocated.peak_at?.event()?;
-        let class = device.trace.begun_by(event)?;
-        let label = match class.origin {
-            Origin::Stack(stack) => {
-                let key = grouper.key(stack);
-                let group = totals.iter().find(|total| total.key == key);
-                group.map_or_else(|| grouper.code().label(stack), |total| total.label.clone())
-            }
-            Origin::Bucket(_) => Bucket::NoFrames.label().to_owned(),
-        };
+        let group = groups_of_origins(totals).get(&device.trace.begun_by(event)?.origin).copied()?;
+        let label = &totals[group].label;
         let phase = phase(device, Position::after(event as usize));
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
         Some(Self { label: format!("{label}{phase}"), event })

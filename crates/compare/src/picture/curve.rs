@@ -147,7 +147,7 @@ impl Scale<'_> {
     fn program(&self, at: Position) -> Option<i64> {
         let place = self.past.has_moves().then(|| self.past.place(at))?;
         match (self.alignment, self.side) {
-            (Some(alignment), Side::Before) => Some(alignment.after_of(place)),
+            (Some(alignment), Side::Before) => Some(alignment.map.after_of(place)),
             (Some(_), Side::After) => i64::try_from(place).ok(),
             (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
         }

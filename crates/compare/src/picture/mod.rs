@@ -67,7 +67,7 @@ impl Picture {
             before: device.index.before.map(|index| &diff.profiles.before.devices[index]),
             after: device.index.after.map(|index| &diff.profiles.after.devices[index]),
         };
-        let alignment = device.alignment.as_ref().filter(|alignment| alignment.is_alike());
+        let alignment = device.alignment.as_ref().filter(|alignment| alignment.map.is_alike());
         Self::new(Pictured { profiles, devices, rows: Some(&device.rows), alignment, internals })
     }
 

@@ -126,8 +126,8 @@ impl Record {
             nodes: past.units.iter().map(|&unit| leaves[unit as usize]).collect(),
             rows: keys.iter().map(|key| rows.get(&key.0).copied()).collect(),
             categories: own.collect(),
-            places: of_before.map(|all| (0..=begun).map(|at| all.after_of(at)).collect()).unwrap_or_default(),
-            partners: of_after.map(|all| (0..begun).map(|at| all.partner_of(at)).collect()).unwrap_or_default(),
+            places: of_before.map(|all| (0..=begun).map(|at| all.map.after_of(at)).collect()).unwrap_or_default(),
+            partners: of_after.map(|all| (0..begun).map(|at| all.map.before_of(at)).collect()).unwrap_or_default(),
         })
     }
 }

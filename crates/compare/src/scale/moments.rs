@@ -30,7 +30,7 @@ pub(super) fn moments(profiles: &[Profile], device: &DeviceTrack, places: &[f64]
     for (run, index) in indices[..earlier.len()].iter().enumerate() {
         let sides = Sides { before: &profiles[run], after: profiles.last()? };
         let alignment = diff::alignment(sides, Sides { before: *index, after: *indices.last()? })?;
-        alignments.push(Some(alignment).filter(Alignment::is_alike)?);
+        alignments.push(Some(alignment).filter(|alignment| alignment.map.is_alike())?);
     }
     let mut candidates: Vec<Moment> = Vec::new();
     for at in highs(last) {

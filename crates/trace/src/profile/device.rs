@@ -13,7 +13,7 @@ use super::{Layout, Moment};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
-use crate::trace::{Bucket, Origin, Trace};
+use crate::trace::Trace;
 
 /// The figures of one device. A saved profile has what is not skipped here, and makes the rest of its trace and its stacks.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -220,17 +220,10 @@ impl DeviceProfile {
         let known = self.stacks.iter().map(|total| (total.label.clone(), total.key.clone(), total.bucket));
         let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
         let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
-        let all = self.stacks.iter().enumerate();
-        let of_bucket: HashMap<Bucket, usize> =
-            all.clone().filter_map(|(group, total)| Some((total.bucket?, group))).collect();
-        let of_stack = all.flat_map(|(group, total)| total.members.iter().map(move |member| (member.stack, group)));
-        let of_stack: HashMap<StackId, usize> = of_stack.collect();
+        let of_origin = totals::groups_of_origins(&self.stacks);
         let Grouping { mut totals, of_class } = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
-            let group = match exact.origin {
-                Origin::Bucket(bucket) => of_bucket.get(&bucket),
-                Origin::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
-            };
-            group.copied().unwrap_or_default()
+            let moved = exact.origin.stack().and_then(|stack| moved.get(&stack));
+            moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
         let highest = self.trace.highest(&of_class, totals.len());
         for (total, highest) in totals.iter_mut().zip(highest) {

@@ -28,7 +28,7 @@ pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read};
 pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
-pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
+pub use totals::{Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
 use crate::diagnostic::{self, Diagnostic};
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};

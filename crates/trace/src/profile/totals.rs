@@ -191,6 +191,16 @@ impl Deref for StackTotal {
     }
 }
 
+/// The group of each stack, and of each kind of memory without one, by its index.
+#[must_use]
+pub fn groups_of_origins(groups: &[StackTotal]) -> FxHashMap<Origin, usize> {
+    let groups = groups.iter().enumerate().flat_map(|(index, total)| {
+        let stacks = total.members.iter().map(|member| Origin::Stack(member.stack));
+        stacks.chain(total.bucket.map(Origin::Bucket)).map(move |origin| (origin, index))
+    });
+    groups.collect()
+}
+
 /// The label of the row that stands for this many others.
 #[must_use]
 pub fn others(count: usize) -> String {
