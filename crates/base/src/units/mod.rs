@@ -152,9 +152,15 @@ pub fn percent(delta: i128, before: u64) -> Option<f64> {
     if before == 0 {
         return None;
     }
-    #[allow(clippy::cast_precision_loss, reason = "for people and charts; the bytes are beside it")]
-    let percent = delta as f64 / before as f64 * 100.0;
+    let percent = approximate(delta) / approximate(before) * 100.0;
     Some((percent * 1e6).round() / 1e6)
+}
+
+/// A number for estimates, charts and comparisons with such. It is exact up to 2^53, which is more than any device has.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "that is what approximate says")]
+pub fn approximate(number: impl Into<i128>) -> f64 {
+    number.into() as f64
 }
 
 /// The share of `part` in `whole` in percent with one decimal; `None` where `whole` is 0.

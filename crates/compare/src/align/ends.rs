@@ -13,6 +13,7 @@ use super::sequence::{Sequence, counts};
 use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Unclear};
 use crate::sides::{Side, Sides};
 use crate::trace::{Measure, Position, Trace};
+use crate::units::approximate;
 
 /// Fewer allocations than these are the same by chance.
 const SHORTEST_REST: usize = 4;
@@ -264,8 +265,8 @@ impl Question<'_> {
             End::Head => at <= cut,
             End::Tail => at > cut,
         });
-        let highest = float(peaks[1]) * self.scale * (1.0 - 1.0 / float(LEAST_MEMORY));
-        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && float(peaks[0]) < highest
+        let highest = approximate(peaks[1]) * self.scale * (1.0 - 1.0 / approximate(LEAST_MEMORY));
+        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
@@ -335,8 +336,8 @@ impl Question<'_> {
 
     /// True if the memory of this side is nearer to that of the other at the cut, where their sizes differ.
     fn is_nearer(&self, own: &Blocks, cut: &Blocks, full: &Blocks) -> bool {
-        let own = float(own.bytes());
-        let [cut, full] = [cut, full].map(|blocks| float(blocks.bytes()) * self.scale);
+        let own = approximate(own.bytes());
+        let [cut, full] = [cut, full].map(|blocks| approximate(blocks.bytes()) * self.scale);
         (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()
     }
 }
@@ -383,9 +384,4 @@ impl Blocks {
     fn bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, (&bytes, &count)| sum.saturating_add(bytes.saturating_mul(count)))
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "only compared with other approximate figures")]
-pub(super) fn float(number: u64) -> f64 {
-    number as f64
 }

@@ -18,7 +18,7 @@ use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
 use crate::stack::Paired;
 use crate::trace::Position;
-use ends::float;
+use crate::units::approximate;
 use order::common_order;
 use sequence::{Common, common};
 
@@ -150,7 +150,8 @@ impl Alignment {
 /// By how much the sizes of the after differ: the median over the groups that are the same.
 fn scale(runs: &Sides<Run<'_>>, paired: &Paired) -> f64 {
     let groups = paired.pairs.iter().map(|&(old, new)| [&runs.before.totals[old], &runs.after.totals[new]]);
-    let means = groups.map(|groups| groups.map(|total| float(total.allocated_total) / float(total.allocations)));
+    let means =
+        groups.map(|groups| groups.map(|total| approximate(total.allocated_total) / approximate(total.allocations)));
     let ratios = means.map(|[before, after]| after / before);
     let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_normal()).collect();
     ratios.sort_by(f64::total_cmp);

@@ -3,6 +3,7 @@
 mod fit;
 mod moments;
 
+use std::ops::{Add, Mul};
 use std::sync::Arc;
 
 use crate::budget::{DeviceBudget, DeviceMemory};
@@ -10,8 +11,8 @@ use crate::diagnostic::Diagnostic;
 use crate::profile::{self, Profile};
 use crate::stack::GroupBy;
 use crate::tracks::{self, DeviceTrack, StackTrack};
+use crate::units::approximate;
 
-use fit::Sample;
 pub use fit::{Fit, Polynomial, Range, Shape};
 use moments::Moment;
 
@@ -74,8 +75,6 @@ pub struct DeviceScale {
 pub struct MomentScale {
     /// The stacks that hold memory then, the largest of the last run first.
     pub stacks: Vec<StackScale>,
-    /// All stacks together, fitted as a whole.
-    whole: Option<Fit>,
 }
 
 /// A stack over the runs.
@@ -151,68 +150,58 @@ impl Scale {
 
 impl MomentScale {
     fn new(profiles: &[Profile], device: &DeviceTrack, places: &[f64]) -> Self {
-        let tracks = tracks::stacks(profiles, device);
-        let mut samples = Vec::with_capacity(places.len());
-        for (run, &x) in places.iter().enumerate() {
-            let total = tracks.iter().fold(0, |sum: u64, track| sum.saturating_add(track.bytes(run)));
-            samples.push(Sample::new(x, total));
-        }
-        let stacks = tracks.into_iter().filter_map(|track| StackScale::new(track, places)).collect();
-        Self { whole: Fit::of(&samples, 1), stacks }
+        let tracks = tracks::stacks(profiles, device).into_iter();
+        let stacks = tracks.filter_map(|track| Some(StackScale { fit: Fit::of(places, &track.held)?, track }));
+        Self { stacks: stacks.collect() }
     }
 
     /// The memory at a place, `reach` times as far as the farthest run.
     fn at(&self, x: f64, reach: f64) -> Range {
-        let mut all = Range::default();
-        for stack in &self.stacks {
-            let range = stack.fit.at(x, reach);
-            all = Range { low: all.low + range.low, best: all.best + range.best, high: all.high + range.high };
-        }
-        // The fit of the sum is a second estimate.
-        match self.whole.as_ref().map(|fit| fit.at(x, reach).best) {
-            Some(whole) => Range { low: all.low.min(whole), high: all.high.max(whole), ..all },
-            None => all,
-        }
+        let ranges = self.stacks.iter().map(|stack| stack.fit.at(x, reach));
+        ranges.fold(Range::default(), |sum, range| sum.with(range, Add::add))
     }
-}
 
-impl StackScale {
-    fn new(track: StackTrack, places: &[f64]) -> Option<Self> {
-        let held = places.iter().zip(&track.held);
-        let samples: Vec<Sample> = held.clone().map(|(&x, held)| Sample::new(x, held.bytes)).collect();
-        let blocks = held.map(|(_, held)| held.blocks).max().unwrap_or(0);
-        Some(Self { fit: Fit::of(&samples, blocks)?, track })
+    /// The memory at a place, as the runs at some of the places predict it.
+    fn predicted(&self, x: f64, places: &[f64]) -> f64 {
+        let fits = self.stacks.iter().filter_map(|stack| Fit::of(places, &stack.track.held));
+        fits.map(|fit| fit.best.at(x).max(0.0)).sum()
     }
 }
 
 impl DeviceScale {
     fn new(places: &[f64], profiles: &mut [Profile], device: &DeviceTrack, options: &Options) -> Self {
-        let mut peaks = Vec::with_capacity(profiles.len());
-        let mut reserved = Vec::with_capacity(profiles.len());
-        for run in device.in_each(profiles) {
-            peaks.push(run.and_then(|run| run.figures.allocated.peak));
-            reserved.push(run.and_then(|run| run.figures.reserved.peak));
-        }
-        let moments = moments::moments(profiles, device, places, &options.at);
+        let aligned = moments::moments(profiles, device, places, &options.at);
         let mut scale = Self {
             device: device.device,
-            peaks,
-            reserved,
-            is_aligned: moments.is_some(),
+            peaks: device.in_each(profiles).map(|run| run?.figures.allocated.peak).collect(),
+            reserved: device.in_each(profiles).map(|run| run?.figures.reserved.peak).collect(),
+            is_aligned: aligned.is_some(),
             moments: Vec::new(),
             forecasts: Vec::new(),
             check: None,
             full: None,
-            budget: None,
+            budget: options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device)),
         };
+        // Runs that share no moments are looked at as they are: at their peaks.
+        for moment in aligned.unwrap_or_else(|| vec![Moment::new()]) {
+            for ((profile, index), at) in profiles.iter_mut().zip(&device.indices).zip(moment) {
+                let places = index.map(|index| (profile.devices[index].device, at)).into_iter().collect();
+                profile.look_at(profile::Moment::Aligned(Arc::new(places)));
+            }
+            scale.moments.push(MomentScale::new(profiles, device, places));
+        }
         let last = places.last().copied().unwrap_or(1.0);
-        let predicted = scale.look_at(moments.as_deref(), profiles, device, places);
-        let peak = scale.peaks.last().copied().flatten();
-        scale.check = predicted.zip(peak).map(|(predicted, peak)| Check { x: last, predicted, peak });
+        scale.check = scale.check(places);
         scale.forecasts = options.at.iter().map(|&x| scale.forecast(x, last)).collect();
-        scale.budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         scale.full = scale.budget.map(|budget| scale.full(budget.usable(), last));
         scale
+    }
+
+    /// The last run as the others predict it, where these are enough.
+    fn check(&self, places: &[f64]) -> Option<Check> {
+        let (&x, earlier) = places.split_last().filter(|(_, earlier)| earlier.len() >= FEWEST_TO_TEST)?;
+        let predicted = self.moments.iter().map(|moment| moment.predicted(x, earlier)).fold(0.0, f64::max);
+        Some(Check { x, predicted, peak: self.peaks.last().copied().flatten()? })
     }
 
     /// The memory at a place; `last` is that of the last run.
@@ -220,75 +209,40 @@ impl DeviceScale {
     pub fn forecast(&self, x: f64, last: f64) -> Forecast {
         let mut peak = Range::default();
         let mut moment = 0;
-        for (index, ranges) in self.moments.iter().map(|moment| moment.at(x, x / last)).enumerate() {
-            if ranges.best > peak.best {
+        for (index, range) in self.moments.iter().map(|moment| moment.at(x, x / last)).enumerate() {
+            if range.best > peak.best {
                 moment = index;
             }
-            let Range { low, best, high } = ranges;
-            peak = Range { low: peak.low.max(low), best: peak.best.max(best), high: peak.high.max(high) };
+            peak = peak.with(range, f64::max);
         }
-        Forecast { x, moment, peak, reserved: self.overheads().map(|overheads| peak.times(overheads)) }
+        Forecast { x, moment, peak, reserved: self.overheads().map(|overheads| peak.with(overheads, Mul::mul)) }
     }
 
-    /// How much more was reserved than allocated at the peaks of the runs; `None` where one is not known.
+    /// How many times as much was reserved as allocated at the peaks of the runs; `None` where one is not known.
     fn overheads(&self) -> Option<Range> {
         let runs = self.reserved.iter().zip(&self.peaks);
-        let all: Option<Vec<f64>> = runs.map(|(&reserved, &peak)| Some(ratio(reserved?, peak?))).collect();
-        let all = all?;
+        let ratios = runs.map(|(&reserved, &peak)| Some(approximate(reserved?) / approximate(peak?.max(1))));
+        let ratios: Vec<f64> = ratios.collect::<Option<_>>()?;
         Some(Range {
-            low: all.iter().copied().fold(f64::INFINITY, f64::min),
-            best: *all.last()?,
-            high: all.iter().copied().fold(0.0, f64::max),
+            low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            best: *ratios.last()?,
+            high: ratios.iter().copied().fold(0.0, f64::max),
         })
-    }
-
-    /// Fits the runs at each moment, or at their peaks. Gives the peak of the last run as three or more others predict it.
-    fn look_at(
-        &mut self,
-        moments: Option<&[Moment]>,
-        profiles: &mut [Profile],
-        device: &DeviceTrack,
-        places: &[f64],
-    ) -> Option<f64> {
-        let &[ref earlier @ .., x] = places else { return None };
-        let count = earlier.len();
-        let of_earlier = DeviceTrack { device: device.device, indices: device.indices[..count].to_vec() };
-        let mut predicted: f64 = 0.0;
-        for moment in moments.map_or(vec![None], |moments| moments.iter().map(Some).collect()) {
-            for ((profile, index), at) in profiles.iter_mut().zip(&device.indices).zip(moment.into_iter().flatten()) {
-                let places = index.map(|index| (profile.devices[index].device, *at)).into_iter().collect();
-                profile.look_at(profile::Moment::Aligned(Arc::new(places)));
-            }
-            self.moments.push(MomentScale::new(profiles, device, places));
-            if count >= FEWEST_TO_TEST {
-                let earlier_scale = MomentScale::new(&profiles[..count], &of_earlier, earlier);
-                predicted = predicted.max(earlier_scale.at(x, x / earlier[count - 1]).best);
-            }
-        }
-        (count >= FEWEST_TO_TEST).then_some(predicted)
     }
 
     /// Where the device is full: where the reserved or the allocated peak exceeds its memory.
     fn full(&self, memory: u64, last: f64) -> Full {
-        Full {
-            earliest: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.high)),
-            best: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.best)),
-            latest: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.low)),
-        }
-    }
-}
-
-impl Range {
-    fn times(self, other: Self) -> Self {
-        Self { low: self.low * other.low, best: self.best * other.best, high: self.high * other.high }
+        const VALUES: [fn(Range) -> f64; 3] = [|peak| peak.high, |peak| peak.best, |peak| peak.low];
+        let [earliest, best, latest] = VALUES
+            .map(|value| first_place(last, |x| value(self.forecast(x, last).higher_peak()) > approximate(memory)));
+        Full { earliest, best, latest }
     }
 }
 
 impl Forecast {
-    /// True if one of the values of either peak is more than the memory of a device.
-    fn exceeds(&self, memory: u64, value: fn(&Range) -> f64) -> bool {
-        let reserved = self.reserved.as_ref().map_or(0.0, value);
-        value(&self.peak).max(reserved) > float(memory)
+    /// The allocated or the reserved peak, whichever is higher.
+    fn higher_peak(&self) -> Range {
+        self.reserved.map_or(self.peak, |reserved| self.peak.with(reserved, f64::max))
     }
 }
 
@@ -313,14 +267,4 @@ fn first_place(last: f64, holds: impl Fn(f64) -> bool) -> Option<f64> {
         }
     }
     Some(high)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "2^53 bytes are more than any device has")]
-fn float(bytes: u64) -> f64 {
-    bytes as f64
-}
-
-/// How many times as much is reserved as allocated.
-fn ratio(reserved: u64, allocated: u64) -> f64 {
-    float(reserved) / float(allocated.max(1))
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use super::fit::{Fit, Sample};
+use super::fit::Fit;
 use crate::align::Alignment;
 use crate::diff;
-use crate::profile::{DeviceProfile, Position, Profile};
+use crate::profile::{DeviceProfile, Held, Position, Profile};
 use crate::sides::Sides;
 use crate::trace::Measure;
 use crate::tracks::DeviceTrack;
+use crate::units::approximate;
 
 /// Places to look at, in multiples of the last run's.
 const REACH: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
@@ -83,12 +84,12 @@ fn highest(candidates: Vec<Moment>, answers: &[Vec<f64>]) -> Vec<Moment> {
 /// The bytes that are held at a moment: of each run, at each of the places as all runs predict it, and of the last run as
 /// the others predict it.
 fn answers(moment: &Moment, levels: &[Vec<u64>], places: &[f64], at: &[f64]) -> Vec<f64> {
-    let held = moment.iter().zip(levels).map(|(place, levels)| levels.get(place.count()).copied().unwrap_or(0));
-    let samples: Vec<Sample> = places.iter().zip(held).map(|(&x, bytes)| Sample::new(x, bytes)).collect();
-    let mut answers: Vec<f64> = samples.iter().map(|sample| sample.bytes).collect();
-    let last = &places[places.len() - 1..];
-    for (samples, at) in [(&samples[..], at), (&samples[..samples.len() - 1], last)] {
-        let fit = Fit::of(samples, 1);
+    let levels = moment.iter().zip(levels).map(|(place, levels)| levels.get(place.count()).copied().unwrap_or(0));
+    let held: Vec<Held> = levels.map(|bytes| Held { bytes, blocks: 1 }).collect();
+    let mut answers: Vec<f64> = held.iter().map(|held| approximate(held.bytes)).collect();
+    let (earlier, last) = places.split_at(places.len() - 1);
+    for (places, at) in [(places, at), (earlier, last)] {
+        let fit = Fit::of(places, &held);
         answers.extend(at.iter().map(|&x| fit.as_ref().map_or(f64::NAN, |fit| fit.best.at(x))));
     }
     answers
