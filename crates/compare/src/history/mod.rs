@@ -153,21 +153,18 @@ impl History {
 
 impl DeviceHistory {
     fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &Options) -> Self {
-        let figures: Vec<Option<Figures>> =
-            device.in_each(profiles).map(|device| Some(Figures::of(&device?.figures))).collect();
+        let figures = device.in_each(profiles).map(|device| {
+            let profile::Figures { allocated, reserved, .. } = &device?.figures;
+            Some(Figures { peak: allocated.peak, reserved: reserved.peak, end: allocated.end })
+        });
+        let figures: Vec<Option<Figures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
         let peaks = known(&figures, |figures| figures.peak);
-        let changes = changes(&peaks, options.min_step).into_iter();
+        let changes = changes(&bytes(&peaks), options.min_step).into_iter();
         let steps = changes.map(|to| Step::between(peaks[to - 1], peaks[to], &stacks)).collect();
         Self { device: device.device, figures, steps, stacks, outlook, budget }
-    }
-}
-
-impl Figures {
-    fn of(figures: &profile::Figures) -> Self {
-        Self { peak: figures.allocated.peak, reserved: figures.reserved.peak, end: figures.allocated.end }
     }
 }
 
@@ -177,20 +174,16 @@ const LONG: usize = 8;
 /// A change is unusual if it is this many times as large as the median of all.
 const UNUSUAL: u64 = 4;
 
-/// Indices of the peaks that differ by at least `min_step` from the one before, unless that is usual: steady growth is
-/// a trend, of which the beginning alone is a step.
-fn changes(peaks: &[Known], min_step: u64) -> Vec<usize> {
-    let values: Vec<u64> = peaks.iter().map(|peak| peak.bytes).collect();
+/// Indices of the values that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
+/// trend, of which the beginning alone is a step.
+fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
     let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     let mut sorted = sizes.clone();
     sorted.sort_unstable();
     let usual = if values.len() < LONG { 0 } else { sorted[sorted.len() / 2] };
-    let least = min_step.max(1).max(usual.saturating_mul(UNUSUAL));
-    let mut changes: Vec<usize> = (1..values.len()).filter(|&to| sizes[to - 1] >= least).collect();
-    changes.extend(course_changes(&values, min_step).into_iter().filter(|&to| sizes[to - 1] >= min_step.max(1)));
-    changes.sort_unstable();
-    changes.dedup();
-    changes
+    let begins = course_changes(values, min_step);
+    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= min_step.max(1));
+    large.filter(|to| sizes[to - 1] >= usual.saturating_mul(UNUSUAL) || begins.contains(to)).collect()
 }
 
 impl Outlook {
@@ -198,42 +191,40 @@ impl Outlook {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
         // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
         let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
-        let headroom = memory.map(|memory| memory.saturating_sub(reserved.last));
+        let last = reserved.known.last()?.bytes;
+        let headroom = memory.map(|memory| memory.saturating_sub(last));
         let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
         let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
         let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
-        Some(Self { per_point: peak.per_point, grows: peak.grows, headroom, full_after, full_after_seconds })
+        let per_point = peak.trend.slope?;
+        Some(Self { per_point, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
     }
 }
 
 /// The further course of a figure.
 struct Pace {
-    per_point: i128,
-    grows: bool,
-    last: u64,
-    /// The profiles from the latest change of course on.
-    profiles: Vec<usize>,
+    trend: Trend,
+    known: Vec<Known>,
 }
 
 impl Pace {
     fn of(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>, least: u64) -> Option<Self> {
         let known = known(figures, value);
-        let values: Vec<u64> = known.iter().map(|known| known.bytes).collect();
-        let Trend { since, slope, growth, .. } = Trend::of(&values, least, leak::MIN_SHARE)?;
-        let profiles = known[since..].iter().map(|known| known.at).collect();
-        Some(Self { per_point: slope?, grows: growth == Growing::Yes, last: *values.last()?, profiles })
+        let trend = Trend::of(&bytes(&known), least, leak::MIN_SHARE)?;
+        trend.slope.is_some().then_some(Self { trend, known })
     }
 
     /// Bytes gained with each profile, where memory grows steadily.
     fn growth(&self) -> Option<u64> {
-        u64::try_from(self.per_point).ok().filter(|&bytes| bytes > 0 && self.grows)
+        let grows = self.trend.growth == Growing::Yes;
+        u64::try_from(self.trend.slope?).ok().filter(|&bytes| bytes > 0 && grows)
     }
 
-    /// Mean seconds from one commit to the next.
+    /// Mean seconds from one commit to the next, since the latest change of course.
     fn seconds(&self, points: &[Point]) -> Option<u64> {
-        let begun = points[*self.profiles.first()?].commit.as_ref()?.time;
-        let passed = points[*self.profiles.last()?].commit.as_ref()?.time.checked_sub(begun)?;
-        u64::try_from(passed).ok()?.checked_div(self.profiles.len() as u64 - 1)
+        let begun = points[self.known[self.trend.since].at].commit.as_ref()?.time;
+        let passed = points[self.known.last()?.at].commit.as_ref()?.time.checked_sub(begun)?;
+        u64::try_from(passed).ok()?.checked_div(self.trend.steps as u64)
     }
 }
 
@@ -249,4 +240,54 @@ struct Known {
 fn known(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>) -> Vec<Known> {
     let all = figures.iter().enumerate();
     all.filter_map(|(at, figures)| Some(Known { at, bytes: value(figures.as_ref()?)? })).collect()
+}
+
+fn bytes(known: &[Known]) -> Vec<u64> {
+    known.iter().map(|known| known.bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const NONE: [usize; 0] = [];
+
+    /// The steps of peaks in MiB.
+    fn steps(peaks: impl IntoIterator<Item = u64>) -> Vec<usize> {
+        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), MIB)
+    }
+
+    #[test]
+    fn every_change_of_a_short_series_is_a_step() {
+        assert_eq!(steps([100, 200]), [1]);
+        assert_eq!(steps([100, 200, 200]), [1]);
+        assert_eq!(steps([100, 100, 200, 150]), [2, 3]);
+        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], MIB), [2]);
+        assert_eq!(changes(&[5, 5, 6], 0), [2]);
+    }
+
+    #[test]
+    fn steps_and_single_nights_stand_out_in_a_long_series() {
+        assert_eq!(steps((0..30).map(|night| 100 + night / 20 * 50)), [20]);
+        assert_eq!(steps((0..30).map(|night| if night == 12 { 150 } else { 100 })), [12, 13]);
+        assert_eq!(steps((0..9).map(|night| 100 + night / 8)), [8]);
+    }
+
+    /// A peak that is another one every night.
+    fn noisy(night: u64) -> u64 {
+        100 + night * 7 % 5
+    }
+
+    #[test]
+    fn what_every_night_brings_is_no_step() {
+        assert_eq!(steps((0..30).map(noisy)), NONE);
+        assert_eq!(steps((0..30).map(|night| noisy(night) + night / 20 * 50)), [20]);
+    }
+
+    #[test]
+    fn of_steady_growth_the_beginning_is_a_step() {
+        assert_eq!(steps((0..30).map(|night| 100 + night * 5)), NONE);
+        assert_eq!(steps((0..30_u64).map(|night| 100 + night.saturating_sub(10) * 5)), [11]);
+    }
 }
