@@ -113,7 +113,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         rules: reading.rules.clone(),
         skip: arguments.skip,
         min_growth: arguments.min_growth,
-        min_share: arguments.min_share,
+        min_share: Some(arguments.min_share),
         steps,
         device_memory: arguments.device.memory(&config),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),

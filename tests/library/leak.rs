@@ -262,6 +262,36 @@ fn what_lives_for_some_steps_is_no_leak() {
 }
 
 #[test]
+fn what_lives_too_long_for_the_steps_is_not_judged() {
+    let program = steps(7, |program, step| {
+        program.alloc(format!("metric {step}"), "train:30", 512);
+        match step {
+            1 => program.alloc("other", "train:30", 512),
+            // The metrics may go after four steps as well.
+            5 => program.free("other"),
+            _ => {}
+        }
+    });
+    let search = program.search(&Options::default());
+    assert_eq!(verdict(&search), Verdict::Inconclusive);
+    let unclear = only_device(&search).unclear.as_ref().unwrap();
+    assert!(unclear.reason.contains("train (job.py:30) leaves blocks behind that live for some steps"), "{unclear:?}");
+}
+
+/// Each step trains one more of the parameters.
+#[test]
+fn the_state_of_an_optimizer_is_no_leak() {
+    let made_in = |function: &str| {
+        steps(9, |program, step| {
+            let frame = format!("/venv/torch/optim/adamw.py:{function}:140");
+            program.alloc_under(format!("state {step}"), &[&frame, "/work/job.py:train:30"], 4096);
+        })
+    };
+    assert_eq!(leaks(&made_in("_init_group")), []);
+    assert_eq!(leaks(&made_in("step")).len(), 1);
+}
+
+#[test]
 fn what_starts_late_or_stops_is_no_leak() {
     let warm_up = steps(12, |program, step| {
         if step < 3 {
@@ -297,7 +327,7 @@ fn a_leak_may_miss_a_step() {
     assert_eq!((leak.grew, leak.judged, leak.bytes), (15, 18, 15 * 2048));
     assert_eq!(leak.bytes_per_step, 1707);
     assert_eq!(leak.blocks_per_step(), "0.8");
-    let every = Options { min_share: 0.9, ..Options::default() };
+    let every = Options { min_share: Some(0.9), ..Options::default() };
     assert_eq!(steps(20, nearly).search(&every).leaks().count(), 0);
     let sizes = |program: &mut Program, step: usize| {
         if step.is_multiple_of(2) {
@@ -305,7 +335,7 @@ fn a_leak_may_miss_a_step() {
         }
     };
     assert_eq!(leaks(&steps(20, sizes)), []);
-    let half = Options { min_share: 0.5, ..Options::default() };
+    let half = Options { min_share: Some(0.5), ..Options::default() };
     assert_eq!(steps(20, sizes).search(&half).leaks().count(), 1);
 }
 

@@ -63,7 +63,7 @@ fn a_series_wants_growth_in_nearly_every_step() {
 #[test]
 fn a_stack_is_followed_through_a_series() {
     // In between there is nothing of it once.
-    let options = Options { min_growth: Some(1), min_share: 0.6, ..Options::default() };
+    let options = Options { min_growth: Some(1), min_share: Some(0.6), ..Options::default() };
     let profiles = of_series(5, |program, step| {
         if step == 2 {
             program

@@ -12,6 +12,7 @@ pub use series::over;
 pub use steps::search;
 pub(crate) use trend::{Growing, Trend, course_changes};
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::budget::{DeviceBudget, DeviceMemory};
@@ -21,12 +22,11 @@ pub use crate::phase::steps::Wanted;
 use crate::profile::{self, Bucket, Held, Moment, Oom, Profile, Source};
 use crate::snapshot::{RunFacts, StackId, Tables};
 use crate::stack::{self, GroupBy, Grouper, Label, More, Rules};
-use crate::text;
-use crate::units::Delta;
+use crate::units::{Delta, approximate};
 
 /// The subject of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Snapshots, one after the other.
     #[default]
@@ -36,41 +36,18 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in machine-readable output.
+    /// What the search goes through: a `snapshot` or a `step`.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// The units of the search.
-    #[must_use]
-    pub fn nouns(self) -> Nouns {
+    pub fn noun(self) -> &'static str {
         match self {
-            Self::Series => Nouns { one: "snapshot", many: "snapshots" },
-            Self::Steps => Nouns { one: "step", many: "steps" },
+            Self::Series => "snapshot",
+            Self::Steps => "step",
         }
     }
 }
 
-/// The units of a search, as they are called in words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Nouns {
-    /// One of them.
-    pub one: &'static str,
-    /// Several.
-    pub many: &'static str,
-}
-
-impl Nouns {
-    /// A number of them: `1 step`, `7 steps`.
-    #[must_use]
-    pub fn count(self, number: usize) -> String {
-        text::count(number as u64, self.one, self.many)
-    }
-}
-
 /// When something is a leak.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
     /// The grouping of stacks.
     pub group_by: GroupBy,
@@ -82,8 +59,8 @@ pub struct Options {
     pub skip: Option<usize>,
     /// Bytes that a stack must have gained in total. By default 1 MiB over a series; steps show a leak of any size.
     pub min_growth: Option<u64>,
-    /// The share of the steps, from 0 to 1, in which it must have grown.
-    pub min_share: f64,
+    /// The share of the steps, from 0 to 1, in which it must have grown. By default 80 %.
+    pub min_share: Option<f64>,
     /// The steps to look for in a single snapshot.
     pub steps: Wanted,
     /// Memory of the device in bytes, to compute when it runs out.
@@ -94,22 +71,6 @@ pub struct Options {
 
 /// Default of [`Options::min_share`].
 pub(crate) const MIN_SHARE: f64 = 0.8;
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            group_by: GroupBy::default(),
-            unfold: 0,
-            rules: Rules::default(),
-            skip: None,
-            min_growth: None,
-            min_share: MIN_SHARE,
-            steps: Wanted::default(),
-            device_memory: None,
-            allow_oom: false,
-        }
-    }
-}
 
 impl Options {
     /// How to read the snapshots: only the end of each matters for a series.
@@ -124,37 +85,35 @@ impl Options {
         }
     }
 
+    fn min_share(&self) -> f64 {
+        self.min_share.unwrap_or(MIN_SHARE)
+    }
+
+    /// The least growth of a stack over a series, and of totals.
+    fn least_growth(&self) -> u64 {
+        self.min_growth.unwrap_or(WORTH_TELLING)
+    }
+
     /// True if it grew in enough of the steps that count.
     fn is_steady(&self, grew: usize, judged: usize) -> bool {
-        grew > 0 && share(grew, judged) >= self.min_share
+        grew > 0 && share(grew, judged) >= self.min_share()
     }
 }
 
 /// The share of the steps that count in which something grew.
 fn share(grew: usize, judged: usize) -> f64 {
-    // Counts of steps are far below 2^52.
-    #[allow(clippy::cast_precision_loss)]
-    let share = grew as f64 / judged.max(1) as f64;
-    share
+    approximate(grew as u64) / approximate(judged.max(1) as u64)
 }
 
 /// The memory that a leak holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LeakMetric {
     /// Allocated bytes.
     #[default]
     Allocated,
     /// Reserved bytes that are not active.
     Fragmentation,
-}
-
-impl LeakMetric {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// A stack that leaks.
@@ -203,18 +162,14 @@ impl Leak {
     /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
     #[must_use]
     pub fn blocks_per_step(&self) -> String {
-        // Both are far below 2^52.
-        #[allow(clippy::cast_precision_loss)]
-        let blocks = self.blocks as f64 / self.judged.max(1) as f64;
+        let blocks = approximate(self.blocks) / approximate(self.judged.max(1) as u64);
         if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
     }
 }
 
 /// Puts the fastest first, and equal ones in an order that is always the same.
 fn sort(leaks: &mut [Leak]) {
-    leaks.sort_by(|a, b| {
-        b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
-    });
+    leaks.sort_by_cached_key(|leak| (Reverse(leak.bytes_per_step), leak.label.clone(), leak.key.clone()));
 }
 
 /// Names of one leak that are listed beside the first.
@@ -224,6 +179,21 @@ const MOST_NAMES: usize = 4;
 const FRAGMENTATION: &str = "<fragmentation>";
 
 impl Leak {
+    /// The figures of something that held so much at each point that counts.
+    fn of_course(trend: &Trend, held: &[Held]) -> Self {
+        let end = held.last().copied().unwrap_or_default();
+        Self {
+            bytes: trend.gained,
+            blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
+            bytes_per_step: trend.slope.unwrap_or_default(),
+            grew: trend.grew,
+            judged: trend.steps,
+            end,
+            course: held.iter().map(|held| held.bytes).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The same leak with the stacks that leak as one, the largest first. Those of a tag go by its name.
     fn of_stacks(self, grouper: &Grouper<'_>, stacks: &[StackId]) -> Self {
         let named = if grouper.by().is_tag() { &[] } else { stacks };
@@ -238,23 +208,15 @@ impl Leak {
         let also = labels.split_off(labels.len().min(1));
         Self { stack: stacks.first().copied(), also, more: More::of(parts.iter()), ..self }
     }
-
-    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
-    /// allocated is a little larger than that, and so is what nothing uses.
-    fn fragmentation(pool: &Self, unused: Self) -> Option<Self> {
-        let name = FRAGMENTATION.to_owned();
-        let metric = LeakMetric::Fragmentation;
-        (unused.bytes * 2 > pool.bytes).then(|| Self { metric, label: name.clone(), key: name, ..unused })
-    }
 }
 
-/// The remark on such memory. `nouns` are the units of the search.
-fn fragmentation_grows(device: u32, nouns: Nouns, leak: &Leak) -> Diagnostic {
+/// The remark on reserved memory that nothing uses and that grows.
+fn fragmentation_grows(device: u32, mode: Mode, leak: &Leak) -> Diagnostic {
     let message = format!(
         "reserved bytes that nothing uses grow by {} per {}, {} in all. The pool grows although what is allocated does not; \
          look at sizes that vary, or set expandable_segments",
         Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
-        nouns.one,
+        mode.noun(),
         Delta(leak.bytes).to_string().trim_start_matches('+'),
     );
     Diagnostic::new(Code::FragmentationGrows, device, message)
@@ -355,15 +317,10 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
-    /// A device whose leaks are not clear.
-    fn unclear(device: u32, reason: String) -> Self {
-        Self { device, unclear: Some(reason.into()), ..Self::default() }
-    }
-
-    /// The units of the search: snapshots, steps, or parts of a history that are neither.
+    /// What the search goes through: a `snapshot`, a `step`, or a `part` of a history that is neither.
     #[must_use]
-    pub fn nouns(&self, mode: Mode) -> Nouns {
-        if self.how == Some(How::Windows) { Nouns { one: "part", many: "parts" } } else { mode.nouns() }
+    pub fn noun(&self, mode: Mode) -> &'static str {
+        if self.how == Some(How::Windows) { "part" } else { mode.noun() }
     }
 
     /// Bytes that all leaks together gain per snapshot or step.
@@ -383,13 +340,46 @@ impl DeviceLeaks {
         self.counted().iter().map(value).collect()
     }
 
+    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short, and alike
+    /// but for the first ones: what grows does so in nearly all of them.
+    fn trend(&self, values: &[u64], options: &Options) -> Option<Trend> {
+        let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
+        trend(values, options.least_growth(), options.min_share())
+    }
+
+    /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
+    fn leak(&self, held: &[Held], growth: Growing, options: &Options) -> Option<Leak> {
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        // Most stacks are left out here.
+        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
+            return None;
+        }
+        let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
+        let since = (trend.since > 0).then(|| self.counted()[trend.since].name.clone());
+        Some(Leak { since, ..Leak::of_course(&trend, held) })
+    }
+
+    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
+    /// allocated is a little larger than that, and so is what nothing uses.
+    fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &Options) -> Option<Leak> {
+        let measures: [fn(&Point) -> Option<u64>; 2] = [|point| point.reserved, unused];
+        let [pool, unused] = measures.map(|value| {
+            let held = self.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
+            self.leak(&held.collect::<Vec<_>>(), Growing::Yes, options)
+        });
+        let pool = pool?;
+        let unused = unused.filter(|unused| unused.bytes * 2 > pool.bytes)?;
+        let label = FRAGMENTATION.to_owned();
+        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..unused })
+    }
+
     /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
     /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
-    fn add_growth(&mut self, peak: Option<u64>, slope: impl Fn(&[u64]) -> Option<i128>) {
+    fn add_growth(&mut self, peak: Option<u64>, options: &Options) {
         const TOTALS: [fn(&Point) -> Option<u64>; 3] =
             [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
         let [allocated, reserved, fragmentation] =
-            TOTALS.map(|value| self.totals(value).and_then(|values| slope(&values)));
+            TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));
         let last = self.counted().last();
         let highest = peak.or_else(|| last.and_then(|point| point.allocated));
         let ends = self.budget.map(DeviceBudget::usable).map(|memory| {

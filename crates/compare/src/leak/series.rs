@@ -1,7 +1,7 @@
 //! Leaks over a series of snapshots: what holds more from one to the next.
 
-use super::trend::{Growing, Trend};
-use super::{DeviceLeaks, Failure, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING, sort};
+use super::trend::Growing;
+use super::{DeviceLeaks, Failure, Leak, LeakMetric, Mode, Options, Point, Search, fragmentation_grows, sort};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{Bucket, DeviceProfile, Held, Profile};
 use crate::snapshot::StackId;
@@ -53,20 +53,6 @@ fn first_of_series(path: &str) -> Diagnostic {
     Diagnostic::new(Code::FirstOfSeries, None, message)
 }
 
-impl Point {
-    /// The end of a snapshot.
-    fn at_end(path: &str, device: &DeviceProfile) -> Self {
-        let reserved = device.figures.reserved.end;
-        Self {
-            name: path.to_owned(),
-            allocated: Some(device.figures.allocated.end),
-            reserved: Some(reserved),
-            fragmentation: Some(reserved.saturating_sub(device.figures.active.end)),
-            active_peak: None,
-        }
-    }
-}
-
 /// One device over the series.
 struct DeviceSeries<'s> {
     profiles: &'s [Profile],
@@ -77,12 +63,21 @@ struct DeviceSeries<'s> {
 
 impl DeviceSeries<'_> {
     fn leaks(&self, skipped: usize, diagnostics: &mut Vec<Diagnostic>) -> DeviceLeaks {
-        let known: Vec<Option<&DeviceProfile>> = self.device.in_each(self.profiles).collect();
-        let each = self.profiles.iter().zip(&known);
-        let points = each.clone().filter_map(|(profile, device)| Some(Point::at_end(&profile.source.path, (*device)?)));
-        let points: Vec<Point> = points.collect();
-        let missing: Vec<&str> =
-            each.filter(|(_, device)| device.is_none()).map(|(profile, _)| &*profile.source.path).collect();
+        let mut points = Vec::with_capacity(self.profiles.len());
+        let mut missing: Vec<&str> = Vec::new();
+        for (profile, device) in self.profiles.iter().zip(self.device.in_each(self.profiles)) {
+            let Some(DeviceProfile { figures, .. }) = device else {
+                missing.push(&profile.source.path);
+                continue;
+            };
+            points.push(Point {
+                name: profile.source.path.clone(),
+                allocated: Some(figures.allocated.end),
+                reserved: Some(figures.reserved.end),
+                fragmentation: Some(figures.reserved.end.saturating_sub(figures.active.end)),
+                active_peak: None,
+            });
+        }
         let skip = self.options.skip.unwrap_or(0);
         let memory = self.options.device_memory;
         let mut found = DeviceLeaks {
@@ -93,12 +88,13 @@ impl DeviceSeries<'_> {
             points,
             ..DeviceLeaks::default()
         };
-        let Some(latest) = known.last().copied().flatten() else {
+        let Some(latest) = self.device.in_each(self.profiles).last().flatten() else {
             let path = missing.last().copied().unwrap_or_default();
             found.unclear = Some(format!("the latest snapshot does not have the device: {path} lacks it").into());
             return found;
         };
-        let ran_out_at_first = known.iter().flatten().next().is_some_and(|first| first.ran_out_of_memory());
+        let ran_out_at_first =
+            self.device.in_each(self.profiles).flatten().next().is_some_and(DeviceProfile::ran_out_of_memory);
         let failure = Failure::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
         found.failure = failure.map(|of| Failure { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
@@ -110,9 +106,7 @@ impl DeviceSeries<'_> {
             return found;
         }
         diagnostics.extend(missing_in_some(&found, &missing));
-        found.add_growth(latest.figures.allocated.peak, |values| {
-            Trend::of(values, self.options.least_growth(), self.options.min_share)?.slope
-        });
+        found.add_growth(latest.figures.allocated.peak, self.options);
         self.find_leaks(latest, &mut found, diagnostics);
         found
     }
@@ -125,7 +119,7 @@ impl DeviceSeries<'_> {
         let mut leaks = Vec::new();
         for track in tracks::stacks(self.profiles, self.device) {
             let held = self.held(&track, found.skip);
-            if let Some(leak) = self.figures(found, &held, Growing::Yes) {
+            if let Some(leak) = found.leak(&held, Growing::Yes, self.options) {
                 let members = latest.stacks.iter().filter(|total| total.key.0 == track.key);
                 let stacks: Vec<StackId> =
                     members.flat_map(|total| &total.members).map(|member| member.stack).collect();
@@ -136,22 +130,19 @@ impl DeviceSeries<'_> {
             }
         }
         // A little in each of many stacks, or in new ones every time.
-        leaks.extend(self.figures(found, &others, Growing::Yes).map(|leak| Leak {
+        leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
             label: "<many stacks, a little each>".to_owned(),
             key: Bucket::Others.label().to_owned(),
             bucket: Some(Bucket::Others),
             ..leak
         }));
-        let pool = self.total(found, |point| point.reserved);
-        let unused = self.total(found, |point| point.fragmentation);
-        leaks.extend(pool.zip(unused).and_then(|(pool, unused)| Leak::fragmentation(&pool, unused)));
+        leaks.extend(found.fragmentation(|point| point.fragmentation, self.options));
         if leaks.is_empty() {
-            let recent = self.figures(found, &others, Growing::TooSoon);
+            let recent = found.leak(&others, Growing::TooSoon, self.options);
             diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));
         }
         let growing_pool = leaks.iter().filter(|leak| leak.metric == LeakMetric::Fragmentation);
-        diagnostics
-            .extend(growing_pool.map(|leak| super::fragmentation_grows(found.device, Mode::Series.nouns(), leak)));
+        diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series, leak)));
         sort(&mut leaks);
         found.leaks = leaks;
     }
@@ -160,37 +151,6 @@ impl DeviceSeries<'_> {
     fn held(&self, track: &StackTrack, skip: usize) -> Vec<Held> {
         let all = track.held.iter().zip(&self.device.indices);
         all.filter(|(_, index)| index.is_some()).map(|(held, _)| *held).skip(skip).collect()
-    }
-
-    /// The same of a total that grows.
-    fn total(&self, found: &DeviceLeaks, value: fn(&Point) -> Option<u64>) -> Option<Leak> {
-        let held = found.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
-        self.figures(found, &held.collect::<Vec<_>>(), Growing::Yes)
-    }
-
-    /// The figures of a leak, without its name: of something that held so much in each snapshot that counts, if that grows
-    /// like this.
-    fn figures(&self, found: &DeviceLeaks, held: &[Held], growth: Growing) -> Option<Leak> {
-        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        let least = self.options.least_growth();
-        // Most stacks are left out here.
-        if values.last()? - values.iter().min()? < least.max(1) {
-            return None;
-        }
-        let trend = Trend::of(&values, least, self.options.min_share).filter(|trend| trend.growth == growth)?;
-        let first = held[trend.since];
-        let end = held.last().copied().unwrap_or_default();
-        Some(Leak {
-            bytes: i128::from(end.bytes) - i128::from(first.bytes),
-            blocks: i128::from(end.blocks) - i128::from(first.blocks),
-            bytes_per_step: trend.slope.unwrap_or_default(),
-            since: (trend.since > 0).then(|| found.counted()[trend.since].name.clone()),
-            grew: trend.grew,
-            judged: trend.steps,
-            end,
-            course: values,
-            ..Leak::default()
-        })
     }
 }
 
@@ -214,11 +174,4 @@ fn too_soon(device: u32, leak: Leak) -> Diagnostic {
         count(leak.judged as u64, "snapshot", "snapshots"),
     );
     Diagnostic::new(Code::GrowthTooRecent, device, message)
-}
-
-impl Options {
-    /// The least growth of a stack over a series, and of totals.
-    pub(super) fn least_growth(&self) -> u64 {
-        self.min_growth.unwrap_or(WORTH_TELLING)
-    }
 }

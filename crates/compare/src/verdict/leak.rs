@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::gate::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::diagnostic::Code;
-use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
+use crate::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
 use crate::text::count;
 use crate::units::Size;
 
@@ -67,7 +67,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     if search.devices.is_empty() {
         judge.checks.push(Check {
             reason: Some("nothing is recorded and nothing is held".to_owned()),
-            ..check(None, search.mode.nouns(), limit)
+            ..check(None, search.mode.noun(), limit)
         });
     }
     judge.doubt_run(search.failure.clone());
@@ -75,8 +75,8 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
 }
 
 /// A check of the limit on leaks, without a result yet.
-fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
-    let per_step = format!("{} per {}", Size(limit), nouns.one);
+fn check(device: Option<u32>, noun: &str, limit: u64) -> Check {
+    let per_step = format!("{} per {noun}", Size(limit));
     Check { device, allowed: Some(u128::from(limit)), ..Check::new(About::Leaks, per_step, Level::Fail) }
 }
 
@@ -84,8 +84,8 @@ impl Judge {
     /// A check for each leak of a device; else one that passes, or is inconclusive.
     fn leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
         let mode = search.mode;
-        let nouns = device.nouns(mode);
-        let check = check(Some(device.device), nouns, limit);
+        let noun = device.noun(mode);
+        let check = check(Some(device.device), noun, limit);
         let too_much = device.bytes_per_step() > i128::from(limit);
         for leak in &device.leaks {
             self.checks.push(Check {
@@ -93,7 +93,7 @@ impl Judge {
                 key: Some(leak.key.clone()),
                 delta: Some(leak.bytes_per_step),
                 outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
-                words: Some(sentence(leak, mode, nouns)),
+                words: Some(sentence(leak, mode, noun)),
                 ..check.clone()
             });
         }
@@ -126,21 +126,25 @@ fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
 
 fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
-        Mode::Steps => format!("no stack leaves blocks behind in {}", device.nouns(mode).count(device.judged)),
+        Mode::Steps => format!("no stack leaves blocks behind in {}", steps(device.judged, device.noun(mode))),
         Mode::Series => "no stack holds more and more at the end".to_owned(),
     }
 }
 
 /// A leak in words.
-fn sentence(leak: &Leak, mode: Mode, nouns: Nouns) -> String {
+fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
     let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
     let Leak { label, grew, judged, .. } = leak;
-    let step = nouns.one;
     match mode {
-        Mode::Steps => format!("{label} leaks {bytes} per {step}, in {grew} of {}", nouns.count(*judged)),
+        Mode::Steps => format!("{label} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
         Mode::Series => {
             let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-            format!("{label} grows {bytes} per {step}{since}, {grew} of {}", count(*judged as u64, "time", "times"))
+            format!("{label} grows {bytes} per {noun}{since}, {grew} of {}", count(*judged as u64, "time", "times"))
         }
     }
+}
+
+/// A number of steps, or of what a search goes through in their place.
+fn steps(number: usize, noun: &str) -> String {
+    count(number as u64, noun, &format!("{noun}s"))
 }

@@ -2,7 +2,7 @@
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
 use crate::json_writer::{list, object};
-use crate::leak::{DeviceLeaks, Growth, Leak, Point, Search};
+use crate::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::{Bucket, Source};
 use crate::ranks::diagnostics_of_search;
@@ -17,7 +17,7 @@ object! {
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
         sources: list(searches(findings).flat_map(|of| of.sources.iter().map(|source| SourceReport(source, of.rank)))),
-        mode: searches(findings).next().map_or("steps", |search| search.mode.name()),
+        mode: searches(findings).next().map_or(Mode::Steps, |search| search.mode),
         group_by: searches(findings).next().map(|search| search.group_by.to_string()).unwrap_or_default(),
         // The steps and the growth of the device that leaks most.
         steps: list(worst_device(findings).into_iter().flat_map(|device| &device.points).map(StepReport)),
@@ -64,7 +64,7 @@ object! {
 object! {
     /// A stack that grows.
     RowReport<'a>(search: &'a Search, device: &'a DeviceLeaks, leak: &'a Leak) {
-        metric: leak.metric.name(),
+        metric: leak.metric,
         label: printable(&leak.label),
         also: list(leak.also.iter().map(|label| printable(label))),
         key: leak.key,

@@ -52,7 +52,7 @@ fn mark(finding: &Finding, device: &DeviceLeaks) -> Option<Mark> {
 
 /// A row for each rank and device, the worst first.
 fn overview(findings: &[&Finding], options: &Options) -> Table {
-    let step = findings.first().map_or("step", |finding| finding.search.mode.nouns().one);
+    let step = findings.first().map_or("step", |finding| finding.search.mode.noun());
     let per_step = figure(format!("leaks per {step}")).main();
     let heads = [words(""), words(""), figure("device"), per_step, words("what leaks most")];
     let devices =
@@ -103,7 +103,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 
 /// The steps and what grows over them.
 fn course(search: &Search, device: &DeviceLeaks) -> Steps {
-    let noun = device.nouns(search.mode).one;
+    let noun = device.noun(search.mode);
     let lines = device.leaks.iter().map(|leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() });
     Steps {
         noun,
@@ -194,20 +194,17 @@ fn snapshot(point: &Point, is_warm_up: bool) -> Row {
 
 /// The growth of the totals.
 fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
-    let noun = device.nouns(mode);
+    let noun = device.noun(mode);
     let growth = device.growth;
     let slopes =
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)];
     let known = slopes.into_iter().filter_map(|(name, slope)| Some((name, slope?)));
     let mut facts: Vec<Fact> =
-        known.map(|(name, slope)| Fact::new(name, format!("{} per {}", Delta(slope), noun.one))).collect();
+        known.map(|(name, slope)| Fact::new(name, format!("{} per {noun}", Delta(slope)))).collect();
     facts.extend(growth.runs_out_after.map(|left| {
         let full = match left {
             0 => "is full".to_owned(),
-            left => {
-                let more = [noun.one, noun.many].map(|noun| format!("more {noun}"));
-                format!("full after {}", count(left, &more[0], &more[1]))
-            }
+            left => format!("full after {}", count(left, &format!("more {noun}"), &format!("more {noun}s"))),
         };
         Fact::new("device memory", full)
     }));
@@ -217,8 +214,8 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 
 /// The stacks that leak, the fastest first.
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
-    let noun = device.nouns(search.mode);
-    let per_step = format!("per {}", noun.one);
+    let noun = device.noun(search.mode);
+    let per_step = format!("per {noun}");
     let listed = &device.leaks[..options.limit(device.leaks.len())];
     let has_since = listed.iter().any(|leak| leak.since.is_some());
     let code = search.code();
@@ -240,7 +237,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
             [per_step, Value::Nothing, Value::Nothing, so_far].into_iter().chain(since).chain([name]).collect()
         },
     );
-    let mut columns = vec![figure(&*per_step), figure("blocks"), figure(noun.many), figure("so far")];
+    let mut columns = vec![figure(&*per_step), figure("blocks"), figure(format!("{noun}s")), figure("so far")];
     columns.extend(has_since.then(|| words("since")));
     columns.push(words(search.group_by.noun()));
     let total = format!("{} {per_step}", Delta(device.bytes_per_step()));

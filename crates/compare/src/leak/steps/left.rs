@@ -1,7 +1,7 @@
 //! The memory that steps leave behind, by stack.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -44,11 +44,11 @@ impl DeviceSteps<'_> {
             let class = self.device.trace.classes[life.class as usize];
             let of = blocks.entry(self.attribution(&class));
             let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
-            if (if life.born > end { dump } else { end }) < life.freed {
+            let until = if life.born > end { dump } else { end };
+            if until < life.freed {
                 let held = of.left.entry(step).or_default();
                 *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
-            // Blocks that are given up at the very end say nothing about how long such blocks live.
-            } else if let Some(freed) = steps.at(life.freed).filter(|&freed| freed < judged.last) {
+            } else if let Some(freed) = steps.at(life.freed) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
         }
@@ -66,17 +66,27 @@ impl DeviceSteps<'_> {
                 continue;
             }
             let identity = identity(&class, grouper);
-            let left = groups.entry(identity.key.clone()).or_insert_with(|| Left::new(identity));
-            left.end = by_step.values().fold(left.end, |sum, &held| sum.plus(held));
+            let left = groups.entry(identity.key.clone()).or_insert_with(|| Left {
+                identity,
+                stacks: FxHashMap::default(),
+                steps: BTreeMap::new(),
+                lifetime: 0,
+                end: Held::default(),
+            });
+            left.end = left.end.plus(sum(by_step.values()));
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-            if replaced.replaces(attribution, &evidence, until.saturating_sub(judged.from), options) {
+            let held = sum(evidence.iter().map(|(_, held)| *held));
+            if evidence.is_empty() || replaced.replaces(attribution, held, until.saturating_sub(judged.from), options) {
                 continue;
             }
+            left.lifetime = left.lifetime.max(lifetime);
+            let of_stack = left.stacks.entry(origin).or_default();
+            *of_stack = of_stack.plus(held);
             for (&step, &held) in evidence {
-                left.lifetime = left.lifetime.max(lifetime);
-                left.add(step, origin, held);
+                let of_step = left.steps.entry(step).or_default();
+                *of_step = of_step.plus(held);
             }
         }
         groups
@@ -95,14 +105,18 @@ pub(super) struct Left {
     end: Held,
 }
 
+fn sum<'h>(all: impl IntoIterator<Item = &'h Held>) -> Held {
+    all.into_iter().fold(Held::default(), |sum, &held| sum.plus(held))
+}
+
 /// The bytes that steps and those before them left behind.
 fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
-    let by_step: BTreeMap<usize, u64> = steps.iter().map(|(step, held)| (*step, held.bytes)).collect();
-    let mut sum: u64 = 0;
-    let mut course = Vec::with_capacity(judged.len());
-    for step in judged {
-        sum = sum.saturating_add(by_step.get(&step).copied().unwrap_or(0));
-        course.push(sum);
+    let mut course = vec![0_u64; judged.len()];
+    for (step, held) in steps {
+        course[step - judged.start] = held.bytes;
+    }
+    for at in 1..course.len() {
+        course[at] = course[at].saturating_add(course[at - 1]);
     }
     course
 }
@@ -123,66 +137,41 @@ fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
 /// The percentage of the blocks left behind that must be made up for by older ones that are freed.
 const REPLACED: u64 = 80;
 
-/// Blocks from before the judged steps that are freed in them. Where each step frees as many of them as it leaves behind of
-/// the same size, a window is full that was filled before: nothing grows. Blocks that are older than the history may be
-/// of any stack.
+/// Blocks from before the judged steps that are freed in them, by their size and the step that frees them. Where each step
+/// frees as many of them as it leaves behind of the same size, a window is full that was filled before: nothing grows.
+/// Blocks that are older than the history may be of any stack.
 struct Replaced {
-    by_size: FxHashMap<(Option<Attribution>, u64), Freed>,
-}
-
-/// Blocks of one size that are freed.
-#[derive(Default)]
-struct Freed {
-    /// The steps that free some.
-    steps: BTreeSet<usize>,
-    blocks: u64,
+    by_size: FxHashMap<(Option<Attribution>, u64), BTreeMap<usize, u64>>,
 }
 
 impl Replaced {
     fn new(device: &DeviceSteps<'_>) -> Self {
         let &DeviceSteps { steps, judged, .. } = device;
-        let mut by_size: FxHashMap<_, Freed> = FxHashMap::default();
+        let mut by_size: FxHashMap<_, BTreeMap<usize, u64>> = FxHashMap::default();
         let begin = steps.steps.get(judged.from).map_or(Position::START, |first| first.from);
         for old in device.lives.iter().filter(|life| life.born <= begin && life.born < life.freed) {
             let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
             if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
                 let class = &device.device.trace.classes[old.class as usize];
                 let of = (old.born != Position::START).then(|| device.attribution(class));
-                let freed = by_size.entry((of, class.bytes)).or_default();
-                freed.steps.insert(step);
-                freed.blocks += 1;
+                *by_size.entry((of, class.bytes)).or_default().entry(step).or_default() += 1;
             }
         }
         Self { by_size }
     }
 
     /// True if such blocks make up for those that a stack left behind.
-    fn replaces(&self, of: Attribution, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
+    fn replaces(&self, of: Attribution, left: Held, judged: usize, options: &Options) -> bool {
         // The blocks that one stack leaves behind are nearly always equal.
-        let all = left.iter().fold(Held::default(), |sum, (_, held)| sum.plus(**held));
-        let size = all.mean();
-        if size.saturating_mul(all.blocks) != all.bytes {
-            return false;
-        }
-        [None, Some(of)]
-            .into_iter()
-            .filter_map(|of| self.by_size.get(&(of, size)))
-            .any(|freed| options.is_steady(freed.steps.len(), judged) && freed.blocks * 100 >= all.blocks * REPLACED)
+        let size = left.mean();
+        let freed = [None, Some(of)].into_iter().filter_map(|of| self.by_size.get(&(of, size)));
+        let mut freed = freed.filter(|freed| options.is_steady(freed.len(), judged));
+        size.saturating_mul(left.blocks) == left.bytes
+            && freed.any(|freed| freed.values().sum::<u64>() * 100 >= left.blocks * REPLACED)
     }
 }
 
 impl Left {
-    fn new(identity: Identity) -> Self {
-        Self { identity, stacks: FxHashMap::default(), steps: BTreeMap::new(), lifetime: 0, end: Held::default() }
-    }
-
-    fn add(&mut self, step: usize, origin: Origin, held: Held) {
-        let of_step = self.steps.entry(step).or_default();
-        *of_step = of_step.plus(held);
-        let of_stack = self.stacks.entry(origin).or_default();
-        *of_stack = of_stack.plus(held);
-    }
-
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
     pub(super) fn is_too_short(&self, judged: Judged) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
@@ -195,7 +184,7 @@ impl Left {
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
-        let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+        let held = sum(steps.iter().map(|(_, held)| held));
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);

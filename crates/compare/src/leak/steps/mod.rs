@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear, sort};
 use crate::diagnostic::Advice;
-use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
+use crate::phase::steps::{self, Course, Mark, Steps, Wanted};
 use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
 use crate::stack::{Grouper, Key, tell_apart};
-use crate::trace::{Life, Part, Window};
+use crate::trace::{Life, Window};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -43,7 +43,11 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
                 DeviceSteps { profile, device, course, lives, steps: &steps, judged, grouper: &grouper, options }
                     .find_leaks()
             }
-            None => DeviceLeaks::unclear(device.device, no_steps(device, &marks, &options.steps)),
+            None => DeviceLeaks {
+                device: device.device,
+                unclear: Some(no_steps(device, &marks, &options.steps).into()),
+                ..DeviceLeaks::default()
+            },
         };
         found.budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         if found.how.is_some() && found.unclear.is_none() {
@@ -130,18 +134,15 @@ impl DeviceSteps<'_> {
         borders.push(self.device.trace.end());
         let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
         let parts = self.device.trace.parts(&windows);
-        self.steps.steps.iter().zip(&parts).map(|(step, part)| self.point(step, part)).collect()
-    }
-
-    fn point(&self, step: &Step, part: &Part) -> Point {
         let is_reserved_known = self.device.figures.reserved.peak.is_some();
-        Point {
+        let points = self.steps.steps.iter().zip(parts).map(|(step, part)| Point {
             name: step.name.clone(),
             allocated: Some(part.end.allocated),
             reserved: is_reserved_known.then_some(part.end.reserved),
             fragmentation: is_reserved_known.then_some(part.end.fragmentation()),
             active_peak: Some(part.peak.active),
-        }
+        });
+        points.collect()
     }
 
     /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not

@@ -1,7 +1,9 @@
 //! Cuts a series into pieces that straight lines fit.
 
-use super::float;
+use std::ops::Range;
+
 use crate::leak::WORTH_TELLING;
+use crate::units::approximate;
 
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
@@ -9,7 +11,7 @@ const SAME_COURSE: f64 = 4.0;
 /// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it
 /// begins is not known.
 fn without_outliers(values: &[u64]) -> Vec<f64> {
-    let plain: Vec<f64> = values.iter().map(|&value| float(i128::from(value))).collect();
+    let plain: Vec<f64> = values.iter().map(|&value| approximate(value)).collect();
     let mut smooth = plain.clone();
     for (at, around) in plain.windows(3).enumerate() {
         let up = around[1] - around[0];
@@ -43,48 +45,33 @@ pub(super) struct Course {
     tolerance: f64,
 }
 
-/// A piece of a series from one index up to another.
-#[derive(Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) from: usize,
-    to: usize,
-}
-
 impl Course {
     /// The course of values. Those that differ by less than an eighth of the growth that counts, `least` bytes, are the
     /// same.
     pub(super) fn new(values: &[u64], least: u64) -> Self {
         let values = without_outliers(values);
-        let tolerance = float(i128::from(least.clamp(512 * 8, WORTH_TELLING) / 8));
+        let tolerance = approximate(least.clamp(512 * 8, WORTH_TELLING) / 8);
         Self { noise: noise(&values), tolerance, values }
     }
 
     /// Index of the value from which on the series goes on as it does at its end.
     pub(super) fn start(&self) -> usize {
-        let pieces = self.pieces();
-        let Some(last) = pieces.last() else { return 0 };
-        let mut start = last.from;
-        for &piece in pieces.iter().rev().skip(1) {
-            if !self.is_same_course(piece, start) {
-                break;
-            }
-            start = piece.from;
+        let mut begins = self.begins();
+        let mut start = begins.pop().unwrap_or(0);
+        while let Some(from) = begins.pop().filter(|&from| self.is_same_course(from, start)) {
+            start = from;
         }
         self.onset(start)
     }
 
-    /// True if a piece and all that follows it from `start` on rise alike: a missing night breaks a line, not a leak.
-    fn is_same_course(&self, piece: Piece, start: usize) -> bool {
-        let later = match self.values.len() - start {
-            1 | 2 => self.slope_between(piece.to - 1, self.values.len() - 1),
-            _ => self.slope_of(Piece { from: start, to: self.values.len() }),
-        };
-        let before = match piece.to - piece.from {
-            1 => later,
-            2 => self.slope_between(piece.from, piece.from + 1),
-            _ => self.slope_of(piece),
-        };
-        let jump = self.values[start] - self.values[piece.to - 1];
+    /// True if the piece from one index up to `start` and all that follows it rise alike: a missing night breaks a line, not
+    /// a leak.
+    fn is_same_course(&self, from: usize, start: usize) -> bool {
+        let count = self.values.len();
+        // One or two values have a slope only together with the one before.
+        let later = self.slope(if count - start < 3 { start - 1 } else { start }..count);
+        let before = if start - from == 1 { later } else { self.slope(from..start) };
+        let jump = self.values[start] - self.values[start - 1];
         let tolerance = self.tolerance.max(2.0 * self.noise);
         later > 0.0
             && before >= later / SAME_COURSE
@@ -98,29 +85,27 @@ impl Course {
         if start == 0 || self.values.len() - start < 2 {
             return start;
         }
-        let slope = self.slope_of(Piece { from: start, to: self.values.len() });
+        let slope = self.slope(start..self.values.len());
         let rise = self.values[start] - self.values[start - 1];
         if slope > 0.0 && rise >= slope / 2.0 && rise <= slope * 2.0 { start - 1 } else { start }
     }
 
-    fn slope_between(&self, from: usize, to: usize) -> f64 {
-        (self.values[to] - self.values[from]) / float((to - from).max(1) as i128)
-    }
-
-    /// The slope of the line that fits best.
-    fn slope_of(&self, piece: Piece) -> f64 {
-        let sums = Sums::of(&self.values[piece.from..piece.to]);
+    /// The slope of the line that fits values best.
+    fn slope(&self, range: Range<usize>) -> f64 {
+        let mut sums = Sums::default();
+        self.values[range].iter().rev().for_each(|&value| sums.put_before(value));
         sums.slope()
     }
 
-    /// The pieces that are fitted best by lines, where each one more has to earn its price.
-    pub(super) fn pieces(&self) -> Vec<Piece> {
+    /// Where the pieces begin that are fitted best by lines, where each one more has to earn its price.
+    pub(super) fn begins(&self) -> Vec<usize> {
         let count = self.values.len();
         let scale = self.noise.max(self.tolerance);
         // The logarithm of the number of values, as in the Bayesian information criterion, twice as strict.
         let price = 6.0 * (f64::from(count.max(4).ilog2()) * std::f64::consts::LN_2) * scale * scale;
         let mut cheapest = vec![0.0; count + 1];
-        let mut begins = vec![0; count + 1];
+        // Where the last piece of the first so many values begins.
+        let mut last = vec![0; count + 1];
         for to in 1..=count {
             // From the end on, so that every piece is one value longer than the one before.
             let mut sums = Sums::default();
@@ -131,19 +116,19 @@ impl Course {
                 // The shortest of equal ones: a value where two lines meet belongs to the earlier one.
                 if cost + price * 1e-6 < best {
                     best = cost;
-                    begins[to] = from;
+                    last[to] = from;
                 }
             }
             cheapest[to] = best;
         }
-        let mut pieces = Vec::new();
+        let mut begins = Vec::new();
         let mut to = count;
         while to > 0 {
-            pieces.push(Piece { from: begins[to], to });
-            to = begins[to];
+            to = last[to];
+            begins.push(to);
         }
-        pieces.reverse();
-        pieces
+        begins.reverse();
+        begins
     }
 }
 
@@ -159,12 +144,6 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(values: &[f64]) -> Self {
-        let mut sums = Self::default();
-        values.iter().rev().for_each(|&value| sums.put_before(value));
-        sums
-    }
-
     /// Adds a value one step before the others.
     fn put_before(&mut self, y: f64) {
         let x = -self.count;

@@ -8,12 +8,15 @@ mod course;
 mod tests;
 
 use self::course::Course;
+use crate::units::approximate;
 
 /// The course of a series since it last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Trend {
     /// Index of the value from which on it goes on as it does now.
     pub(crate) since: usize,
+    /// What it gained since then.
+    pub(crate) gained: i128,
     /// Change per step, the median of the slopes between all pairs of values; unknown where there is one value only.
     pub(crate) slope: Option<i128>,
     /// Whether that is growth.
@@ -54,8 +57,7 @@ const SURE_OF_FEW: f64 = 2.2;
 /// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.
 pub(crate) fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
     let first = values.len().saturating_sub(MOST_VALUES);
-    let pieces = Course::new(&values[first..], least).pieces();
-    pieces.iter().skip(1).map(|piece| first + piece.from).collect()
+    Course::new(&values[first..], least).begins().iter().skip(1).map(|begin| first + begin).collect()
 }
 
 impl Trend {
@@ -63,53 +65,70 @@ impl Trend {
     /// it goes on in a `share` of the steps, from 0 to 1.
     pub(crate) fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let first = values.len().saturating_sub(MOST_VALUES);
-        let recent = &values[first..];
-        let course = Course::new(recent, least);
-        let start = course.start();
-        let tail = recent.get(start..).filter(|tail| !tail.is_empty())?;
-        let steps = tail.len() - 1;
-        let grew = tail.windows(2).filter(|pair| pair[1] > pair[0]).count();
-        let mut trend = Self { since: first + start, slope: slope(tail), growth: Growing::No, grew, steps };
-        trend.growth = trend.judge(tail, course.noise, i128::from(least.max(1)), share);
-        Some(trend)
+        let course = Course::new(&values[first..], least);
+        let since = first + course.start();
+        let trend = Self::of_tail(since, values)?;
+        let is_steady = trend.gained >= i128::from(least.max(1))
+            && if trend.steps <= SHORT {
+                trend.rises_often(share)
+            } else {
+                trend.rises_beyond_noise(&values[since..], course.noise, least, share)
+            };
+        let growth = match trend.grew {
+            _ if !is_steady => Growing::No,
+            // After another course more than one step up is needed: a single one is not a leak.
+            grew if since == 0 || grew >= FEWEST_RISES => Growing::Yes,
+            0 | 1 => Growing::No,
+            _ => Growing::TooSoon,
+        };
+        Some(Self { growth, ..trend })
     }
 
-    fn judge(&self, tail: &[u64], noise: f64, least: i128, share: f64) -> Growing {
-        let gained = i128::from(tail[self.steps]) - i128::from(tail[0]);
-        let is_steady = if self.steps <= SHORT {
-            self.grew > 0 && super::share(self.grew, self.steps) >= share
-        } else {
-            let by_slope = self.slope.unwrap_or(0).saturating_mul(self.steps as i128);
-            let rising = rising_share(tail);
-            by_slope >= least
-                && rising >= share
-                && float(by_slope) >= ABOVE_NOISE * noise
-                && (noise * 50.0 < float(by_slope) || rising >= share_beyond_chance(tail.len()))
-        };
-        if gained < least || !is_steady {
-            return Growing::No;
-        }
-        // After another course more than one step up is needed: a single one is not a leak.
-        match self.grew {
-            _ if self.since == 0 => Growing::Yes,
-            0 | 1 => Growing::No,
-            grew if grew < FEWEST_RISES => Growing::TooSoon,
-            _ => Growing::Yes,
-        }
+    /// The course of all `values`, which grow or do not, but do not change.
+    pub(crate) fn of_all(values: &[u64], least: u64, share: f64) -> Option<Self> {
+        let trend = Self::of_tail(0, values)?;
+        let is_steady = trend.gained >= i128::from(least) && trend.rises_often(share);
+        Some(Self { growth: if is_steady { Growing::Yes } else { Growing::No }, ..trend })
+    }
+
+    /// The course of the values from an index on, of which it is not known whether it is growth.
+    fn of_tail(since: usize, values: &[u64]) -> Option<Self> {
+        let tail = &values[since..];
+        Some(Self {
+            since,
+            gained: i128::from(*tail.last()?) - i128::from(*tail.first()?),
+            slope: slope(tail),
+            growth: Growing::No,
+            grew: rises(tail),
+            steps: tail.len() - 1,
+        })
+    }
+
+    fn rises_often(&self, share: f64) -> bool {
+        self.grew > 0 && super::share(self.grew, self.steps) >= share
+    }
+
+    /// True if the values rise as a whole, by so much and in such an order that their noise does not explain it.
+    fn rises_beyond_noise(&self, values: &[u64], noise: f64, least: u64, share: f64) -> bool {
+        let rise = self.slope.unwrap_or(0).saturating_mul(self.steps as i128);
+        let rising = rising_share(values);
+        rise >= i128::from(least.max(1))
+            && rising >= share
+            && approximate(rise) >= ABOVE_NOISE * noise
+            && (noise * 50.0 < approximate(rise) || rising >= share_beyond_chance(values.len()))
     }
 }
 
-/// For comparisons only.
-#[allow(clippy::cast_precision_loss, reason = "only compared with each other")]
-fn float(value: i128) -> f64 {
-    value as f64
+/// The number of values that are larger than the one before.
+pub(super) fn rises(values: &[u64]) -> usize {
+    values.windows(2).filter(|pair| pair[1] > pair[0]).count()
 }
 
 /// The share of rising pairs that the order of `count` values hardly ever reaches by noise alone: the test of Mann and
 /// Kendall.
 fn share_beyond_chance(count: usize) -> f64 {
     let least = if count < 8 { SURE_OF_FEW } else { SURE };
-    let count = float(count as i128);
+    let count = approximate(count as u64);
     let pairs = count * (count - 1.0) / 2.0;
     let deviation = (pairs * (2.0 * count + 5.0) / 9.0).sqrt();
     f64::midpoint(1.0, (1.0 + least * deviation) / pairs)
@@ -127,15 +146,11 @@ const MOST_POINTS: usize = 256;
 
 /// The Theil-Sen estimate: the median of the slopes between all pairs of values, which are one step apart each. Rounded
 /// to whole bytes; `None` for fewer than two values.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    reason = "2^53 bytes are more than any device has"
-)]
-pub(super) fn slope(values: &[u64]) -> Option<i128> {
+#[allow(clippy::cast_possible_truncation, reason = "the change per step is no larger than a value")]
+fn slope(values: &[u64]) -> Option<i128> {
     let stride = values.len().div_ceil(MOST_POINTS).max(1);
-    let points: Vec<(f64, f64)> =
-        values.iter().enumerate().step_by(stride).map(|(at, &value)| (at as f64, value as f64)).collect();
+    let points = values.iter().enumerate().step_by(stride);
+    let points: Vec<(f64, f64)> = points.map(|(at, &value)| (approximate(at as u64), approximate(value))).collect();
     let mut slopes: Vec<f64> = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
     for (index, (from, low)) in points.iter().enumerate() {
         slopes.extend(points[index + 1..].iter().map(|(to, high)| (high - low) / (to - from)));

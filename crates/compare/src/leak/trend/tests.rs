@@ -115,7 +115,7 @@ impl Random {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
-        float(i128::from(self.state >> 11)) / float(1 << 53) - 0.5
+        approximate(self.state >> 11) / approximate(1_u64 << 53) - 0.5
     }
 
     /// Normal enough: the sum of four even ones.
@@ -126,7 +126,7 @@ impl Random {
     /// A value in MiB with noise around it, in bytes.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundreds of MiB")]
     fn around(&mut self, value: u64, deviation: f64) -> u64 {
-        ((float(i128::from(value)) + self.normal(deviation)) * float(i128::from(UNIT))) as u64
+        ((approximate(value) + self.normal(deviation)) * approximate(UNIT)) as u64
     }
 }
 
