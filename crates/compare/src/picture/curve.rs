@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::record::Past;
-use crate::align::Alignment;
-use crate::profile::{Bucket, DeviceProfile, Occurrence};
+use crate::profile::{Bucket, Occurrence};
 use crate::replay::{History, Position};
 use crate::sides::Side;
 use crate::trace::Measure;
@@ -51,8 +50,8 @@ impl Curve {
 /// A moment of a recording on the three scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
-    /// Events before it.
-    pub event: u64,
+    /// Its place.
+    pub at: Position,
     /// Microseconds since the first event of any device.
     pub time_us: Option<u64>,
     /// Allocations of the program before it, of the after where two are aligned.
@@ -121,72 +120,58 @@ pub struct Area {
     pub bytes: Vec<u64>,
 }
 
-/// Turns moments of one side into spots.
-struct Scale<'p> {
-    side: Side,
-    past: &'p Past<'p>,
-    alignment: Option<&'p Alignment>,
-    /// Whether the places of this side are those of the scale.
-    is_own: bool,
-}
-
-impl Scale<'_> {
+impl Past<'_> {
     fn spot(&self, at: Position) -> Spot {
-        Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
+        Spot { at, time_us: self.time(at), program: self.program(at) }
     }
 
     /// Where nothing but a coarse curve is left, all events take equally long.
     fn time(&self, at: Position) -> Option<u64> {
-        let device = self.past.device;
-        if self.past.has_moves() {
+        let device = self.device;
+        if device.has_moves() {
             return device.time_us(at);
         }
         Some(part_of(at.count() as u64, device.events, device.duration_us?))
     }
 
     fn program(&self, at: Position) -> Option<i64> {
-        let place = self.past.has_moves().then(|| self.past.place(at))?;
-        match (self.alignment, self.side) {
-            (Some(alignment), Side::Before) => Some(alignment.map.after_of(place)),
-            (Some(_), Side::After) => i64::try_from(place).ok(),
-            (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
+        let place = self.begun.partition_point(|&begun| begun <= at);
+        match self.alignment {
+            Some(alignment) if self.side == Side::Before => Some(alignment.map.after_of(place)),
+            // Two sides without an alignment have no common scale.
+            None if self.is_compared || !self.device.has_moves() => None,
+            _ => i64::try_from(place).ok(),
         }
     }
 }
 
-/// The curve of a side, where it is more than a point.
-pub(super) fn curve(past: &Past<'_>, side: Side, is_compared: bool, alignment: Option<&Alignment>) -> Option<Curve> {
+/// The curve of a side, where it is more than a point. `names` are those of the categories.
+pub(super) fn curve(past: &Past<'_>, names: &[String]) -> Option<Curve> {
     let device = past.device;
-    let scale = Scale { side, past, alignment, is_own: !is_compared };
-    let points = if past.has_moves() { points(&scale) } else { coarse_points(device) };
+    let is_coarse = !device.has_moves();
+    let points = if is_coarse { coarse_points(past) } else { points(past) };
     if points.len() < 2 || device.figures.history != History::Recorded {
         return None;
     }
-    let places: Vec<Position> = points.iter().map(|point: &SpotValue| place_of(point.spot.event)).collect();
     Some(Curve {
-        side: is_compared.then_some(side),
-        is_coarse: !past.has_moves(),
+        side: past.is_compared.then_some(past.side),
+        is_coarse,
         baseline: device.figures.allocated.baseline,
-        events: events(&scale),
-        bands: bands(&scale),
-        areas: if past.has_moves() { areas(past, &places) } else { Vec::new() },
+        events: events(past),
+        bands: bands(past),
+        areas: areas(past, names, &points),
         points,
     })
 }
 
-/// The place after a number of events.
-fn place_of(events: u64) -> Position {
-    Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
-}
-
 /// The lowest and the highest points of equal parts of the history, in order.
-fn points(scale: &Scale<'_>) -> Vec<SpotValue> {
-    let device = scale.past.device;
+fn points(past: &Past<'_>) -> Vec<SpotValue> {
+    let device = past.device;
     let allocated: Vec<u64> = device.trace.values(Measure::Allocated).map(level).collect();
     let is_known = device.figures.reserved.baseline.is_some();
     let reserved = is_known.then(|| device.trace.values(Measure::Reserved).map(level).collect::<Vec<u64>>());
     let chosen = chosen(&allocated, reserved.as_deref()).into_iter().map(|place| SpotValue {
-        spot: scale.spot(Position::of_count(place)),
+        spot: past.spot(Position::of_count(place)),
         allocated: allocated[place],
         reserved: reserved.as_ref().map(|reserved| reserved[place]),
     });
@@ -223,32 +208,30 @@ fn part_of(part: u64, whole: u64, other: u64) -> u64 {
 }
 
 /// The highest values in equal parts of the recording, each drawn where its part ends.
-fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
-    let timeline = &device.figures.timeline;
-    let count = timeline.allocated.len() as u64;
-    let mut points = Vec::with_capacity(timeline.allocated.len());
-    for (index, &allocated) in timeline.allocated.iter().enumerate() {
-        let part = index as u64 + 1;
-        let spot = Spot {
-            event: part_of(part, count, device.events),
-            time_us: device.duration_us.map(|duration| part_of(part, count, duration)),
-            program: None,
-        };
-        points.push(SpotValue { spot, allocated, reserved: timeline.reserved.get(index).copied() });
-    }
-    points
+fn coarse_points(past: &Past<'_>) -> Vec<SpotValue> {
+    let timeline = &past.device.figures.timeline;
+    let parts = timeline.allocated.len() as u64;
+    let points = (1..).zip(&timeline.allocated).enumerate().map(|(index, (part, &allocated))| {
+        let events = usize::try_from(part_of(part, parts, past.device.events)).unwrap_or(usize::MAX);
+        SpotValue {
+            spot: past.spot(Position::of_count(events)),
+            allocated,
+            reserved: timeline.reserved.get(index).copied(),
+        }
+    });
+    points.collect()
 }
 
-fn events(scale: &Scale<'_>) -> Vec<Event> {
-    let figures = &scale.past.device.figures;
+fn events(past: &Past<'_>) -> Vec<Event> {
+    let figures = &past.device.figures;
     let counters =
         [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();
     let peaks = counters.filter_map(|(kind, counter)| {
         counter.peak_error?;
-        Some(Event { spot: scale.spot(counter.peak_at?), kind, bytes: counter.peak? })
+        Some(Event { spot: past.spot(counter.peak_at?), kind, bytes: counter.peak? })
     });
     let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
-        spot: scale.spot(Position::after(oom.event as usize)),
+        spot: past.spot(Position::after(oom.event as usize)),
         kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.largest_free },
         bytes: oom.allocated.unwrap_or(0),
     });
@@ -256,26 +239,31 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
 }
 
 /// The longest phases, in their order.
-fn bands(scale: &Scale<'_>) -> Vec<Band> {
-    let mut longest: Vec<(usize, &Occurrence)> = scale.past.device.phases.all.iter().enumerate().collect();
+fn bands(past: &Past<'_>) -> Vec<Band> {
+    let mut longest: Vec<(usize, &Occurrence)> = past.device.phases.all.iter().enumerate().collect();
     longest.sort_by_key(|(_, phase)| Reverse(phase.window.events()));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
     let bands = longest.into_iter().map(|(_, phase)| Band {
         name: format!("{} #{}", phase.name, phase.number + 1),
         depth: phase.depth,
-        from: scale.spot(phase.window.from),
-        to: scale.spot(phase.window.to),
+        from: past.spot(phase.window.from),
+        to: past.spot(phase.window.to),
         peak: phase.held.peak.allocated,
     });
     bands.collect()
 }
 
-/// The allocated memory by category at places, which are in order.
-fn areas(past: &Past<'_>, places: &[Position]) -> Vec<Area> {
-    let held = past.device.trace.held_at(&past.categories, past.category_names.len(), places);
-    let areas = past.category_names.iter().enumerate();
-    areas.map(|(at, name)| Area { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
+/// The allocated memory by category at points, which are in order.
+fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> Vec<Area> {
+    if past.categories.is_empty() {
+        return Vec::new();
+    }
+    let places: Vec<Position> = points.iter().map(|point| point.spot.at).collect();
+    let held = past.device.trace.held_at(&past.categories, names.len(), &places);
+    let own =
+        names.iter().enumerate().filter(|(at, _)| past.categories.iter().any(|&category| category as usize == *at));
+    own.map(|(at, name)| Area { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
 }
 
 /// Stacks the areas of all curves in the same order: what stays at the bottom, then the largest. Gives that order.

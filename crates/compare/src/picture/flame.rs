@@ -44,58 +44,30 @@ pub struct Moment {
     pub which: profile::Moment,
     /// Its position on each side; `None` where it does not exist.
     pub at: Sides<Option<Position>>,
-    /// The nodes that hold memory themselves, beside what they call.
-    pub own: Vec<(usize, Sides<Held>)>,
+    /// What nodes hold themselves, beside what they call; first what units hold.
+    pub own: BTreeMap<usize, Sides<Held>>,
 }
 
-/// The memory at the moments, by unit.
-#[derive(Debug)]
-pub(super) struct Holdings {
-    pub moments: Vec<(profile::Moment, Sides<Option<Position>>)>,
-    /// For each moment the memory of each unit.
-    held: Vec<BTreeMap<u32, Sides<Held>>>,
-}
-
-impl Holdings {
-    pub(super) fn new(moments: Vec<(profile::Moment, Sides<Option<Position>>)>) -> Self {
-        Self { held: vec![BTreeMap::new(); moments.len()], moments }
+impl Moment {
+    /// A moment without its memory.
+    pub(super) fn new(which: profile::Moment, at: Sides<Option<Position>>) -> Self {
+        Self { which, at, own: BTreeMap::new() }
     }
 
-    /// Adds memory of a unit at a moment.
-    pub(super) fn add(&mut self, moment: usize, unit: u32, side: Side, held: Held) {
+    /// Adds memory of a unit.
+    pub(super) fn add(&mut self, unit: u32, side: Side, held: Held) {
         if held.blocks > 0 {
-            let sum = self.held[moment].entry(unit).or_default().of_mut(side);
+            let sum = self.own.entry(unit as usize).or_default().of_mut(side);
             *sum = sum.plus(held);
         }
     }
 
-    /// The picture of units, whose frames are `frames`. `lines` tells whether frames of different lines are different;
-    /// `highest` is the most that each unit holds at any moment, as far as that is known.
-    pub(super) fn flame(self, frames: impl Fn(u32) -> Vec<Frame>, lines: bool, highest: &[u64]) -> Flame {
-        let mut most = highest.to_vec();
-        for (unit, held) in self.held.iter().flatten() {
-            let most = &mut most[*unit as usize];
-            *most = held.before.bytes.max(held.after.bytes).max(*most);
+    /// Adds up what gets the same number.
+    fn renumber(&mut self, numbers: &[usize]) {
+        for (number, held) in std::mem::take(&mut self.own) {
+            let sum = self.own.entry(numbers[number]).or_default();
+            *sum = sum.plus(held);
         }
-        let mut units: Vec<(u32, u64)> = (0..).zip(most).collect();
-        units.sort_by_key(|(_, most)| Reverse(*most));
-        let mut nodes = Nodes::default();
-        let mut leaves = vec![0; units.len()];
-        for (unit, _) in units {
-            leaves[unit as usize] = nodes.leaf(&frames(unit), lines);
-        }
-        let moments = self.moments.into_iter().zip(self.held).map(|((which, at), held)| {
-            let mut own: BTreeMap<usize, Sides<Held>> = BTreeMap::new();
-            for (unit, held) in held {
-                let sum = own.entry(leaves[unit as usize]).or_default();
-                *sum = sum.plus(held);
-            }
-            Moment { which, at, own: own.into_iter().collect() }
-        });
-        let moments = moments.collect();
-        let mut most = vec![0_u64; nodes.all.len()];
-        leaves.iter().zip(highest).for_each(|(&leaf, highest)| most[leaf] = highest.saturating_add(most[leaf]));
-        Flame { moments, nodes: nodes.all, leaves }.without_small_ones(most)
     }
 }
 
@@ -131,6 +103,31 @@ impl Nodes {
 }
 
 impl Flame {
+    /// The picture of units, whose frames are `frames`. `lines` tells whether frames of different lines are different;
+    /// `highest` is the most that each unit holds at any moment, as far as that is known.
+    pub(super) fn new(
+        mut moments: Vec<Moment>,
+        frames: impl Fn(usize) -> Vec<Frame>,
+        lines: bool,
+        highest: &[u64],
+    ) -> Self {
+        let mut most = highest.to_vec();
+        for (&unit, held) in moments.iter().flat_map(|moment| &moment.own) {
+            most[unit] = held.before.bytes.max(held.after.bytes).max(most[unit]);
+        }
+        let mut units: Vec<usize> = (0..most.len()).collect();
+        units.sort_by_key(|&unit| Reverse(most[unit]));
+        let mut nodes = Nodes::default();
+        let mut leaves = vec![0; units.len()];
+        for unit in units {
+            leaves[unit] = nodes.leaf(&frames(unit), lines);
+        }
+        moments.iter_mut().for_each(|moment| moment.renumber(&leaves));
+        let mut most = vec![0_u64; nodes.all.len()];
+        leaves.iter().zip(highest).for_each(|(&leaf, highest)| most[leaf] = highest.saturating_add(most[leaf]));
+        Self { moments, nodes: nodes.all, leaves }.without_small_ones(most)
+    }
+
     /// For every node the width of its box at a moment: the bytes of everything in it, of the side with more.
     pub fn widths(&self, moment: &Moment) -> Vec<u64> {
         let mut widths = vec![0_u64; self.nodes.len()];
@@ -187,16 +184,9 @@ impl Flame {
                 }
             });
         }
-        for moment in &mut self.moments {
-            let mut own: BTreeMap<usize, Sides<Held>> = BTreeMap::new();
-            for (node, held) in &moment.own {
-                let sum = own.entry(kept_as[*node]).or_default();
-                *sum = sum.plus(*held);
-            }
-            moment.own = own.into_iter().collect();
-        }
-        let leaves = self.leaves.into_iter().map(|leaf| kept_as[leaf]).collect();
-        Self { nodes: kept, moments: self.moments, leaves }
+        self.moments.iter_mut().for_each(|moment| moment.renumber(&kept_as));
+        self.leaves.iter_mut().for_each(|leaf| *leaf = kept_as[*leaf]);
+        Self { nodes: kept, ..self }
     }
 }
 
@@ -214,12 +204,12 @@ mod tests {
 
     fn flame(units: &[(&str, u64, u64)]) -> Flame {
         let paths: Vec<_> = units.iter().map(|(names, _, _)| path(names)).collect();
-        let mut holdings = Holdings::new(vec![(profile::Moment::Peak, Sides::default())]);
+        let mut moment = Moment::new(profile::Moment::Peak, Sides::default());
         for (unit, (_, before, after)) in (0..).zip(units) {
-            holdings.add(0, unit, Side::Before, held(*before));
-            holdings.add(0, unit, Side::After, held(*after));
+            moment.add(unit, Side::Before, held(*before));
+            moment.add(unit, Side::After, held(*after));
         }
-        holdings.flame(|unit| paths[unit as usize].clone(), false, &vec![0; paths.len()])
+        Flame::new(vec![moment], |unit| paths[unit].clone(), false, &vec![0; paths.len()])
     }
 
     #[test]

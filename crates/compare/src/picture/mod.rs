@@ -10,8 +10,6 @@ mod held;
 mod record;
 mod units;
 
-use record::Past;
-
 pub use curve::{Area, Band, Curve, Event, EventKind, Spot};
 pub use flame::{Flame, Moment};
 pub use record::Record;
@@ -20,8 +18,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::align::Alignment;
 use crate::diff::{DeviceDiff, Diff, Row};
+use crate::interner::Interner;
 use crate::profile::{DeviceProfile, Profile};
 use crate::sides::{Side, Sides};
+use record::Past;
+use units::Units;
 
 /// The curves and the holders of the memory of a device.
 #[derive(Debug)]
@@ -79,35 +80,34 @@ impl Picture {
     }
 
     fn new(pictured: Pictured<'_>) -> Self {
-        let mut units = units::Units::new(&pictured);
-        let pasts = Sides {
-            before: Past::new(&pictured, Side::Before, &mut units),
-            after: Past::new(&pictured, Side::After, &mut units),
-        };
+        let mut units = Units::new(&pictured);
+        let mut names = Interner::default();
+        let pasts = Side::BOTH.into_iter().filter_map(|side| Past::new(&pictured, side, &mut units, &mut names));
+        let pasts: Vec<Past<'_>> = pasts.collect();
+        let moments = held::moments(&pictured, &pasts, &mut units);
         let is_compared = pictured.rows.is_some();
-        let alignment = pictured.alignment;
-        let holdings = held::holdings(&pictured, &pasts, &mut units);
-        let flame = holdings.flame(|unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
-        let known = pasts.each().into_iter().filter_map(|(side, past)| Some((side, past.as_ref()?)));
-        let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, alignment));
-        let mut curves: Vec<Curve> = curves.collect();
+        let flame = Flame::new(moments, |unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
+        let names = names.into_items();
+        let mut curves: Vec<Curve> = pasts.iter().filter_map(|past| curve::curve(past, &names)).collect();
         let categories = curve::stack(&mut curves);
-        let rows = Rows::new(&pictured);
+        let layers = names.iter().filter_map(|name| categories.iter().position(|known| known == name));
+        let layers: Vec<usize> = layers.collect();
+        let (rows, keys): (Vec<String>, Vec<String>) = rows(&pictured).into_iter().unzip();
+        let row_of_key: HashMap<String, usize> = keys.into_iter().zip(0..).collect();
         let mut records = Sides::default();
-        for (side, past) in pasts.each() {
-            let Some(past) = past else { continue };
-            *records.of_mut(side) = Record::new(past, side, &flame.leaves, rows.keys.of(side), &categories, alignment);
+        for past in &pasts {
+            *records.of_mut(past.side) = Record::new(past, &units, &flame.leaves, &row_of_key, &layers);
         }
         Self {
-            records,
             curves,
+            categories,
             is_compared,
-            is_aligned: alignment.is_some(),
+            is_aligned: pictured.alignment.is_some(),
             flame,
             files: files(&pictured),
-            row_of_key: rows.keys.after,
-            rows: rows.labels,
-            categories,
+            rows,
+            records,
+            row_of_key,
         }
     }
 
@@ -133,9 +133,9 @@ fn files(pictured: &Pictured<'_>) -> BTreeMap<String, String> {
 }
 
 /// The most that each unit holds at any moment, as far as that is known.
-fn highest(pasts: &Sides<Option<Past<'_>>>, units: usize) -> Vec<u64> {
+fn highest(pasts: &[Past<'_>], units: usize) -> Vec<u64> {
     let mut highest = vec![0; units];
-    for past in [&pasts.before, &pasts.after].into_iter().flatten().filter(|past| past.has_moves()) {
+    for past in pasts.iter().filter(|past| past.device.has_moves()) {
         for (most, of_side) in highest.iter_mut().zip(past.device.trace.highest(&past.units, units)) {
             *most = of_side.bytes.max(*most);
         }
@@ -143,32 +143,11 @@ fn highest(pasts: &Sides<Option<Past<'_>>>, units: usize) -> Vec<u64> {
     highest
 }
 
-/// The rows of the report: what each is called, and the keys that its stacks have on both sides.
-struct Rows {
-    labels: Vec<String>,
-    keys: Sides<HashMap<String, usize>>,
-}
-
-impl Rows {
-    fn new(pictured: &Pictured<'_>) -> Self {
-        let mut rows = Self { labels: Vec::new(), keys: Sides::default() };
-        let groupers = pictured.profiles.map(|profile| profile.map(Profile::grouper));
-        for row in pictured.rows.unwrap_or_default().iter().filter(|row| row.kind.is_memory()) {
-            let before = groupers.before.as_ref().filter(|grouper| !grouper.by().is_tag()).zip(row.stack.before);
-            let before = before.map_or_else(|| row.key.clone(), |(grouper, stack)| grouper.key(stack).0);
-            rows.add(&row.label, Sides { before, after: row.key.clone() });
-        }
-        let alone = pictured.devices.after.filter(|_| pictured.rows.is_none());
-        for total in alone.map(|device| &*device.stacks).unwrap_or_default() {
-            rows.add(&total.label, Sides { before: total.key.0.clone(), after: total.key.0.clone() });
-        }
-        rows
-    }
-
-    fn add(&mut self, label: &str, keys: Sides<String>) {
-        let at = self.labels.len();
-        self.labels.push(label.to_owned());
-        self.keys.before.insert(keys.before, at);
-        self.keys.after.insert(keys.after, at);
-    }
+/// The labels of the rows of the report, each with its key.
+fn rows(pictured: &Pictured<'_>) -> Vec<(String, String)> {
+    let rows = pictured.rows.unwrap_or_default().iter().filter(|row| row.kind.is_memory());
+    let rows = rows.map(|row| (row.label.clone(), row.key.clone()));
+    let alone = pictured.devices.after.filter(|_| pictured.rows.is_none());
+    let totals = alone.map(|device| &*device.stacks).unwrap_or_default().iter();
+    rows.chain(totals.map(|total| (total.label.clone(), total.key.0.clone()))).collect()
 }

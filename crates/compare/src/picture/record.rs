@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Pictured, units::Units};
 use crate::align::Alignment;
 use crate::interner::Interner;
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Profile, identity};
 use crate::replay::{Layout, Position};
 use crate::sides::Side;
 use crate::snapshot::StringId;
@@ -14,63 +14,55 @@ use crate::trace::{Origin, Trace};
 
 /// A device of one side, with what is worked out once.
 pub(super) struct Past<'p> {
-    pub(super) profile: &'p Profile,
+    pub(super) side: Side,
     pub(super) device: &'p DeviceProfile,
-    /// When each recorded block came, and its class; nothing where that is not known.
-    pub(super) begun: Vec<(Position, u32)>,
+    pub(super) is_compared: bool,
+    pub(super) alignment: Option<&'p Alignment>,
+    /// The places just after the recorded allocations; nothing where they are not known.
+    pub(super) begun: Vec<Position>,
     /// The unit of each class of the trace.
     pub(super) units: Vec<u32>,
-    /// The category or the recorded purpose of each class of the trace, as an index into the names.
+    /// The category or the recorded purpose of each class of the trace, as an index into names that both sides share.
     pub(super) categories: Vec<u32>,
-    pub(super) category_names: Vec<String>,
 }
 
 impl<'p> Past<'p> {
     /// The history of a side; `None` where the device is missing there.
-    pub(super) fn new(pictured: &Pictured<'p>, side: Side, units: &mut Units<'p>) -> Option<Self> {
+    pub(super) fn new(
+        pictured: &Pictured<'p>,
+        side: Side,
+        units: &mut Units<'p>,
+        names: &mut Interner<String>,
+    ) -> Option<Self> {
         let profile = (*pictured.profiles.of(side))?;
         let device = (*pictured.devices.of(side))?;
+        let known = Some(device).filter(|device| device.has_moves());
         let classes = device.trace.classes.iter();
-        let (categories, category_names) = categories(profile, device);
         Some(Self {
-            profile,
+            side,
             device,
-            begun: if device.has_moves() { device.trace.begun().collect() } else { Vec::new() },
+            is_compared: pictured.rows.is_some(),
+            alignment: pictured.alignment,
+            begun: known.iter().flat_map(|device| device.trace.begun()).map(|(at, _)| at).collect(),
             units: classes.map(|class| units.of(side, class.origin, class.tags)).collect(),
-            categories,
-            category_names,
+            categories: known.map(|device| categories(profile, device, names)).unwrap_or_default(),
         })
-    }
-
-    /// True if what happened is known event by event.
-    pub(super) fn has_moves(&self) -> bool {
-        self.device.has_moves()
-    }
-
-    /// The number of recorded allocations up to a moment: its place in the program.
-    pub(super) fn place(&self, at: Position) -> usize {
-        self.begun.partition_point(|&(begun, _)| begun <= at)
     }
 }
 
 /// The category or the recorded purpose of each class of a trace, as an index into the names.
-fn categories(profile: &Profile, device: &DeviceProfile) -> (Vec<u32>, Vec<String>) {
-    let grouper = profile.grouper_by(GroupBy::Category);
-    let purposes = profile.grouper_by(GroupBy::Purpose);
-    let mut names = Interner::default();
+fn categories(profile: &Profile, device: &DeviceProfile, names: &mut Interner<String>) -> Vec<u32> {
+    let by_category = profile.grouper_by(GroupBy::Category);
+    let by_purpose = profile.grouper_by(GroupBy::Purpose);
     let mut known: HashMap<(Origin, Option<StringId>), u32> = HashMap::new();
-    let classes = device.trace.classes.iter().map(|class| (class.origin, class.tags.purpose));
-    let categories = classes.map(|(owner, purpose)| {
-        *known.entry((owner, purpose)).or_insert_with(|| {
-            names.number(&match owner {
-                // What the recorder saw is better than what the stack shows.
-                _ if purpose.is_some() => purposes.tagged(purpose).1,
-                Origin::Stack(stack) => grouper.label(stack),
-                Origin::Bucket(bucket) => bucket.label().to_owned(),
-            })
+    let categories = device.trace.classes.iter().map(|class| {
+        *known.entry((class.origin, class.tags.purpose)).or_insert_with(|| {
+            // What the recorder saw is better than what the stack shows.
+            let grouper = if class.tags.purpose.is_some() { &by_purpose } else { &by_category };
+            names.number(&identity(class, grouper).label)
         })
     });
-    (categories.collect(), names.into_items())
+    categories.collect()
 }
 
 /// The history of one side.
@@ -99,35 +91,29 @@ pub struct Record {
 impl Record {
     /// The history of a side; `None` where it is not known event by event.
     ///
-    /// `leaves` are the nodes of the units, `rows` those of the report by their keys, `categories` those of both sides.
+    /// `leaves` are the nodes of the units, `rows` those of the report by their keys, `layers` the places of the categories
+    /// among those of all areas.
     pub(super) fn new(
         past: &Past<'_>,
-        side: Side,
+        units: &Units<'_>,
         leaves: &[usize],
         rows: &HashMap<String, usize>,
-        categories: &[String],
-        alignment: Option<&Alignment>,
+        layers: &[usize],
     ) -> Option<Self> {
-        if !past.has_moves() {
-            return None;
-        }
-        let keys = past.device.keys(&past.profile.grouper());
-        let own = past.category_names.iter();
-        let places: Vec<usize> = own.filter_map(|name| categories.iter().position(|known| known == name)).collect();
-        let own = past.categories.iter().map(|&category| places.get(category as usize).copied().unwrap_or(0));
+        let device = Some(past.device).filter(|device| device.has_moves())?;
+        let keys = device.keys(units.groupers.of(past.side).as_ref()?);
+        let [before, after] = Side::BOTH.map(|side| Some(&past.alignment?.map).filter(|_| past.side == side));
         let begun = past.begun.len();
-        let of_before = alignment.filter(|_| side == Side::Before);
-        let of_after = alignment.filter(|_| side == Side::After);
         Some(Self {
-            trace: past.device.trace.clone(),
-            layout: past.device.layout.clone(),
-            times: past.device.times.clone(),
-            has_reserved: past.device.figures.reserved.baseline.is_some(),
+            trace: device.trace.clone(),
+            layout: device.layout.clone(),
+            times: device.times.clone(),
+            has_reserved: device.figures.reserved.baseline.is_some(),
             nodes: past.units.iter().map(|&unit| leaves[unit as usize]).collect(),
-            rows: keys.iter().map(|key| rows.get(&key.0).copied()).collect(),
-            categories: own.collect(),
-            places: of_before.map(|all| (0..=begun).map(|at| all.map.after_of(at)).collect()).unwrap_or_default(),
-            partners: of_after.map(|all| (0..begun).map(|at| all.map.before_of(at)).collect()).unwrap_or_default(),
+            rows: keys.iter().map(|key| rows.get(units.shared(past.side, &key.0)).copied()).collect(),
+            categories: past.categories.iter().map(|&category| layers[category as usize]).collect(),
+            places: before.map(|map| (0..=begun).map(|at| map.after_of(at)).collect()).unwrap_or_default(),
+            partners: after.map(|map| (0..begun).map(|at| map.before_of(at)).collect()).unwrap_or_default(),
         })
     }
 }

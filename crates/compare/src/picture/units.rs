@@ -4,23 +4,27 @@
 use std::collections::HashMap;
 
 use super::Pictured;
+use crate::diff::Row;
+use crate::profile::Profile;
 use crate::sides::{Side, Sides};
 use crate::snapshot::StackId;
-use crate::stack::{Code, GroupBy, Grouper};
+use crate::stack::{GroupBy, Grouper};
 use crate::trace::{ClassTags, Origin};
 use crate::tree::{self, Frame, module_frames};
 
 /// The stacks of one or both sides, numbered as they come.
 pub(super) struct Units<'p> {
-    groupers: Sides<Option<Grouper<'p>>>,
+    pub(super) groupers: Sides<Option<Grouper<'p>>>,
     /// Whether frames that only pass calls on are shown.
     internals: bool,
     /// Whether stacks with the same key, which holds for both sides, are one unit.
     by_key: bool,
+    /// Whether memory of the same module is one unit.
+    by_module: bool,
     /// Keys of the before whose group has another key in the after, since its code changed.
     moved: HashMap<String, String>,
     of_key: HashMap<String, u32>,
-    of_stack: Sides<HashMap<StackId, u32>>,
+    of_stack: HashMap<(Side, StackId), u32>,
     /// Where the frames of each unit are found: together they can take far more than the file.
     paths: Vec<Path>,
 }
@@ -28,105 +32,94 @@ pub(super) struct Units<'p> {
 /// The way to the frames of a unit.
 enum Path {
     Stack(Side, StackId),
-    /// Memory that has only a name.
+    /// Memory that has only a name: a module, within those that it is part of, where these are the units.
     Named(String),
-    /// A module, within those that it is part of.
-    Module(String),
 }
 
 impl<'p> Units<'p> {
-    /// No units yet, and the rules that distinguish them.
+    /// No units yet but those of the rows, and the rules that distinguish them.
     pub(super) fn new(pictured: &Pictured<'p>) -> Self {
-        let groupers = pictured.profiles.map(|profile| profile.map(crate::profile::Profile::grouper));
+        let groupers = pictured.profiles.map(|profile| profile.map(Profile::grouper));
         let mut units = Self {
             internals: pictured.internals,
             by_key: pictured.rows.is_some(),
+            by_module: groupers.after.as_ref().is_some_and(|grouper| grouper.by() == GroupBy::Module),
             groupers,
             moved: HashMap::new(),
             of_key: HashMap::new(),
-            of_stack: Sides::default(),
+            of_stack: HashMap::new(),
             paths: Vec::new(),
         };
-        for row in pictured.rows.unwrap_or_default() {
-            let (Some(before), Some(after)) = (row.stack.before, row.stack.after) else { continue };
-            if let Some((before, after)) = units.key(Side::Before, before).zip(units.key(Side::After, after))
+        let rows = pictured.rows.filter(|_| !units.by_module).unwrap_or_default();
+        for row in rows {
+            let keys = row.stack.each().map(|(side, stack)| units.key(side, (*stack)?));
+            if let [Some(before), Some(after)] = keys
                 && before != after
             {
                 units.moved.insert(before, after);
             }
-        }
-        // A row is called after its stack in the after: so is its place in the picture.
-        let is_by_module = units.groupers.after.as_ref().is_some_and(|grouper| grouper.by() == GroupBy::Module);
-        for row in pictured.rows.unwrap_or_default().iter().filter(|_| !is_by_module) {
-            match (row.stack.after, row.stack.before) {
-                (Some(stack), _) => _ = units.of_stack(Side::After, stack),
-                (None, Some(stack)) => _ = units.of_stack(Side::Before, stack),
-                (None, None) => {}
+            // A row is called after its stack in the after: so is its place in the picture.
+            if row.stack.after.or(row.stack.before).is_some() {
+                units.of_row(row);
             }
         }
         units
     }
 
-    /// The key of a group; `None` where frames alone do not distinguish groups.
+    /// The key of the group of a stack; `None` where each stack is a unit, or where frames alone do not distinguish groups.
     fn key(&self, side: Side, stack: StackId) -> Option<String> {
         let grouper = self.groupers.of(side).as_ref()?;
-        (!grouper.by().is_tag()).then(|| grouper.key(stack).0)
+        (self.by_key && !grouper.by().is_tag()).then(|| grouper.key(stack).0)
+    }
+
+    /// The key in the after of a group of either side, where it is there.
+    pub(super) fn shared<'k>(&'k self, side: Side, key: &'k str) -> &'k str {
+        let moved = self.moved.get(key).filter(|_| side == Side::Before);
+        moved.map_or(key, String::as_str)
     }
 
     /// The number of the unit that memory belongs to: its module where they are what is grouped by, else its stack.
     pub(super) fn of(&mut self, side: Side, owner: Origin, tags: ClassTags) -> u32 {
-        if let Some(label) = self.module(side, tags) {
-            return self.named(label.clone(), Path::Module(label));
+        let grouper = self.groupers.of(side).as_ref().filter(|_| self.by_module);
+        match (grouper.map(|grouper| grouper.tagged(tags.module).1), owner) {
+            (Some(module), _) => self.of_label(&module),
+            (None, Origin::Stack(stack)) => self.of_stack(side, stack),
+            (None, Origin::Bucket(bucket)) => self.of_label(bucket.label()),
         }
-        match owner {
-            Origin::Stack(stack) => self.of_stack(side, stack),
-            Origin::Bucket(bucket) => self.of_label(bucket.label()),
-        }
-    }
-
-    /// The label of the module of some memory, where modules are what is grouped by.
-    fn module(&self, side: Side, tags: ClassTags) -> Option<String> {
-        let grouper = self.groupers.of(side).as_ref().filter(|grouper| grouper.by() == GroupBy::Module)?;
-        Some(grouper.tagged(tags.module).1)
     }
 
     pub(super) fn of_stack(&mut self, side: Side, stack: StackId) -> u32 {
-        if let Some(&unit) = self.of_stack.of(side).get(&stack) {
+        if let Some(&unit) = self.of_stack.get(&(side, stack)) {
             return unit;
         }
-        let unit = self.of_new_stack(side, stack);
-        self.of_stack.of_mut(side).insert(stack, unit);
+        let key = self.key(side, stack).map(|key| self.shared(side, &key).to_owned());
+        let unit = self.number(key, Path::Stack(side, stack));
+        self.of_stack.insert((side, stack), unit);
         unit
     }
 
-    fn of_new_stack(&mut self, side: Side, stack: StackId) -> u32 {
-        let path = Path::Stack(side, stack);
-        let Some(key) = self.by_key.then(|| self.key(side, stack)).flatten() else { return self.push(path) };
-        let key = if side == Side::Before { self.moved.get(&key).cloned().unwrap_or(key) } else { key };
-        self.named(key, path)
-    }
-
-    fn code(&self, side: Side) -> Option<&Code<'p>> {
-        self.groupers.of(side).as_ref().map(Grouper::code)
-    }
-
-    fn named(&mut self, key: String, path: Path) -> u32 {
-        if let Some(&unit) = self.of_key.get(&key) {
-            return unit;
+    /// The unit of a row: that of its stack in the after, if it is there.
+    pub(super) fn of_row(&mut self, row: &Row) -> u32 {
+        match (row.stack.after, row.stack.before) {
+            (Some(stack), _) => self.of_stack(Side::After, stack),
+            (None, Some(stack)) => self.of_stack(Side::Before, stack),
+            (None, None) => self.of_label(&row.label),
         }
-        let unit = self.push(path);
-        self.of_key.insert(key, unit);
-        unit
     }
 
     /// The unit of memory without a stack, or of a row that sums several others.
     pub(super) fn of_label(&mut self, label: &str) -> u32 {
-        self.named(label.to_owned(), Path::Named(label.to_owned()))
+        self.number(Some(label.to_owned()), Path::Named(label.to_owned()))
     }
 
-    fn push(&mut self, path: Path) -> u32 {
-        self.paths.push(path);
-        u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
+    /// The unit of a key, or a new one.
+    fn number(&mut self, key: Option<String>, path: Path) -> u32 {
+        let next = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
+        let number = key.map_or(next, |key| *self.of_key.entry(key).or_insert(next));
+        if number == next {
+            self.paths.push(path);
+        }
+        number
     }
 
     /// How many there are.
@@ -135,14 +128,14 @@ impl<'p> Units<'p> {
     }
 
     /// The frames of a unit, the outermost first.
-    pub(super) fn frames(&self, unit: u32) -> Vec<Frame> {
-        match &self.paths[unit as usize] {
+    pub(super) fn frames(&self, unit: usize) -> Vec<Frame> {
+        match &self.paths[unit] {
             Path::Stack(side, stack) => {
-                let code = self.code(*side);
-                code.map(|code| tree::frames_with(code, *stack, self.internals)).unwrap_or_default()
+                let grouper = self.groupers.of(*side).as_ref();
+                grouper.map(|of| tree::frames_with(of.code(), *stack, self.internals)).unwrap_or_default()
             }
+            Path::Named(path) if self.by_module => module_frames(path),
             Path::Named(name) => vec![Frame::named(name)],
-            Path::Module(path) => module_frames(path),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Axis {
             Self::Program => spot.program,
             Self::Time => i64::try_from(spot.time_us?).ok(),
             // As machine-readable output has it: the event that it is just after, -1 for the start.
-            Self::Event => i64::try_from(spot.event).ok().map(|events| events - 1),
+            Self::Event => Some(spot.at.event_index()),
         }
     }
 

@@ -166,11 +166,11 @@ object! {
 object! {
     /// Nodes that hold memory themselves, each as the difference to the one before it.
     HeldData<'a>(moment: &'a Moment) {
-        node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
-        beforeBytes: list(moment.own.iter().map(|(_, held)| held.before.bytes)),
-        afterBytes: list(moment.own.iter().map(|(_, held)| held.after.bytes)),
-        beforeBlocks: list(moment.own.iter().map(|(_, held)| held.before.blocks)),
-        afterBlocks: list(moment.own.iter().map(|(_, held)| held.after.blocks)),
+        node: differences(moment.own.keys().map(|&node| signed(node as u64))),
+        beforeBytes: list(moment.own.values().map(|held| held.before.bytes)),
+        afterBytes: list(moment.own.values().map(|held| held.after.bytes)),
+        beforeBlocks: list(moment.own.values().map(|held| held.before.blocks)),
+        afterBlocks: list(moment.own.values().map(|held| held.after.blocks)),
     }
 }
 

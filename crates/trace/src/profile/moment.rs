@@ -194,7 +194,7 @@ impl fmt::Display for Moment {
 
 impl DeviceProfile {
     /// The place of a moment; `None` if the history has no such moment, and for one by its time without the snapshot.
-    pub(crate) fn place_of(&self, moment: &Moment, times: Option<&Snapshot>) -> Option<Position> {
+    pub fn place_of(&self, moment: &Moment, times: Option<&Snapshot>) -> Option<Position> {
         let figures = &self.figures;
         match moment {
             Moment::Baseline => Some(Position::START),

@@ -89,7 +89,7 @@ class Section {
     const of = ({ side, label, history }) => {
       const place = moment[side], name = label ? label + ": " : "";
       if (place === null || place === undefined) return name + "none";
-      if (!(history instanceof Replay)) return `${name}${eventText(place - 1)}`;
+      if (!(history instanceof Replay)) return `${name}${eventText(Math.min(place - 1, history.columns.event.at(-1)))}`;
       return `${name}${eventText(history.event(place))}${withBytes ? ", " + size(history.allocated[place]) : ""}`;
     };
     const sides = this.timeline ? this.timeline.curves.map(of) : [];
