@@ -107,6 +107,25 @@ fn the_history_of_a_page_has_the_figures_of_the_json() {
     }
 }
 
+#[test]
+fn rows_hold_what_the_json_says_where_lines_have_moved() {
+    let (before, after) = (fixture("phases-before.pkl"), fixture("phases-after.pkl"));
+    for by in ["stack", "line"] {
+        let arguments = ["diff", &before, &after, "--group-by", by, "--all", "--min-delta", "0", "--top", "0"];
+        let json: Value = serde_json::from_str(&report(&[&arguments[..], &["--format", "json"]].concat())).unwrap();
+        let section = data(&page(&arguments))["sections"][0].clone();
+        let labels = section["rows"].as_array().unwrap();
+        for side in ["before", "after"] {
+            let history = History::of(&section, side);
+            let place = section["flame"]["moments"][0][side].as_u64().unwrap();
+            for stack in json["devices"][0]["stacks"].as_array().unwrap() {
+                let row = labels.iter().position(|label| *label == stack["label"]).unwrap();
+                assert_eq!(Some(history.held_by_row(place, row)), stack[side].as_i64(), "{side} {}", stack["label"]);
+            }
+        }
+    }
+}
+
 /// The segments of the map at the dump, with their streams and pools, are those that PyTorch wrote.
 #[test]
 fn segments_have_the_streams_and_pools_of_the_snapshot() {

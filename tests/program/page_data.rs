@@ -78,8 +78,8 @@ impl History {
         all
     }
 
-    /// The bytes held at a place by the innermost frames, summed.
-    pub(crate) fn held(&self, place: u64) -> i64 {
+    /// The bytes that every class holds at a place.
+    fn held_by_class(&self, place: u64) -> Vec<i64> {
         let mut blocks = self.column("startAllocated").to_vec();
         for symbol in self.until(place) {
             for (column, by) in [("begins", 1), ("frees", -1)] {
@@ -89,7 +89,18 @@ impl History {
             }
         }
         assert!(blocks.iter().all(|&blocks| blocks >= 0));
-        blocks.iter().zip(self.column("bytes")).map(|(blocks, bytes)| blocks * bytes).sum()
+        blocks.iter().zip(self.column("bytes")).map(|(blocks, bytes)| blocks * bytes).collect()
+    }
+
+    /// The bytes held at a place by the innermost frames, summed.
+    pub(crate) fn held(&self, place: u64) -> i64 {
+        self.held_by_class(place).into_iter().sum()
+    }
+
+    /// The bytes held at a place by a row.
+    pub(crate) fn held_by_row(&self, place: u64, row: usize) -> i64 {
+        let held = self.held_by_class(place).into_iter().zip(self.column("rows"));
+        held.filter(|(_, of)| **of == i64::try_from(row).unwrap()).map(|(bytes, _)| bytes).sum()
     }
 
     /// The places of a column of differences as addresses.
