@@ -109,8 +109,6 @@ pub struct Line<'t> {
     pub others: usize,
     /// Memory that is held there and below.
     pub held: Sides<Held>,
-    /// Memory that is held there itself.
-    pub own: Sides<Held>,
 }
 
 /// Rules by which a tree becomes lines.
@@ -143,16 +141,16 @@ impl Tree {
         while let Some(next) = pending.pop() {
             match next {
                 Pending::Others { others, depth, held } => {
-                    lines.push(Line { depth, chain: Vec::new(), others, held, own: held });
+                    lines.push(Line { depth, chain: Vec::new(), others, held });
                 }
                 Pending::Node { at, depth } => {
                     let chain = self.chain(at, layout);
                     let last = chain.last().copied().unwrap_or(at);
                     self.push_children(&mut pending, last, depth + usize::from(at > 0), layout);
                     if at > 0 {
-                        let Node { held, own, .. } = self.nodes[last];
+                        let Node { held, .. } = self.nodes[last];
                         let chain = chain.into_iter().map(|node| &self.nodes[node]).collect();
-                        lines.push(Line { depth, chain, others: 0, held, own });
+                        lines.push(Line { depth, chain, others: 0, held });
                     }
                 }
             }

@@ -105,11 +105,11 @@ impl DeviceProfile {
     }
 
     /// Looks at another moment.
-    pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>) {
+    pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
         let at = self.place_of(moment, None);
         if self.at != at {
             self.at = at;
-            self.group(grouper);
+            self.group(grouper, run);
         }
     }
 
@@ -124,17 +124,8 @@ impl DeviceProfile {
         }
     }
 
-    /// Notes how many modules each group sums, as the facts of the run say.
-    pub(super) fn count_modules(&mut self, run: Option<&RunFacts>) {
-        let Some(counts) = run.map(|run| &run.module_counts).filter(|counts| !counts.is_empty()) else { return };
-        for total in &mut self.stacks {
-            let count = counts.get(&total.label).copied().unwrap_or(0);
-            total.modules = usize::try_from(count).unwrap_or(usize::MAX);
-        }
-    }
-
-    /// Adds up the classes at the moments, and puts them into groups.
-    pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
+    /// Adds up the classes at the moments, and puts them into groups. The facts of the run say how many modules each sums.
+    pub(super) fn group(&mut self, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
         self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = Grouping::new(&totals, grouper);
@@ -146,6 +137,10 @@ impl DeviceProfile {
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
+        for total in &mut self.stacks {
+            let modules = run.and_then(|run| run.module_counts.get(&total.label));
+            total.modules = modules.map_or(0, |&count| usize::try_from(count).unwrap_or(usize::MAX));
+        }
         self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
         for exact in totals.all.iter().filter(|exact| exact.sums.allocations > 0) {
             if let Some(stack) = exact.origin.stack() {

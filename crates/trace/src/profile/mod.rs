@@ -172,8 +172,7 @@ impl Profile {
         self.with_devices(|profile, devices| {
             let grouper = profile.grouper();
             for device in devices.iter_mut().filter(|device| !device.coarse) {
-                device.look_at(&profile.options.at, &grouper);
-                device.count_modules(profile.run.as_ref());
+                device.look_at(&profile.options.at, &grouper, profile.run.as_ref());
             }
         });
     }
@@ -203,10 +202,7 @@ impl Profile {
     fn group(&mut self) {
         self.with_devices(|profile, devices| {
             let grouper = profile.grouper();
-            for device in devices {
-                device.group(&grouper);
-                device.count_modules(profile.run.as_ref());
-            }
+            devices.iter_mut().for_each(|device| device.group(&grouper, profile.run.as_ref()));
         });
     }
 

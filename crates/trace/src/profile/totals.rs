@@ -93,12 +93,6 @@ impl Sums {
         };
     }
 
-    /// The most bytes at any of the moments.
-    #[must_use]
-    pub fn largest(&self) -> u64 {
-        [self.baseline, self.peak, self.end, self.oom, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
-    }
-
     pub(super) fn order(&self) -> impl Ord + use<> {
         Reverse((self.at.bytes, self.peak.bytes, self.allocated_total))
     }
@@ -165,21 +159,6 @@ impl StackTotal {
     #[must_use]
     pub fn stack(&self) -> Option<StackId> {
         self.members.first().map(|member| member.stack)
-    }
-
-    /// The sum of several groups, named after the first. The most that it held is not known: they may have held their
-    /// most at different moments.
-    #[must_use]
-    pub fn joined(groups: &[&Self]) -> Option<Self> {
-        let (&first, others) = groups.split_first()?;
-        let mut joined = first.clone();
-        for other in others {
-            joined.sums.add(&other.sums);
-            joined.members.extend(&other.members);
-            joined.highest = None;
-        }
-        joined.members.sort_by_key(|member| Reverse(member.at));
-        Some(joined)
     }
 }
 

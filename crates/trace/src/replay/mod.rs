@@ -275,9 +275,8 @@ pub struct Timeline {
 }
 
 /// The kind of history that a device has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
 pub enum History {
     /// Allocations and frees were recorded, as far as there were any.
     Recorded,
@@ -288,14 +287,6 @@ pub enum History {
     /// No allocation was recorded and nothing is held.
     #[default]
     Empty,
-}
-
-impl History {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The figures of one device.

@@ -5,7 +5,6 @@ use std::fmt;
 use strum::VariantArray;
 
 use super::legible;
-use crate::snapshot::{StringId, Tags};
 
 /// The rule for stacks that count as one.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -77,16 +76,6 @@ impl GroupBy {
     #[must_use]
     pub fn is_place(self) -> bool {
         !matches!(self, Self::Category) && !self.is_tag()
-    }
-
-    /// The tag of an allocation that it groups by.
-    #[must_use]
-    pub fn tag(self, tags: &Tags) -> Option<StringId> {
-        match self {
-            Self::Metadata => tags.user_metadata,
-            Self::CompileContext => tags.compile_context,
-            _ => None,
-        }
     }
 
     /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.

@@ -79,17 +79,10 @@ impl Folded {
     }
 }
 
-/// A body as it stands where it is referred to.
-struct Written {
-    words: Vec<String>,
-    /// True if that is the name of its rule.
-    is_rule: bool,
-}
-
 struct Writer<'f, S> {
     symbols: &'f [S],
-    /// The bodies as they stand where they are referred to.
-    written: Vec<Written>,
+    /// The bodies as they stand where they are referred to: a single word is the name of a rule.
+    written: Vec<Vec<String>>,
     /// What the rules stand for, by their names.
     rules: BTreeMap<String, Vec<String>>,
 }
@@ -102,12 +95,12 @@ impl<S: AsRef<str>> Writer<'_, S> {
         let name = SHORTEST_NAME + 2;
         // Written out everywhere, it is shorter than a rule with its name, its line and its uses.
         if uses * length <= uses * name + name + length + LINE || words.len() < 2 {
-            self.written.push(Written { words, is_rule: false });
+            self.written.push(words);
             return;
         }
         let name = free_name(&words, SHORTEST_NAME, |name| self.rules.contains_key(&format!("{RULE}{name}")));
         let name = format!("{RULE}{name}");
-        self.written.push(Written { words: vec![name.clone()], is_rule: true });
+        self.written.push(vec![name.clone()]);
         self.rules.insert(name, words);
     }
 
@@ -116,17 +109,11 @@ impl<S: AsRef<str>> Writer<'_, S> {
         let mut words: Vec<String> = Vec::new();
         for &Item { unit, count } in items {
             let first = words.len();
-            let is_name = match unit {
-                Unit::Symbol(symbol) => {
-                    words.push(self.symbols[symbol as usize].as_ref().to_owned());
-                    true
-                }
-                Unit::Body(body) => {
-                    let Written { words: inner, is_rule } = &self.written[body as usize];
-                    words.extend_from_slice(inner);
-                    *is_rule
-                }
-            };
+            match unit {
+                Unit::Symbol(symbol) => words.push(self.symbols[symbol as usize].as_ref().to_owned()),
+                Unit::Body(body) => words.extend_from_slice(&self.written[body as usize]),
+            }
+            let is_name = words.len() == first + 1;
             if count > 1 && !is_name {
                 words[first].insert(0, '(');
             }
