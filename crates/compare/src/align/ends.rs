@@ -89,15 +89,6 @@ struct Question<'a> {
     scale: f64,
 }
 
-/// Symbols from an end on.
-fn symbols(of: &Sequence<'_>, end: End) -> Vec<u32> {
-    let symbols = of.symbols.iter().copied();
-    match end {
-        End::Head => symbols.collect(),
-        End::Tail => symbols.rev().collect(),
-    }
-}
-
 /// Pairs of sequences of these lengths as `side` has them from an end on, or such pairs as they were.
 fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<Pair> {
     let pairs = pairs.map(|pair| {
@@ -119,16 +110,13 @@ impl<'a> Question<'a> {
         let one = sequences.of(side);
         let other = sequences.of(side.other());
         let lengths = sequences.map(|sequence| sequence.symbols.len());
-        Self {
-            side,
-            end,
-            own: symbols(one, end),
-            whole: symbols(other, end),
-            pairs: turned(order.iter().copied(), lengths, side, end),
-            one,
-            other,
-            scale,
+        let mut own = one.symbols.clone();
+        let mut whole = other.symbols.clone();
+        if end == End::Tail {
+            own.reverse();
+            whole.reverse();
         }
+        Self { side, end, one, other, own, whole, pairs: turned(order.iter().copied(), lengths, side, end), scale }
     }
 }
 
@@ -369,10 +357,10 @@ impl Blocks {
 
     /// Those that another place does not hold.
     fn minus(&self, other: &Self) -> Self {
-        let left = self
-            .0
-            .iter()
-            .map(|(bytes, count)| (*bytes, count.saturating_sub(other.0.get(bytes).copied().unwrap_or(0))));
+        let left = self.0.iter().map(|(bytes, count)| {
+            let held = other.0.get(bytes).copied().unwrap_or(0);
+            (*bytes, count.saturating_sub(held))
+        });
         Self(left.collect())
     }
 

@@ -141,16 +141,13 @@ impl Region {
 
     fn occurrences(&self, symbols: &Sides<&[u32]>) -> Occurrences {
         let mut stacks: FxHashMap<u32, Sides<Vec<usize>>> = FxHashMap::default();
-        for place in self.places.before.clone() {
-            stacks.entry(symbols.before[place]).or_default().before.push(place);
-        }
-        for place in self.places.after.clone() {
-            // A stack that is new has no partner.
-            if let Some(stack) = stacks.get_mut(&symbols.after[place]) {
-                stack.after.push(place);
+        for (side, places) in self.places.each() {
+            for place in places.clone() {
+                stacks.entry(symbols.of(side)[place]).or_default().of_mut(side).push(place);
             }
         }
-        stacks.retain(|_, places| !places.after.is_empty());
+        // A stack that is only on one side has no partner.
+        stacks.retain(|_, places| !places.before.is_empty() && !places.after.is_empty());
         Occurrences(stacks.into_values().collect())
     }
 }

@@ -83,7 +83,7 @@ fn of_classes(runs: &Sides<Run<'_>>, paired: &Paired) -> Sides<Vec<u32>> {
     runs.zip(numbers).map(|(run, numbers)| {
         let groups = groups_of_origins(run.totals);
         let classes = run.device.trace.classes.iter();
-        classes.map(|class| numbers[groups.get(&class.origin).copied().unwrap_or_default()]).collect()
+        classes.map(|class| groups.get(&class.origin).map_or(0, |&group| numbers[group])).collect()
     })
 }
 
