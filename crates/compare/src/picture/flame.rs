@@ -83,16 +83,16 @@ impl Nodes {
     fn leaf(&mut self, path: &[Frame], lines: bool) -> usize {
         let mut parent = None;
         for frame in path.iter().take(DEEPEST) {
-            let identity = Frame { line: frame.line.filter(|_| lines), ..frame.clone() };
-            let known = self.numbers.get(&(parent, identity.clone())).copied();
-            if known.is_none() && parent.is_some() && self.all.len() >= MOST_COLLECTED {
-                break;
-            }
-            let number = known.unwrap_or_else(|| {
-                self.all.push(Node { parent, frame: frame.clone() });
-                self.numbers.insert((parent, identity), self.all.len() - 1);
-                self.all.len() - 1
-            });
+            let identity = (parent, Frame { line: frame.line.filter(|_| lines), ..frame.clone() });
+            let number = match self.numbers.get(&identity) {
+                Some(&known) => known,
+                None if parent.is_some() && self.all.len() >= MOST_COLLECTED => break,
+                None => {
+                    self.all.push(Node { parent, frame: frame.clone() });
+                    self.numbers.insert(identity, self.all.len() - 1);
+                    self.all.len() - 1
+                }
+            };
             if self.all[number].frame.line != frame.line {
                 self.all[number].frame.line = None;
             }
