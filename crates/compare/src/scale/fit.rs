@@ -104,11 +104,17 @@ const PART: f64 = 0.01;
 /// A polynomial is ruled out only where it misses by more than this many times the tolerance.
 const DOUBT: f64 = 3.0;
 
+/// A polynomial with as many coefficients as samples follows any: it counts for exact only if each term is at least this
+/// share of the largest sample.
+const MATERIAL: f64 = 0.05;
+
 /// A polynomial, and how well it follows the samples.
 struct Candidate {
     polynomial: Polynomial,
     /// The most by which it misses a sample, in bytes.
     misses: f64,
+    /// True if it does not follow the samples merely because it could follow any.
+    is_convincing: bool,
 }
 
 impl Candidate {
@@ -118,8 +124,15 @@ impl Candidate {
         let Polynomial { linear, quadratic, .. } = polynomial;
         let is_plausible = quadratic >= 0.0 && (powers.len() < 3 || linear >= 0.0);
         let misses = samples.iter().map(|sample| (polynomial.at(sample.x) - sample.bytes).abs()).fold(0.0, f64::max);
-        is_plausible.then_some(Self { polynomial, misses })
+        let farthest = samples.iter().map(|sample| sample.x).fold(0.0, f64::max);
+        let is_material = linear.min(quadratic * farthest) * farthest >= MATERIAL * highest(samples);
+        let is_convincing = powers.len() < samples.len() || is_material;
+        is_plausible.then_some(Self { polynomial, misses, is_convincing })
     }
+}
+
+fn highest(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.bytes).fold(0.0, f64::max)
 }
 
 impl Fit {
@@ -129,12 +142,13 @@ impl Fit {
         let blocks = runs.clone().map(|(_, held)| held.blocks).max()?;
         let samples = runs.map(|(&x, held)| Sample { x, bytes: approximate(held.bytes) });
         let samples: Vec<Sample> = samples.collect();
-        let highest = samples.iter().map(|sample| sample.bytes).fold(0.0, f64::max);
+        let highest = highest(&samples);
         let rounding = ROUNDING * approximate(blocks.max(1));
         let tolerance = PART * highest + rounding;
         let all: Vec<Candidate> = MODELS.iter().filter_map(|powers| Candidate::of(powers, &samples)).collect();
-        let limits = [EXACT * highest + rounding, tolerance];
-        let chosen = limits.into_iter().find_map(|most| all.iter().find(|candidate| candidate.misses <= most));
+        let exact = EXACT * highest + rounding;
+        let chosen = all.iter().find(|candidate| candidate.misses <= exact && candidate.is_convincing);
+        let chosen = chosen.or_else(|| all.iter().find(|candidate| candidate.misses <= tolerance));
         let best = chosen.or_else(|| all.iter().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
         let shape = chosen.map_or(Shape::Irregular, |chosen| chosen.polynomial.shape());
         let farthest = if shape == Shape::Irregular { f64::INFINITY } else { DOUBT * tolerance };
@@ -279,6 +293,15 @@ mod tests {
         let fit = fit_of(|x| MIB * x, &[128.0, 256.0, 512.0]);
         assert!(width(fit.at(512.0, 1.0)) < 1.0);
         assert!(width(fit.at(1024.0, 2.0)) >= 20.0 * MIB);
+    }
+
+    /// A workspace of a run in the middle is no bend.
+    #[test]
+    fn of_three_runs_a_line_that_comes_close_is_no_parabola() {
+        let fit = fit_of(|x| MIB * x * if x == 256.0 { 0.988 } else { 1.0 }, &[128.0, 256.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Linear);
+        let best = fit.at(4096.0, 8.0).best / MIB;
+        assert!((4000.0..4200.0).contains(&best), "{best}");
     }
 
     #[test]
