@@ -145,13 +145,12 @@ fn parts(
     if device.events == 0 {
         return Ok(Vec::new());
     }
-    let undivided = |reason: String| Error::Undivided { device: id, reason };
     match *every {
         Every::Events(length) => Ok(by_events(count(length), count(device.events))),
         Every::Time(length) => {
             let recorded = snapshot.and_then(|snapshot| Some(snapshot.events_of(snapshot.devices.get(&id)?)));
             let parts = recorded.map_or(Err(FEW_TIMES), |events| by_time(length, events).ok_or(NO_TIMES));
-            parts.map_err(|lack| undivided(format!("{lack}, which parts of {every} need; try --every 1000events")))
+            parts.map_err(|[lack, advice]| undivided(id, every, lack, advice))
         }
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
@@ -160,19 +159,28 @@ fn parts(
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
                 let lack = named.as_ref().map(|pattern| format!("no step is named '{}'", pattern.as_str()));
                 let lack = lack.as_deref().unwrap_or("no steps are found");
-                let advice = "name the steps with --step PATTERN, or try --every 1000events";
-                return Err(undivided(format!("{lack}, which parts of {every} need; {advice}")));
+                return Err(undivided(
+                    id,
+                    every,
+                    lack,
+                    "name the steps with --step PATTERN, or try --every 1000events",
+                ));
             };
             Ok(by_steps(count(length), &steps, count(device.events)))
         }
     }
 }
 
-/// Why a snapshot of an old release cannot be divided by time.
-const NO_TIMES: &str = "the events have no times (PyTorch before 2.2)";
+/// Why a snapshot of an old release cannot be divided by time, and what to do.
+const NO_TIMES: [&str; 2] = ["the events have no times (PyTorch before 2.2)", "try --every 1000events"];
 
 /// Why a saved profile cannot be.
-const FEW_TIMES: &str = "a saved profile keeps the times of few events";
+const FEW_TIMES: [&str; 2] =
+    ["a saved profile keeps the times of few events", "give the snapshot itself, or try --every 1000events"];
+
+fn undivided(device: u32, every: &Every, lack: &str, advice: &str) -> Error {
+    Error::Undivided { device, reason: format!("{lack}, which parts of {every} need; {advice}") }
+}
 
 fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
