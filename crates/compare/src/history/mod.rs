@@ -283,6 +283,7 @@ mod tests {
     fn what_every_night_brings_is_no_step() {
         assert_eq!(steps((0..30).map(noisy)), NONE);
         assert_eq!(steps((0..30).map(|night| noisy(night) + night / 20 * 50)), [20]);
+        assert_eq!(steps((0..30).map(|night| noisy(night) + if night == 12 { 50 } else { 0 })), [12, 13]);
     }
 
     #[test]
