@@ -70,7 +70,7 @@ impl Course {
         let count = self.values.len();
         // One or two values have a slope only together with the one before.
         let later = self.slope(if count - start < 3 { start - 1 } else { start }..count);
-        let before = if start - from == 1 { later } else { self.slope(from..start) };
+        let before = self.slope(from..start);
         let jump = self.values[start] - self.values[start - 1];
         let tolerance = self.tolerance.max(2.0 * self.noise);
         later > 0.0
@@ -82,12 +82,11 @@ impl Course {
 
     /// The value before the first rise belongs to the growth as well, if the rise is as large as those that follow.
     fn onset(&self, start: usize) -> usize {
-        if start == 0 || self.values.len() - start < 2 {
-            return start;
-        }
         let slope = self.slope(start..self.values.len());
-        let rise = self.values[start] - self.values[start - 1];
-        if slope > 0.0 && rise >= slope / 2.0 && rise <= slope * 2.0 { start - 1 } else { start }
+        let is_onset = start > 0
+            && slope > 0.0
+            && (slope / 2.0..=slope * 2.0).contains(&(self.values[start] - self.values[start - 1]));
+        start - usize::from(is_onset)
     }
 
     /// The slope of the line that fits values best.

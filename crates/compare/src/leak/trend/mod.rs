@@ -72,7 +72,7 @@ impl Trend {
             && if trend.steps <= SHORT {
                 trend.rises_often(share)
             } else {
-                trend.rises_beyond_noise(&values[since..], course.noise, least, share)
+                trend.rises_beyond_noise(&values[since..], course.noise, share)
             };
         let growth = match trend.grew {
             _ if !is_steady => Growing::No,
@@ -109,13 +109,12 @@ impl Trend {
     }
 
     /// True if the values rise as a whole, by so much and in such an order that their noise does not explain it.
-    fn rises_beyond_noise(&self, values: &[u64], noise: f64, least: u64, share: f64) -> bool {
-        let rise = self.slope.unwrap_or(0).saturating_mul(self.steps as i128);
+    fn rises_beyond_noise(&self, values: &[u64], noise: f64, share: f64) -> bool {
+        let rise = approximate(self.slope.unwrap_or(0).saturating_mul(self.steps as i128));
         let rising = rising_share(values);
-        rise >= i128::from(least.max(1))
-            && rising >= share
-            && approximate(rise) >= ABOVE_NOISE * noise
-            && (noise * 50.0 < approximate(rise) || rising >= share_beyond_chance(values.len()))
+        rising >= share
+            && rise >= ABOVE_NOISE * noise
+            && (noise * 50.0 < rise || rising >= share_beyond_chance(values.len()))
     }
 }
 

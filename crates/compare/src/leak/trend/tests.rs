@@ -39,6 +39,10 @@ fn what_grows_now_is_found_with_its_beginning() {
         (&[(10, 0, 0), (10, 0, 100), (6, 5, 0)], 19),
         // Mended, and back again.
         (&[(5, 0, 0), (10, 20, 0), (6, 0, -200), (5, 20, 0)], 20),
+        // Mended in part, and on it goes.
+        (&[(5, 20, 0), (6, 20, -200)], 5),
+        // Few steps need not be even.
+        (&[(2, 3, 0), (1, 9, 0)], 0),
         // Two nights are missing.
         (&[(20, 0, 0), (3, 20, 0), (4, 20, 40)], 19),
         (&[(200, 7, 0), (100, 3, 0)], 0),
@@ -47,6 +51,8 @@ fn what_grows_now_is_found_with_its_beginning() {
     }
     let every_second: Vec<u64> = (0..20).map(|night| 500 + night / 2 * 20).collect();
     assert_eq!(grows_since(&every_second), Some(0));
+    let values: Vec<u64> = every_second.iter().map(|value| value * UNIT).collect();
+    assert_eq!(Trend::of(&values, UNIT, 0.99).unwrap().growth, Growing::No, "ten of 190 pairs do not rise");
     let faster: Vec<u64> = (0..20).map(|night| 500 + night * night).collect();
     assert!(grows_since(&faster).is_some());
 }
@@ -82,6 +88,8 @@ fn growth_is_that_since_the_change() {
     assert_eq!((late.slope, late.grew, late.steps), (Some(20 * i128::from(UNIT)), 5, 5));
     let mended = trend(&course(&[(5, 0, 0), (15, 20, 0), (8, 0, -300)]));
     assert_eq!((mended.slope, mended.since), (Some(0), 20));
+    // A flat course begins no earlier than where it is flat.
+    assert_eq!(trend(&[68, 68, 35, 68, 54, 68, 54, 68, 68, 68]).slope, Some(0));
     // One value after a change says nothing about a slope.
     assert_eq!(trend(&course(&[(20, 0, 0), (1, 0, 400)])).slope, None);
 }
@@ -163,6 +171,27 @@ fn noise_neither_hides_nor_makes_a_leak() {
             assert!(found <= 3, "{deviation} {values:?}: {found}");
         }
     }
+}
+
+#[test]
+fn several_steps_up_are_no_leak() {
+    for parts in [&[(2, 0, 0), (3, 0, 100), (4, 0, 100)], &[(7, 0, 0), (8, 0, 100), (5, 0, 100)]] {
+        for deviation in [0.5, 2.0] {
+            let found = found_of_100(&course(parts), deviation);
+            assert!(found <= 5, "{deviation} {parts:?}: {found}");
+        }
+    }
+}
+
+/// An order by chance is a leak in less than one of fifty series.
+#[test]
+fn noise_alone_is_hardly_ever_a_leak() {
+    let seeds = 1..=1000_u64;
+    let flat = [8, 9, 10, 12].map(|count| vec![500; count]);
+    let found = flat.iter().flat_map(|values| seeds.clone().map(|seed| noisy(values, 5.0, seed * 31)));
+    let found = found.filter(|values| Trend::of(values, UNIT, 0.8).is_some_and(|trend| trend.growth == Growing::Yes));
+    let found = found.count();
+    assert!(found < 80, "{found} of 4,000");
 }
 
 #[test]
