@@ -1,6 +1,7 @@
 //! Leaks are found, with their lines and bytes, and nothing else is.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
@@ -444,23 +445,24 @@ fn a_window_that_was_full_before_the_recording_is_no_leak() {
 /// Batches that are loaded ahead, before the first step, by the line that loads the others: as deep as there are steps.
 #[test]
 fn a_queue_that_was_filled_before_the_first_step_is_no_leak() {
-    let ahead = |frees: bool| {
+    let ahead = |loads: usize, frees: fn(usize) -> Range<usize>| {
         let mut program = Program::default();
         (0..6).for_each(|batch| program.alloc(format!("batch {batch}"), "train:30", 1 << 20));
         for step in 0..7 {
             let name = format!("ProfilerStep#{step}");
             program.mark("START", &name);
             program.work();
-            program.alloc(format!("batch {}", step + 6), "train:30", 1 << 20);
-            if frees {
-                program.free(&format!("batch {step}"));
-            }
+            (0..loads).for_each(|_| program.alloc(format!("batch {}", step + 6), "train:30", 1 << 20));
+            frees(step).for_each(|batch| program.free(&format!("batch {batch}")));
             program.mark("END", &name);
         }
         leaks(&program)
     };
-    assert_eq!(ahead(true), []);
-    assert_eq!(ahead(false).len(), 1);
+    assert_eq!(ahead(1, |step| step..step + 1), []);
+    assert_eq!(ahead(1, |_| 0..0).len(), 1);
+    // Twice as many stay as go, or they go only once.
+    assert_eq!(ahead(2, |step| step..step + 1).len(), 1);
+    assert_eq!(ahead(1, |step| if step == 3 { 0..6 } else { 0..0 }).len(), 1);
 }
 
 #[test]
@@ -519,6 +521,14 @@ fn growth_that_no_stack_shows_is_told() {
         "no stack leaves blocks behind in 10 steps, but allocated bytes grow; append (job.py:30) holds most of it";
     assert_eq!(line, format!("INCONCLUSIVE leak: {named}"));
     assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));
+    // A buffer that is larger in every second step.
+    let uneven = steps(12, |program, step| {
+        program.alloc(format!("buffer {step}"), "append:30", 512 * (10 + step as u64 + step as u64 % 2 * 3));
+        if step > 0 {
+            program.free(&format!("buffer {}", step - 1));
+        }
+    });
+    assert!(!told(&uneven.search(&Options::default())));
     // A buffer that grows in ten steps and is then made anew.
     let requests = steps(40, |program, step| {
         program.alloc(format!("buffer {step}"), "append:30", 512 * (step as u64 % 10 + 1));
