@@ -15,6 +15,7 @@ use crate::profile::{DeviceProfile, Held, Member, StackTotal};
 use crate::sides::Side;
 use crate::snapshot::StackId;
 use crate::stack::{Code, GroupBy, Grouper, Paired};
+use crate::units::approximate;
 
 /// The part of their frames that two stacks share which are the same one at another place.
 const SAME_STACK: f64 = 0.5;
@@ -235,8 +236,7 @@ impl<'c> Likeness<'c> {
             .map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 })
             .sum();
         let all = self.functions.len() + new.functions.len();
-        #[allow(clippy::cast_precision_loss, reason = "numbers of frames")]
-        let part = 2.0 * same as f64 / all.max(1) as f64;
+        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
         let same_operator = self.operator == new.operator;
         (part >= if same_operator { SAME_STACK } else { SAME_PLACE }).then_some((same_operator, part))
     }
