@@ -279,17 +279,18 @@ fn what_lives_too_long_for_the_steps_is_not_judged() {
     assert!(unclear.reason.contains("train (job.py:30) leaves blocks behind that live for some steps"), "{unclear:?}");
 }
 
-/// Each step trains one more of the parameters.
+/// Steps that each train one more of the parameters, whose state a function of the optimizer makes.
+fn state_made_in(function: &str) -> Program {
+    steps(9, |program, step| {
+        let frame = format!("/venv/torch/optim/adamw.py:{function}:140");
+        program.alloc_under(format!("state {step}"), &[&frame, "/work/job.py:train:30"], 4096);
+    })
+}
+
 #[test]
 fn the_state_of_an_optimizer_is_no_leak() {
-    let made_in = |function: &str| {
-        steps(9, |program, step| {
-            let frame = format!("/venv/torch/optim/adamw.py:{function}:140");
-            program.alloc_under(format!("state {step}"), &[&frame, "/work/job.py:train:30"], 4096);
-        })
-    };
-    assert_eq!(leaks(&made_in("_init_group")), []);
-    assert_eq!(leaks(&made_in("step")).len(), 1);
+    assert_eq!(leaks(&state_made_in("_init_group")), []);
+    assert_eq!(leaks(&state_made_in("step")).len(), 1);
 }
 
 #[test]
@@ -443,26 +444,27 @@ fn a_window_that_was_full_before_the_recording_is_no_leak() {
 }
 
 /// Batches that are loaded ahead, before the first step, by the line that loads the others: as deep as there are steps.
+fn loaded_ahead(loads: usize, frees: fn(usize) -> Range<usize>) -> Program {
+    let mut program = Program::default();
+    (0..6).for_each(|batch| program.alloc(format!("batch {batch}"), "train:30", 1 << 20));
+    for step in 0..7 {
+        let name = format!("ProfilerStep#{step}");
+        program.mark("START", &name);
+        program.work();
+        (0..loads).for_each(|_| program.alloc(format!("batch {}", step + 6), "train:30", 1 << 20));
+        frees(step).for_each(|batch| program.free(&format!("batch {batch}")));
+        program.mark("END", &name);
+    }
+    program
+}
+
 #[test]
 fn a_queue_that_was_filled_before_the_first_step_is_no_leak() {
-    let ahead = |loads: usize, frees: fn(usize) -> Range<usize>| {
-        let mut program = Program::default();
-        (0..6).for_each(|batch| program.alloc(format!("batch {batch}"), "train:30", 1 << 20));
-        for step in 0..7 {
-            let name = format!("ProfilerStep#{step}");
-            program.mark("START", &name);
-            program.work();
-            (0..loads).for_each(|_| program.alloc(format!("batch {}", step + 6), "train:30", 1 << 20));
-            frees(step).for_each(|batch| program.free(&format!("batch {batch}")));
-            program.mark("END", &name);
-        }
-        leaks(&program)
-    };
-    assert_eq!(ahead(1, |step| step..step + 1), []);
-    assert_eq!(ahead(1, |_| 0..0).len(), 1);
+    assert_eq!(leaks(&loaded_ahead(1, |step| step..step + 1)), []);
+    assert_eq!(leaks(&loaded_ahead(1, |_| 0..0)).len(), 1);
     // Twice as many stay as go, or they go only once.
-    assert_eq!(ahead(2, |step| step..step + 1).len(), 1);
-    assert_eq!(ahead(1, |step| if step == 3 { 0..6 } else { 0..0 }).len(), 1);
+    assert_eq!(leaks(&loaded_ahead(2, |step| step..step + 1)).len(), 1);
+    assert_eq!(leaks(&loaded_ahead(1, |step| if step == 3 { 0..6 } else { 0..0 })).len(), 1);
 }
 
 #[test]

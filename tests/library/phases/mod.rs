@@ -282,12 +282,12 @@ fn phases_hold_what_the_simulated_allocator_says() {
         assert_eq!((phases.all.len(), phases.cut), (truth.len(), 0), "{name}");
         for truth in truth {
             let figure = |key: &str| truth[key].as_u64().unwrap();
-            let event = |key: &str| usize::try_from(figure(key)).unwrap();
             let (name_of, number) = (truth["name"].as_str().unwrap(), figure("occurrence"));
             let place = format!("{name}: {name_of} {number}");
             let is_it = |phase: &&Occurrence| (&*phase.name, u64::from(phase.number)) == (name_of, number);
             let phase = phases.all.iter().find(is_it).unwrap_or_else(|| panic!("{place}"));
-            let window = Window::of_counts(event("first_event"), event("last_event") + 1);
+            let [first, last] = ["first_event", "last_event"].map(|key| usize::try_from(figure(key)).unwrap());
+            let window = Window::of_counts(first, last + 1);
             assert_eq!(phase.window, window, "{place}");
             let Part { start, peak, end } = phase.held;
             let held = [start, peak, end].map(|level| level.allocated);

@@ -131,7 +131,7 @@ fn measured(device: &DeviceProfile, parts: Vec<(String, Window)>) -> Vec<Interva
     parts.collect()
 }
 
-/// The parts of the history of a device, in order; of too many some more than can be shown.
+/// The parts of the history of a device, in order; where they are too many, at least one more than can be shown.
 fn parts(
     every: &Every,
     device: &DeviceProfile,

@@ -37,7 +37,7 @@ pub(super) fn share(folded: Folded) -> Folded {
     inlined(sequences, count.saturating_sub(1))
 }
 
-/// The pairs that occur most often, of those that could overlap the more frequent ones.
+/// The pairs that occur most often. Of two that could overlap the more frequent one is taken.
 fn frequent_pairs(sequences: &[Vec<Item>]) -> Vec<Pair> {
     let mut counts: FxHashMap<Pair, usize> = FxHashMap::default();
     for pair in sequences.iter().flat_map(|items| items.windows(2)) {
