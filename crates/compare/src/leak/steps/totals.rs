@@ -60,3 +60,65 @@ fn falls_back(held: &[u64]) -> bool {
     let (earlier, later) = held.split_at(held.len() / 2);
     earlier.iter().min() >= later.iter().min()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leak::Point;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Steps that leave 100 MiB behind in a pool that grows by 8 MiB with each, and need this many MiB beside the growth.
+    fn device(how: How, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
+        let points = (0..steps).map(|step| Point {
+            name: step.to_string(),
+            allocated: Some(100 * MIB),
+            reserved: Some((200 + 8 * step) * MIB),
+            fragmentation: Some((100 + 8 * step) * MIB),
+            active_peak: Some(needed(step) * MIB),
+        });
+        DeviceLeaks { how: Some(how), skip: 1, points: points.collect(), ..DeviceLeaks::default() }
+    }
+
+    /// Bytes per step of the leaks, and how many remarks there are.
+    fn found(mut device: DeviceLeaks) -> (Vec<i128>, usize) {
+        let remarks = device.add_totals(Some(200 * MIB), &Options::default());
+        assert!(device.leaks.iter().all(|leak| leak.metric == LeakMetric::Fragmentation));
+        (device.leaks.iter().map(|leak| leak.bytes_per_step).collect(), remarks.len())
+    }
+
+    #[test]
+    fn a_pool_that_outgrows_what_steps_need_is_a_leak() {
+        assert_eq!(found(device(How::Named("step".to_owned()), 9, |_| 180)), (vec![8 << 20], 1));
+    }
+
+    #[test]
+    fn a_pool_that_may_be_needed_is_worth_a_remark_alone() {
+        assert_eq!(
+            found(device(How::Named("step".to_owned()), 9, |step| 180 + 8 * step)),
+            (Vec::new(), 1),
+            "it is needed"
+        );
+        assert_eq!(found(device(How::Windows, 9, |_| 180)), (Vec::new(), 1), "equal parts may build something up");
+        assert_eq!(found(device(How::Named("step".to_owned()), 5, |_| 180)), (Vec::new(), 1), "three steps are few");
+        assert_eq!(found(device(How::Named("step".to_owned()), 6, |_| 180)), (vec![8 << 20], 1));
+    }
+
+    /// How many remarks there are on steps that hold so many MiB more each, beside leaks of these bytes.
+    fn remarks(more: u64, leaks: &[i128]) -> usize {
+        let mut device = device(How::Named("step".to_owned()), 9, |_| 180);
+        for (step, point) in (0_u64..).zip(&mut device.points) {
+            *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
+        }
+        device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();
+        device.add_totals(None, &Options::default()).len()
+    }
+
+    #[test]
+    fn a_little_more_than_what_leaks_is_worth_no_remark() {
+        assert_eq!(remarks(1, &[1 << 20]), 0, "5 of 1,007 MiB are not explained");
+        assert_eq!(remarks(3, &[1 << 20]), 1, "17 of 1,021 MiB are not explained");
+        assert_eq!(remarks(1, &[]), 1, "nothing leaks, and something grows");
+        assert_eq!(remarks(0, &[]), 0);
+    }
+}
