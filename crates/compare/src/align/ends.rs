@@ -272,9 +272,9 @@ impl Question<'_> {
         born.map_or(self.other.device.trace.dump(), |born| Position::of_count(born.count() - 1))
     }
 
-    /// What the memory of both sides tells of a cut: true where this side begins or ends with what the other holds there,
-    /// false where it does as the other, and nothing where the other holds as much there as at its own end. A change to the
-    /// code may hold more parameters, so what comes and goes tells first.
+    /// Evidence of a cut in the memory of both sides: true where this side begins or ends with what the other holds there,
+    /// false where it begins or ends as the other does, `None` where the other holds as much there as at its own end. A change
+    /// to the code may hold more parameters, so what comes and goes tells first.
     fn evidence(&self, gone: usize) -> Option<bool> {
         if self.end == End::Tail && !self.one.device.figures.checks.end_matches {
             return None;

@@ -36,7 +36,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What the search goes through: a `snapshot` or a `step`.
+    /// The unit of the search: a `snapshot` or a `step`.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -317,7 +317,7 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
-    /// What the search goes through: a `snapshot`, a `step`, or a `part` of a history that is neither.
+    /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
     #[must_use]
     pub fn noun(&self, mode: Mode) -> &'static str {
         if self.how == Some(How::Windows) { "part" } else { mode.noun() }

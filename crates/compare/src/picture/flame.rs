@@ -44,7 +44,7 @@ pub struct Moment {
     pub which: profile::Moment,
     /// Its position on each side; `None` where it does not exist.
     pub at: Sides<Option<Position>>,
-    /// What nodes hold themselves, beside what they call; first what units hold.
+    /// The memory of each node itself, beside that of what it calls; until nodes are numbered, that of each unit.
     pub own: BTreeMap<usize, Sides<Held>>,
 }
 

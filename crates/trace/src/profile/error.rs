@@ -38,7 +38,7 @@ pub enum Error {
     Undivided {
         /// Device ordinal.
         device: u32,
-        /// What it lacks, and what to do.
+        /// The thing that it lacks, and the way out, as the end of a sentence.
         reason: String,
     },
     /// The device that was asked for is not there.

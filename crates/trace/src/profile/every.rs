@@ -81,9 +81,9 @@ impl Every {
 pub struct Interval {
     /// From where to where, in words.
     pub name: String,
-    /// Where it lies.
+    /// Its place in the history.
     pub window: Window,
-    /// What was held in it.
+    /// The memory held in it.
     pub held: Part,
     /// The most reserved bytes within it, where they are known.
     pub reserved_peak: Option<u64>,

@@ -30,9 +30,9 @@ pub struct Occurrence {
     pub depth: u32,
     /// True if only passes of training lie around it, and it is none itself.
     pub is_outermost: bool,
-    /// Where it lies.
+    /// Its place in the history.
     pub window: Window,
-    /// What was held in it.
+    /// The memory held in it.
     pub held: Part,
     /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,

@@ -15,7 +15,7 @@ use crate::units::approximate;
 pub(crate) struct Trend {
     /// Index of the value from which on it goes on as it does now.
     pub(crate) since: usize,
-    /// What it gained since then.
+    /// Bytes gained since then.
     pub(crate) gained: i128,
     /// Change per step, the median of the slopes between all pairs of values; unknown where there is one value only.
     pub(crate) slope: Option<i128>,
