@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ptmem::input::Document;
-use ptmem::profile::{self, saved};
+use ptmem::profile::{self, Lack, saved};
 use ptmem::trim;
 use strsim::osa_distance;
 
@@ -44,8 +44,18 @@ fn of_profile(error: &profile::Error) -> Option<&'static str> {
     }
     match error {
         profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
+        profile::Error::Undivided { lack, .. } => Some(of_lack(lack)),
         profile::Error::Saved(error) => of_saved(error),
         _ => None,
+    }
+}
+
+/// Another way to divide a history.
+fn of_lack(lack: &Lack) -> &'static str {
+    match lack {
+        Lack::Times => "try --every 1000events",
+        Lack::AllTimes => "give the snapshot itself, or try --every 1000events",
+        Lack::Steps | Lack::StepsNamed(_) => "name the steps with --step PATTERN, or try --every 1000events",
     }
 }
 

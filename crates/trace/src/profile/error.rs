@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::every::{Every, MOST_INTERVALS};
+use super::every::{Every, Lack, MOST_INTERVALS};
 use super::saved;
 use crate::input::TooLarge;
 use crate::pickle::{self, ErrorKind};
@@ -34,12 +34,14 @@ pub enum Error {
         every: Box<Every>,
     },
     /// A history without the times or steps that it was to be divided by.
-    #[error("device {device}: {reason}")]
+    #[error("device {device}: {lack}, which parts of {every} need")]
     Undivided {
         /// Device ordinal.
         device: u32,
-        /// The thing that it lacks, and the way out, as the end of a sentence.
-        reason: String,
+        /// The length that was asked for.
+        every: Box<Every>,
+        /// The thing that is missing.
+        lack: Lack,
     },
     /// The device that was asked for is not there.
     #[error("there is no device {device} in it; it has {}", list_devices(known))]

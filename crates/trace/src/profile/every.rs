@@ -149,37 +149,41 @@ fn parts(
         Every::Events(length) => Ok(by_events(count(length), count(device.events))),
         Every::Time(length) => {
             let recorded = snapshot.and_then(|snapshot| Some(snapshot.events_of(snapshot.devices.get(&id)?)));
-            let parts = recorded.map_or(Err(FEW_TIMES), |events| by_time(length, events).ok_or(NO_TIMES));
-            parts.map_err(|[lack, advice]| undivided(id, every, lack, advice))
+            let parts = recorded.map_or(Err(Lack::AllTimes), |events| by_time(length, events).ok_or(Lack::Times));
+            parts.map_err(|lack| undivided(id, every, lack))
         }
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
             let steps = steps::find(&Course::new(&device.trace), &device.phases.marks(), code, &wanted);
             // Equal parts would be no steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
-                let lack = named.as_ref().map(|pattern| format!("no step is named '{}'", pattern.as_str()));
-                let lack = lack.as_deref().unwrap_or("no steps are found");
-                return Err(undivided(
-                    id,
-                    every,
-                    lack,
-                    "name the steps with --step PATTERN, or try --every 1000events",
-                ));
+                let named = named.as_ref().map(|pattern| Lack::StepsNamed(pattern.as_str().to_owned()));
+                return Err(undivided(id, every, named.unwrap_or(Lack::Steps)));
             };
             Ok(by_steps(count(length), &steps, count(device.events)))
         }
     }
 }
 
-/// Why a snapshot of an old release cannot be divided by time, and what to do.
-const NO_TIMES: [&str; 2] = ["the events have no times (PyTorch before 2.2)", "try --every 1000events"];
+/// A fact about a history without which it cannot be divided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Lack {
+    /// The times of events, which releases before 2.2 do not write.
+    #[error("the events have no times (PyTorch before 2.2)")]
+    Times,
+    /// The times of all events, of which a saved profile has a few.
+    #[error("a saved profile keeps the times of few events")]
+    AllTimes,
+    /// Steps.
+    #[error("no steps are found")]
+    Steps,
+    /// Steps whose names match this pattern.
+    #[error("no step is named '{0}'")]
+    StepsNamed(String),
+}
 
-/// Why a saved profile cannot be.
-const FEW_TIMES: [&str; 2] =
-    ["a saved profile keeps the times of few events", "give the snapshot itself, or try --every 1000events"];
-
-fn undivided(device: u32, every: &Every, lack: &str, advice: &str) -> Error {
-    Error::Undivided { device, reason: format!("{lack}, which parts of {every} need; {advice}") }
+fn undivided(device: u32, every: &Every, lack: Lack) -> Error {
+    Error::Undivided { device, every: Box::new(every.clone()), lack }
 }
 
 fn count(number: u64) -> usize {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::trace::{Bucket, Highest};
 pub use device::DeviceProfile;
 pub use error::Error;
-pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
+pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
 pub use metric::Metric;
