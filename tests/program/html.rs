@@ -109,7 +109,8 @@ fn the_history_of_a_page_has_the_figures_of_the_json() {
 
 #[test]
 fn rows_hold_what_the_json_says_where_lines_have_moved() {
-    let (before, after) = (fixture("phases-before.pkl"), fixture("phases-after.pkl"));
+    let before = fixture("phases-before.pkl");
+    let after = fixture("phases-after.pkl");
     for by in ["stack", "line"] {
         let arguments = ["diff", &before, &after, "--group-by", by, "--all", "--min-delta", "0", "--top", "0"];
         let json: Value = serde_json::from_str(&report(&[&arguments[..], &["--format", "json"]].concat())).unwrap();

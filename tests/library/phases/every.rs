@@ -10,25 +10,33 @@ fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
     profile::read(bytes, "made.pkl", options)
 }
 
+/// The name of a part, the number of its events, and its MiB at the start, at its peak and at the end.
+type Told = (String, usize, u64, u64, u64);
+
+fn part(name: &str, events: usize, start: u64, peak: u64, end: u64) -> Told {
+    (name.to_owned(), events, start, peak, end)
+}
+
+/// The parts of a length.
+fn parts(bytes: &[u8], length: &str) -> Vec<Told> {
+    let profile = every(bytes, length).unwrap();
+    let parts = profile.devices[0].intervals.iter().map(|interval| {
+        let held = interval.held;
+        let [start, peak, end] = [held.start, held.peak, held.end].map(|level| level.allocated >> 20);
+        part(&interval.name, interval.window.events(), start, peak, end)
+    });
+    parts.collect()
+}
+
 #[test]
 fn equal_parts_have_their_peaks() {
     let events = [alloc(100, 5), free(150, 1), alloc(250, 3), alloc(900, 2), free(905, 2)];
     let pickle = pickle_of(&events, &[]);
-    let parts = |length: &str| -> Vec<(String, usize, u64, u64, u64)> {
-        let profile = every(&pickle, length).unwrap();
-        let part = |part: &profile::Interval| {
-            let [start, peak, end] =
-                [part.held.start, part.held.peak, part.held.end].map(|level| level.allocated >> 20);
-            (part.name.clone(), part.window.events(), start, peak, end)
-        };
-        profile.devices[0].intervals.iter().map(part).collect()
-    };
-    let part = |name: &str, events, start, peak, end| (name.to_owned(), events, start, peak, end);
     assert_eq!(
-        parts("2events"),
+        parts(&pickle, "2events"),
         [part("events 0 to 1", 2, 0, 5, 0), part("events 2 to 3", 2, 0, 5, 5), part("event 4", 1, 5, 5, 2)]
     );
-    let by_time = parts("400us");
+    let by_time = parts(&pickle, "400us");
     assert_eq!(
         by_time,
         [
@@ -37,8 +45,8 @@ fn equal_parts_have_their_peaks() {
             part("0.0008 s to 0.0012 s", 2, 3, 5, 2)
         ]
     );
-    assert_eq!(parts("1min").len(), 1);
-    assert_eq!(parts("99999events").len(), 1);
+    assert_eq!(parts(&pickle, "1min").len(), 1);
+    assert_eq!(parts(&pickle, "99999events").len(), 1);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn categories(profile: &Profile, device: &DeviceProfile, names: &mut Interner<St
     let mut known: HashMap<(Origin, Option<StringId>), u32> = HashMap::new();
     let categories = device.trace.classes.iter().map(|class| {
         *known.entry((class.origin, class.tags.purpose)).or_insert_with(|| {
-            // What the recorder saw is better than what the stack shows.
+            // The recorder saw the purpose; the stack only suggests a category.
             let grouper = if class.tags.purpose.is_some() { &by_purpose } else { &by_category };
             names.number(&identity(class, grouper).label)
         })

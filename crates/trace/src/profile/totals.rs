@@ -258,7 +258,7 @@ impl Grouping {
         })
     }
 
-    /// Adds each stack to the group that `group` chooses, or puts behind the others.
+    /// Adds each stack to the group whose index `group` gives; it may add that group to the end.
     pub(super) fn by(
         mut totals: Vec<StackTotal>,
         exact: &Totals,

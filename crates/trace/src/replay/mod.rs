@@ -398,7 +398,7 @@ pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Erro
 /// What a replay gives beside the figures.
 #[derive(Clone, Copy, Default)]
 pub struct Wanted<'n> {
-    /// Tells allocations of one stack apart by names that their events do not state.
+    /// The tags of allocations that their events do not state.
     pub tags: Option<&'n DeviceTags>,
     /// Whether to keep the addresses of blocks and segments.
     pub layout: bool,

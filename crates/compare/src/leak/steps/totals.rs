@@ -68,6 +68,10 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn named() -> How {
+        How::Named("step".to_owned())
+    }
+
     /// Steps that leave 100 MiB behind in a pool that grows by 8 MiB with each, and need this many MiB beside the growth.
     fn device(how: How, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
         let points = (0..steps).map(|step| Point {
@@ -89,24 +93,20 @@ mod tests {
 
     #[test]
     fn a_pool_that_outgrows_what_steps_need_is_a_leak() {
-        assert_eq!(found(device(How::Named("step".to_owned()), 9, |_| 180)), (vec![8 << 20], 1));
+        assert_eq!(found(device(named(), 9, |_| 180)), (vec![8 << 20], 1));
     }
 
     #[test]
     fn a_pool_that_may_be_needed_is_worth_a_remark_alone() {
-        assert_eq!(
-            found(device(How::Named("step".to_owned()), 9, |step| 180 + 8 * step)),
-            (Vec::new(), 1),
-            "it is needed"
-        );
+        assert_eq!(found(device(named(), 9, |step| 180 + 8 * step)), (Vec::new(), 1), "it is needed");
         assert_eq!(found(device(How::Windows, 9, |_| 180)), (Vec::new(), 1), "equal parts may build something up");
-        assert_eq!(found(device(How::Named("step".to_owned()), 5, |_| 180)), (Vec::new(), 1), "three steps are few");
-        assert_eq!(found(device(How::Named("step".to_owned()), 6, |_| 180)), (vec![8 << 20], 1));
+        assert_eq!(found(device(named(), 5, |_| 180)), (Vec::new(), 1), "three steps are few");
+        assert_eq!(found(device(named(), 6, |_| 180)), (vec![8 << 20], 1));
     }
 
-    /// How many remarks there are on steps that hold so many MiB more each, beside leaks of these bytes.
+    /// The number of remarks on nine steps, each of which holds `more` MiB more than the one before, with leaks of these bytes.
     fn remarks(more: u64, leaks: &[i128]) -> usize {
-        let mut device = device(How::Named("step".to_owned()), 9, |_| 180);
+        let mut device = device(named(), 9, |_| 180);
         for (step, point) in (0_u64..).zip(&mut device.points) {
             *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
         }

@@ -103,7 +103,7 @@ impl Course {
         // The logarithm of the number of values, as in the Bayesian information criterion, twice as strict.
         let price = 6.0 * (f64::from(count.max(4).ilog2()) * std::f64::consts::LN_2) * scale * scale;
         let mut cheapest = vec![0.0; count + 1];
-        // Where the last piece of the first so many values begins.
+        // For each number of values, the index at which the last piece of them begins.
         let mut last = vec![0; count + 1];
         for to in 1..=count {
             // From the end on, so that every piece is one value longer than the one before.

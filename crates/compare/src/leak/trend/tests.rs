@@ -183,7 +183,7 @@ fn several_steps_up_are_no_leak() {
     }
 }
 
-/// An order by chance is a leak in less than one of fifty series.
+/// A flat series is taken for a leak by its chance order in less than one of fifty cases.
 #[test]
 fn noise_alone_is_hardly_ever_a_leak() {
     let seeds = 1..=1000_u64;
