@@ -68,14 +68,20 @@ pub use ptmem_base::python;
 use ptmem_base::text;
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
-#[doc(inline)]
-pub use ptmem_compare::{align, budget, config, diff, leak, patch, tree, verdict};
 #[doc(hidden)]
-pub use ptmem_compare::{history, scale, tracks};
+pub use ptmem_compare::tracks;
+#[doc(inline)]
+pub use ptmem_compare::{align, budget, diff, patch, tree};
+#[doc(inline)]
+pub use ptmem_judge::{config, verdict};
 #[doc(inline)]
 pub use ptmem_report as report;
 #[doc(hidden)]
 pub use ptmem_snapshot::{input, pickle, snapshot};
+#[doc(inline)]
+pub use ptmem_studies::leak;
+#[doc(hidden)]
+pub use ptmem_studies::{history, scale};
 #[doc(hidden)]
 pub use ptmem_trace::{phase, replay, trim};
 #[doc(inline)]

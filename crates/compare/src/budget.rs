@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::profile::Profile;
-use crate::snapshot::{CardFacts, RunFacts};
-use crate::text::count;
-use crate::units::Size;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::{CardFacts, RunFacts};
+use ptmem_trace::profile::Profile;
 
 /// The memory of a device, as the user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl DeviceMemory {
     }
 
     /// The same on a device of several profiles, by the last that has it.
-    pub(crate) fn budget_of_last(self, profiles: &[Profile], device: u32) -> DeviceBudget {
+    pub fn budget_of_last(self, profiles: &[Profile], device: u32) -> DeviceBudget {
         let mut from_last = profiles.iter().rev().map(|profile| profile.run.as_ref());
         let run = from_last.find(|run| run.is_some_and(|run| run.cards.iter().any(|card| card.device == device)));
         self.budget(run.flatten(), device)
@@ -117,7 +117,7 @@ impl Overhead {
     }
 
     /// Its size and origin in a few words.
-    pub(crate) fn in_short(self) -> String {
+    pub fn in_short(self) -> String {
         match self {
             Self::Unknown => "overhead unknown".to_owned(),
             _ => format!("{} overhead ({})", Size(self.bytes()), self.name()),

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use ptmem_base::python::statements;
+use ptmem_base::sides::{Side, Sides};
+use ptmem_trace::stack::differences;
 use similar::DiffOp;
-
-use crate::python::statements;
-use crate::sides::{Side, Sides};
-use crate::stack::differences;
 
 /// The lines that a change of the code touches, by file and side. Files of the before go by the name they had there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

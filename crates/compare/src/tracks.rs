@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::diagnostic::Diagnostic;
+use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::sides::Sides;
+use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
+
 use crate::diff;
-use crate::profile::{Bucket, DeviceProfile, Held, Profile};
-use crate::sides::Sides;
 
 /// A device over several profiles.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct DeviceTrack {
 
 impl DeviceTrack {
     /// The device in each profile.
-    pub(crate) fn in_each<'p>(&self, profiles: &'p [Profile]) -> impl Iterator<Item = Option<&'p DeviceProfile>> {
+    pub fn in_each<'p>(&self, profiles: &'p [Profile]) -> impl Iterator<Item = Option<&'p DeviceProfile>> {
         profiles.iter().zip(&self.indices).map(|(profile, index)| Some(&profile.devices[(*index)?]))
     }
 }

@@ -4,22 +4,22 @@
 use std::io::{self, Write};
 
 use ::csv::{ErrorKind, Writer, WriterBuilder};
+use ptmem_base::text::printable;
+use ptmem_compare::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
+use ptmem_judge::verdict::{Gate, LeakGate, Readings};
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_studies::history::History;
+use ptmem_studies::leak::{DeviceLeaks, Leak, Search};
+use ptmem_studies::scale::Scale;
+use ptmem_trace::profile::{Bucket, DeviceProfile, Profile, StackTotal};
+use ptmem_trace::replay;
+use ptmem_trace::stack::Code;
 use serde::ser::{Serialize, SerializeMap};
 
 use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Options, Subject};
-use crate::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
-use crate::history::History;
 use crate::json_writer::{Object, Record, record};
-use crate::leak::{DeviceLeaks, Leak, Search};
-use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
-use crate::replay;
-use crate::scale::Scale;
-use crate::snapshot::StackId;
-use crate::stack::Code;
-use crate::text::printable;
-use crate::verdict::{Gate, LeakGate, Readings};
 
 pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);

@@ -4,20 +4,20 @@
 use std::collections::HashMap;
 
 use data_encoding::HEXLOWER;
+use ptmem_base::text::printable;
+use ptmem_base::units::{Delta, Size};
+use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
+use ptmem_compare::tree::Frame;
+use ptmem_judge::verdict::{
+    self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,
+};
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
+use ptmem_trace::stack::Code;
 use sha1::{Digest, Sha1};
 
 use super::place::{Codes, Place, placed_frames, user_place};
 use super::{Options, Subject, grouped};
-use crate::diff::{self, DeviceDiff, RowKind, Sides};
-use crate::profile::{DeviceProfile, Profile, StackTotal};
-use crate::snapshot::StackId;
-use crate::stack::Code;
-use crate::text::printable;
-use crate::tree::Frame;
-use crate::units::{Delta, Size};
-use crate::verdict::{
-    self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,
-};
 
 /// A check with what explains it.
 pub(super) struct Finding<'a> {

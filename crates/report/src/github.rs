@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
+use ptmem_base::text::printable;
+
 use super::finding::{Finding, across_ranks, findings};
 use super::place::Place;
 use super::{Options, Subject, ranks};
-use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::text::printable;
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::fmt::Display;
 
+use ptmem_base::diagnostic::Code;
+use ptmem_base::units::percent;
+use ptmem_compare::diff::{Change, DeviceDiff, Kind, Metric};
+use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, Verdict};
+use ptmem_trace::profile::DeviceProfile;
+
 use super::{Options, Subject, known};
-use crate::diagnostic::Code;
-use crate::diff::{Change, DeviceDiff, Kind, Metric};
-use crate::profile::DeviceProfile;
-use crate::units::percent;
-use crate::verdict::{Check, Comparison, Gate, Judgement, Verdict};
 
 /// The outputs of a step.
 #[derive(Debug, Default)]

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use ptmem_base::text::printable;
+
 use super::finding::{Finding, across_ranks, findings, fingerprint, source_path};
 use super::{Options, Subject};
 use crate::json_writer::{self as json, list, object, one};
-use crate::text::printable;
 
 /// Issues that are listed.
 const MOST_ISSUES: usize = 5_000;

@@ -5,8 +5,6 @@ use std::io::{self, BufWriter, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::text::is_printable;
-
 /// Writes a value in lines, with its nesting indented.
 pub fn write(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
@@ -126,6 +124,7 @@ macro_rules! object {
     };
 }
 pub use object;
+use ptmem_base::text::is_printable;
 
 /// An object that is a row of a table, whose columns have names without rows too.
 pub trait Record: Object {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, html};
+use ptmem_base::text::printable;
+use ptmem_judge::verdict::{Level, Outcome};
 
 use super::finding::{Finding, findings};
 use super::{Options, Subject};
-use crate::text::printable;
-use crate::verdict::{Level, Outcome};
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let findings = findings(subject, options);

@@ -1,9 +1,9 @@
 //! Figures of machine formats: none where a figure or its bound is not known.
 
-use crate::diff::{Change, DeviceDiff};
-use crate::profile::{DeviceProfile, Metric, Profile};
-use crate::replay::{Counter, History};
-use crate::sides::Sides;
+use ptmem_base::sides::Sides;
+use ptmem_compare::diff::{Change, DeviceDiff};
+use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
+use ptmem_trace::replay::{Counter, History};
 
 /// The baseline and the peak of a counter.
 #[derive(Debug, Clone, Copy, Default)]

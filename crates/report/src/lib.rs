@@ -15,6 +15,7 @@ pub mod json_writer;
 mod junit;
 mod known;
 mod markdown;
+mod picture;
 mod place;
 mod ranks;
 mod run;
@@ -27,26 +28,21 @@ mod table;
 mod view;
 mod weighed;
 
-use ptmem_base::{diagnostic, lines, pattern, python, sides, text, units};
-use ptmem_compare::{budget, diff, history, leak, picture, scale, tracks, tree, verdict};
-use ptmem_snapshot::snapshot;
-use ptmem_trace::{phase, profile, replay, stack, trace};
-
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::io::{self, Write};
 
+pub use ptmem_base::lines::wrap;
+pub use ptmem_base::text::printable;
+use ptmem_compare::budget::DeviceMemory;
+use ptmem_compare::diff::Listing;
+use ptmem_compare::tree as call_tree;
+use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+use ptmem_studies::history::History;
+use ptmem_studies::scale::Scale;
+use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
 use strum::VariantArray;
 
-use crate::budget::DeviceMemory;
-use crate::diff::Listing;
-use crate::history::History;
-pub use crate::lines::wrap;
-use crate::profile::{DeviceProfile, Occurrence, Profile};
-use crate::scale::Scale;
-pub use crate::text::printable;
-use crate::tree as call_tree;
-use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 use place::Place;
 pub use run::{Acceptance, Approval, Run};
 use view::View;
@@ -122,7 +118,7 @@ impl Format {
         self.into()
     }
 
-    /// Whether it shows pictures, which need the addresses of blocks ([`crate::profile::Options::layout`]).
+    /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::Options::layout`]).
     #[must_use]
     pub fn has_pictures(self) -> bool {
         matches!(self, Self::Html | Self::Svg)

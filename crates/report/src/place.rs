@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use ptmem_compare::diff::{Diff, Sides};
+use ptmem_compare::tree::{self, Frame};
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+use ptmem_trace::stack::Code;
+
 use super::Options;
 /// A line of the user's code: its path from the root of the checkout where it is known there, else as people see it.
-pub(super) use crate::diff::CodeLine as Place;
-use crate::diff::{Diff, Sides};
-use crate::snapshot::{FrameId, StackId};
-use crate::stack::Code;
-use crate::tree::{self, Frame};
+pub(super) use ptmem_compare::diff::CodeLine as Place;
 
 /// The path of a frame: from the root of the checkout where it is known there, else as people see it.
 pub(super) fn path<'c>(code: &'c Code<'_>, frame: FrameId, options: &'c Options) -> &'c str {

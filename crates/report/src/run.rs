@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::verdict::Day;
+use ptmem_judge::verdict::Day;
 
 /// The run of continuous integration that a report is made in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,13 +5,14 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
+use ptmem_compare::tree::Frame;
+use ptmem_judge::verdict::About;
+
 use super::finding::{Explanation, Finding, across_ranks, findings, fingerprint, source_path};
 use super::place::Place;
 use super::run::escaped_path;
 use super::{Options, Subject};
 use crate::json_writer::{self as json, list, object, one};
-use crate::tree::Frame;
-use crate::verdict::About;
 
 /// Frames of one stack that are listed.
 const MOST_FRAMES: usize = 256;

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ptmem_compare::diff::Metric;
+use ptmem_judge::verdict::{About, Finding, Gate, Ranks, Readings};
+use ptmem_trace::profile::{DeviceProfile, Profile};
+
 use super::{Subject, known};
-use crate::diff::Metric;
 use crate::json_writer::{self as json, list, object, one};
-use crate::profile::{DeviceProfile, Profile};
-use crate::verdict::{About, Finding, Gate, Ranks, Readings};
 
 /// Bencher Metric Format.
 pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -1,11 +1,12 @@
 //! Lines of the source around the place of a stack.
 
+use ptmem_base::python::{Functions, TAB, indent, is_code};
+use ptmem_base::text::{cut, printable};
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::stack::Code;
+
 use super::Options;
 use super::place::{self, Place};
-use crate::python::{Functions, TAB, indent, is_code};
-use crate::snapshot::StackId;
-use crate::stack::Code;
-use crate::text::{cut, printable};
 
 /// Lines before and after the one that is marked.
 const CONTEXT: usize = 2;

@@ -5,12 +5,13 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use ptmem_base::sides::Sides;
+use ptmem_base::text::printable;
+use ptmem_compare::tree::Frame;
+
 use super::Subject;
 use super::weighed::{Weight, visit};
 use crate::json_writer::{self as json, list, object, one};
-use crate::sides::Sides;
-use crate::text::printable;
-use crate::tree::Frame;
 
 object! {
     File<'a>(frames: &'a [Frame], profiles: &'a [ProfileReport<'a>]) {

@@ -2,14 +2,15 @@
 
 use std::io::{self, Write};
 
+use ptmem_base::text::printable;
+use ptmem_compare::diff::{Row, RowKind, Sides};
+use ptmem_compare::tree::{self, Frame};
+use ptmem_judge::verdict::{Gate, LeakGate};
+use ptmem_trace::profile::Profile;
+use ptmem_trace::stack::Code;
+
 use super::Subject;
 use super::place::Codes;
-use crate::diff::{Row, RowKind, Sides};
-use crate::profile::Profile;
-use crate::stack::Code;
-use crate::text::printable;
-use crate::tree::{self, Frame};
-use crate::verdict::{Gate, LeakGate};
 
 /// The bytes of a stack.
 #[derive(Clone, Copy)]

@@ -7,5 +7,3 @@
 pub mod input;
 pub mod pickle;
 pub mod snapshot;
-
-use ptmem_base::{interner, text, units};

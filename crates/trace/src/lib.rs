@@ -12,6 +12,3 @@ pub mod stack;
 pub mod tags;
 pub mod trace;
 pub mod trim;
-
-use ptmem_base::{diagnostic, interner, pattern, python, sides, text, units};
-use ptmem_snapshot::{input, pickle, snapshot};

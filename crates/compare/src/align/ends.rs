@@ -6,14 +6,14 @@
 //! the other holds as much at the cut as at its own end, the order tells: no change to the code leaves all allocations of
 //! one history at an end of the other. Fewer steps of the same kind are no missing part while one is whole.
 
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::approximate;
+use ptmem_trace::trace::{Measure, Position, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::order::Pair;
 use super::sequence::{Sequence, counts};
 use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Unclear};
-use crate::sides::{Side, Sides};
-use crate::trace::{Measure, Position, Trace};
-use crate::units::approximate;
 
 /// Fewer allocations than these are the same by chance.
 const SHORTEST_REST: usize = 4;

@@ -1,8 +1,9 @@
 //! The places of one side by those of the other, in numbers of allocations.
 
+use ptmem_base::sides::Sides;
+
 use super::order::Pair;
 use super::steps::Steps;
-use crate::sides::Sides;
 
 /// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
 const LEAST_PART: usize = 5;

@@ -12,13 +12,14 @@ mod order;
 mod sequence;
 mod steps;
 
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::approximate;
+use ptmem_trace::profile::{DeviceProfile, StackTotal};
+use ptmem_trace::stack::Paired;
+use ptmem_trace::trace::Position;
+
 pub use map::Map;
 
-use crate::profile::{DeviceProfile, StackTotal};
-use crate::sides::{Side, Sides};
-use crate::stack::Paired;
-use crate::trace::Position;
-use crate::units::approximate;
 use order::common_order;
 use sequence::{Common, common};
 
@@ -74,7 +75,7 @@ pub struct Parts {
 pub struct Run<'r> {
     /// The device.
     pub device: &'r DeviceProfile,
-    /// Its groups by [`crate::stack::GroupBy::Stack`].
+    /// Its groups by [`ptmem_trace::stack::GroupBy::Stack`].
     pub totals: &'r [StackTotal],
 }
 

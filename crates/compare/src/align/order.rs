@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ptmem_base::sides::Sides;
 use rustc_hash::FxHashMap;
 
 use super::End;
-use crate::sides::Sides;
 
 /// Parts within parts are aligned at most so deep; then all stacks count at once.
 const DEEPEST: usize = 8;

@@ -1,14 +1,14 @@
 //! The allocations of both sides in order, in numbers that both share: those of the groups of stacks that are the same.
 
+use ptmem_base::interner::Interner;
+use ptmem_base::sides::Sides;
+use ptmem_trace::profile::{DeviceProfile, groups_of_origins};
+use ptmem_trace::stack::Paired;
+use ptmem_trace::trace::Position;
 use rustc_hash::FxHashMap;
 
 use super::steps::Steps;
 use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
-use crate::interner::Interner;
-use crate::profile::{DeviceProfile, groups_of_origins};
-use crate::sides::Sides;
-use crate::stack::Paired;
-use crate::trace::Position;
 
 /// The least share of the allocations of the shorter history whose sizes the other one knows too, in percent, if sizes
 /// are to tell.

@@ -1,10 +1,10 @@
 //! The steps of a history: what it repeats nearly all the time. Of many equal ones three are aligned, the first, one that
 //! stands for those in the middle, and the last, so that long runs are aligned as fast as short ones.
 
+use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
 
 use super::LEAST_STACKS;
-use crate::trace::fold::{Folded, MOST_ITEMS};
 
 /// A loop is the steps of a recording where it makes up this share of it, in percent.
 const STEPS_SHARE: usize = 80;

@@ -3,15 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::thousands;
+use ptmem_trace::profile::{DeviceProfile, History, Moment, Places, Profile, groups_of_origins};
+use ptmem_trace::replay::Position;
+use ptmem_trace::stack::{GroupBy, Grouper};
+
 use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, Options, Sides, devices};
 use crate::align::{Alignment, End, Missing, Run, Unclear};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::{DeviceProfile, History, Moment, Places, Profile, groups_of_origins};
-use crate::replay::Position;
-use crate::stack::{GroupBy, Grouper};
-use crate::text::thousands;
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], o
 }
 
 /// The alignment of a device of two profiles, whatever they are grouped by.
-pub(crate) fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
+pub fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
     Aligned::new(devices, &groupers, Options::default()).alignment

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::stack::{GroupBy, Grouper};
+
 use super::{Row, Sides};
-use crate::profile::{DeviceProfile, Profile};
-use crate::stack::{GroupBy, Grouper};
 
 /// The memory of one category on both sides, at the moment that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +53,10 @@ pub(super) fn changes(devices: Sides<Option<&DeviceProfile>>, groupers: &Sides<G
 /// The place of a category in a report: those of the user first, then those that are built in, in the order in which a
 /// training step meets them, then memory without a known stack.
 fn place(name: &str) -> usize {
-    let built_in = crate::stack::CATEGORIES.iter().position(|known| *known == name);
+    let built_in = ptmem_trace::stack::CATEGORIES.iter().position(|known| *known == name);
     match built_in {
         Some(place) => 1 + place,
-        None if name.starts_with(['<', '[']) => 1 + crate::stack::CATEGORIES.len(),
+        None if name.starts_with(['<', '[']) => 1 + ptmem_trace::stack::CATEGORIES.len(),
         None => 0,
     }
 }

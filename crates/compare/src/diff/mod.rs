@@ -12,17 +12,18 @@ mod touched;
 
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::pattern::{Pattern, Selector};
+pub use ptmem_base::sides::{Side, Sides};
+use ptmem_snapshot::snapshot::{Copier, Tables};
+pub use ptmem_trace::profile::Metric;
+use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
+use ptmem_trace::stack::{Code, Grouper};
+
 use crate::align::{Alignment, Missing, Parts, Unclear};
-use crate::diagnostic::Diagnostic;
-use crate::pattern::{Pattern, Selector};
-pub use crate::profile::Metric;
-use crate::profile::{DeviceProfile, Moment, Profile};
-pub use crate::sides::{Side, Sides};
-use crate::snapshot::{Copier, Tables};
-use crate::stack::{Code, Grouper};
 use alignment::Aligned;
 pub use alignment::PeakPlace;
-pub(crate) use alignment::alignment;
+pub use alignment::alignment;
 pub use categories::CategoryChange;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};

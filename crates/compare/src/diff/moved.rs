@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::sides::Side;
+use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{DeviceProfile, Held, Member, StackTotal};
+use ptmem_trace::stack::{Code, GroupBy, Grouper, Paired};
 use similar::DiffOp;
 
 use super::Sides;
 use super::stacks::matched;
-use crate::profile::{DeviceProfile, Held, Member, StackTotal};
-use crate::sides::Side;
-use crate::snapshot::StackId;
-use crate::stack::{Code, GroupBy, Grouper, Paired};
-use crate::units::approximate;
 
 /// The part of their frames that two stacks share which are the same one at another place.
 const SAME_STACK: f64 = 0.5;
@@ -231,7 +231,7 @@ impl<'c> Likeness<'c> {
 
     /// Whether the same operator allocates, and the part of the functions that is the same; `None` where that is too small.
     fn score(&self, new: &Self) -> Option<(bool, f64)> {
-        let same: usize = crate::stack::differences(&self.functions, &new.functions)
+        let same: usize = ptmem_trace::stack::differences(&self.functions, &new.functions)
             .into_iter()
             .map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 })
             .sum();

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::text::shorten;
+use ptmem_trace::phase::Source;
+use ptmem_trace::profile::{DeviceProfile, Occurrence};
+
 use super::{Change, Sides};
-use crate::diagnostic::{Advice, Code, Diagnostic};
-use crate::phase::Source;
-use crate::profile::{DeviceProfile, Occurrence};
-use crate::text::shorten;
 
 /// The occurrences of a phase that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

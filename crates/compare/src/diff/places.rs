@@ -1,14 +1,15 @@
 //! The places at which a device is compared: the peak of the after, and where the before does the same.
 
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::sides::Side;
+use ptmem_base::text::thousands;
+use ptmem_trace::phase::Source;
+use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
+use ptmem_trace::replay::{History, Position};
+
 use super::alignment::PeakPlace;
 use super::{DeviceDiff, Row, Sides, devices};
 use crate::align::{Alignment, Missing};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::phase::Source;
-use crate::profile::{DeviceProfile, Moment, Profile};
-use crate::replay::{History, Position};
-use crate::sides::Side;
-use crate::text::thousands;
 
 /// The places of both sides whose rows are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::sides::Side;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::{OwnPackage, RunFacts, StackId};
+use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
+use ptmem_trace::replay::History;
+use ptmem_trace::stack::{self, Grouper};
+
 use super::{DeviceDiff, Diff, Sides, devices};
-use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::{DeviceProfile, Profile, StackTotal};
-use crate::replay::History;
-use crate::sides::Side;
-use crate::snapshot::{OwnPackage, RunFacts, StackId};
-use crate::stack::{self, Grouper};
-use crate::text::count;
-use crate::units::Size;
 
 /// How the frames that both sides of a device record differ, if they do: equal code has other stacks then.
 pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
@@ -143,7 +144,7 @@ fn find<'r>(run: &'r RunFacts, name: &str) -> Option<&'r OwnPackage> {
 impl Diff {
     /// The reason why both sides ran the same code although their commits differ, if they did.
     #[must_use]
-    pub(crate) fn same_code(&self) -> Option<String> {
+    pub fn same_code(&self) -> Option<String> {
         same_code(self.profiles.before.run.as_ref()?, self.profiles.after.run.as_ref()?)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
+use ptmem_base::pattern::{Naming, Pattern, Selector};
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{Bucket, Held, Line, Lines, Member, others};
+
 use super::{Sides, Touched};
-use crate::pattern::{Naming, Pattern, Selector};
-use crate::profile::{Bucket, Held, Line, Lines, Member, others};
-use crate::snapshot::StackId;
-use crate::units::Size;
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]

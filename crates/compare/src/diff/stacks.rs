@@ -3,16 +3,17 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use ptmem_base::sides::Side;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{Held, Member, StackTotal, lines_of};
+use ptmem_trace::replay::Position;
+use ptmem_trace::stack::{
+    Code, Figures, Group, GroupBy, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
+};
+
 use super::moved::is_left;
 use super::row::largest_first;
 use super::{Kind, Options, Row, RowKind, RowLine, RowLines, Sides};
-use crate::profile::{Held, Member, StackTotal, lines_of};
-use crate::replay::Position;
-use crate::sides::Side;
-use crate::snapshot::StackId;
-use crate::stack::{
-    Code, Figures, Group, GroupBy, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
-};
 
 /// Compares the stacks of both sides.
 pub(super) fn rows(

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use ptmem_base::sides::{Side, Sides};
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+use ptmem_trace::profile::{Held, Member, Profile};
+use ptmem_trace::stack::Code;
+
 use super::{Diff, Row};
 use crate::patch::Patch;
-use crate::profile::{Held, Member, Profile};
-use crate::sides::{Side, Sides};
-use crate::snapshot::{FrameId, StackId};
-use crate::stack::Code;
 
 /// Lines that are named of one row.
 const MOST_LINES: usize = 10;

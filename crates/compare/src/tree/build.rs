@@ -3,12 +3,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
+use ptmem_base::pattern::{Naming, Pattern, Selector};
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+use ptmem_trace::profile::{DeviceProfile, Held, Member, StackTotal};
+use ptmem_trace::stack::{Code, GroupBy, Owner, Token};
+
 use super::{DEEPEST, Frame, Node, Options, Tree};
 use crate::diff::{DeviceDiff, Row, Sides};
-use crate::pattern::{Naming, Pattern, Selector};
-use crate::profile::{DeviceProfile, Held, Member, StackTotal};
-use crate::snapshot::{FrameId, StackId};
-use crate::stack::{Code, GroupBy, Owner, Token};
 
 /// The identity of a child among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,7 +67,7 @@ fn module_steps(label: &str) -> Vec<Step> {
 }
 
 /// The modules that a module is part of, the outermost first, and the module itself.
-pub(crate) fn module_frames(label: &str) -> Vec<Frame> {
+pub fn module_frames(label: &str) -> Vec<Frame> {
     if label.starts_with(['<', '[']) {
         return vec![Frame::named(label)];
     }
@@ -103,7 +104,7 @@ pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
 }
 
 /// The same, also with what is hidden otherwise ([`Options::internals`]).
-pub(crate) fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
+pub fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
     steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }
 

@@ -6,11 +6,12 @@ mod build;
 
 use std::cmp::Ordering;
 
+use ptmem_base::pattern::Pattern;
+use ptmem_trace::profile::Held;
+
 use crate::diff::Sides;
-use crate::pattern::Pattern;
-use crate::profile::Held;
 pub use build::{frames, of_device, of_diff};
-pub(crate) use build::{frames_with, module_frames};
+pub use build::{frames_with, module_frames};
 
 /// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -2,9 +2,8 @@
 //! labels below, and the memory of the device.
 
 use maud::{Markup, html};
-
-use crate::budget::DeviceBudget;
-use crate::units::Size;
+use ptmem_base::units::Size;
+use ptmem_compare::budget::DeviceBudget;
 
 /// The width and the height of every chart in its own units.
 pub(super) const SPAN: u64 = 1_000;
@@ -183,7 +182,7 @@ pub(super) fn labelled(count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::DeviceMemory;
+    use ptmem_compare::budget::DeviceMemory;
 
     fn budget(memory: u64) -> Option<DeviceBudget> {
         Some(DeviceMemory { bytes: memory, overhead: None }.budget(None, 0))

@@ -3,10 +3,11 @@
 
 use std::fmt::Write;
 
+use ptmem_trace::profile::Bucket;
+use ptmem_trace::stack::CATEGORIES;
+
 use super::axes::{Axes, Domain, Place, SPAN};
 use crate::picture::{Area, Curve, Picture, Spot};
-use crate::profile::Bucket;
-use crate::stack::CATEGORIES;
 
 /// The scale along the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]

@@ -3,13 +3,13 @@
 //! varied, with its fit.
 
 use maud::{Markup, html};
+use ptmem_base::units::Size;
+use ptmem_compare::budget::DeviceBudget;
+use ptmem_studies::leak::Point;
 
 use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
 use super::chart::path;
 use super::{name, parts};
-use crate::budget::DeviceBudget;
-use crate::leak::Point;
-use crate::units::Size;
 use crate::view::{Group, Growth, Row, Section, StepLine, Steps, Tone, Value, bytes, known_size, rounded};
 
 /// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use ptmem_base::sides::Side;
+use ptmem_compare::tree::Frame;
+use ptmem_trace::replay::Position;
 use serde::Serialize;
 
 use super::chart::{Axis, Palette};
@@ -12,10 +15,7 @@ use crate::Options;
 use crate::json_writer::{self as json, list, object, one};
 use crate::picture::{Band, Curve, Event, EventKind, Moment, Picture, Spot};
 use crate::place::Place;
-use crate::replay::Position;
-use crate::sides::Side;
 use crate::source::Excerpt;
-use crate::tree::Frame;
 use crate::view::{Group, Section};
 
 /// The longest line of a source file that is shown, in bytes.
@@ -216,7 +216,7 @@ fn frame_data(frame: &Frame, picture: &Picture, options: &Options) -> FrameData 
         text: name(&frame.text()),
         user: frame.is_user,
         href: options.run.as_ref().zip(place).map(|(run, (path, line))| run.line_address(path, line)),
-        source: source.map(|line| name(crate::text::cut(line.text.trim(), LONGEST_LINE))),
+        source: source.map(|line| name(ptmem_base::text::cut(line.text.trim(), LONGEST_LINE))),
     }
 }
 

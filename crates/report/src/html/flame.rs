@@ -1,14 +1,14 @@
 //! Who holds the memory, as boxes within boxes: the first moment as a still picture.
 
 use maud::{Markup, html};
+use ptmem_base::sides::Sides;
+use ptmem_base::text::thousands;
+use ptmem_base::units::{Delta, Size};
+use ptmem_trace::profile::{self, Held};
 
 use super::axes::share;
 use super::name;
 use crate::picture::{Flame, Moment, Picture};
-use crate::profile::{self, Held};
-use crate::sides::Sides;
-use crate::text::thousands;
-use crate::units::{Delta, Size};
 use crate::view::Section;
 
 /// Height of a box in pixels.

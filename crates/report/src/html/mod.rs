@@ -42,7 +42,7 @@ fn with_pictures(options: &Options) -> Options {
 
 /// A name as it is shown: without control characters, and cut to a readable length.
 fn name(text: &str) -> String {
-    let text = crate::text::printable(text);
-    let short = crate::text::cut(&text, LONGEST_NAME);
+    let text = ptmem_base::text::printable(text);
+    let short = ptmem_base::text::cut(&text, LONGEST_NAME);
     if short.len() < text.len() { format!("{short}…") } else { text }
 }

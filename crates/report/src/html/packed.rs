@@ -8,12 +8,12 @@ use std::io::{self, Write};
 use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use ptmem_trace::replay::Home;
+use ptmem_trace::trace::{Measure, Move};
 use serde::Serialize;
 
 use super::data::{differences, signed};
 use crate::picture::Record;
-use crate::replay::Home;
-use crate::trace::{Measure, Move};
 
 /// Addresses are multiples of this on every device that PyTorch knows; others are kept to the byte.
 const ADDRESS_UNIT: u64 = 512;

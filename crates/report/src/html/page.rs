@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use data_encoding::BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use ptmem_judge::verdict::Standing;
 use sha2::{Digest, Sha256};
 
 use super::{charts, data, flame, name, parts, table, timeline};
 use crate::Options;
-use crate::verdict::Standing;
 use crate::view::{Content, Group, Section, View};
 
 const STYLE: &str = include_str!("assets/page.css");

@@ -1,12 +1,12 @@
 //! The smaller parts of the page: verdict, facts, checks, remarks, call stacks, how to accept.
 
 use maud::{Markup, html};
+use ptmem_base::units::Delta;
+use ptmem_judge::verdict::Verdict;
 
 use super::name;
 use super::table::{badge, table};
 use crate::Options;
-use crate::units::Delta;
-use crate::verdict::Verdict;
 use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows, capitalized};
 
 /// The verdict in words, and the stack that explains it.

@@ -57,7 +57,7 @@ fn of_chart(chart: &Chart<'_>) -> Markup {
 
 /// An entry of the legend: a sample, and its name as far as there is room.
 fn entry(key: &Key, x: u64, y: u64) -> Markup {
-    let name = crate::text::cut(&key.text, LONGEST_KEY);
+    let name = ptmem_base::text::cut(&key.text, LONGEST_KEY);
     html! {
         @if key.is_line {
             path class=(format!("line {}", key.class)) d=(format!("M{} {}h28", x + 8, y + 10)) {}

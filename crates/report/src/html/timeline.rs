@@ -1,15 +1,15 @@
 //! The curves of a device as a still picture, which the script redraws for other scales and for the pointer.
 
 use maud::{Markup, html};
+use ptmem_base::sides::Side;
+use ptmem_base::text::thousands;
+use ptmem_base::units::Size;
+use ptmem_trace::stack::OTHER;
 
 use super::axes::{ABOVE, Domain, Place, SPAN};
 use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
 use super::name;
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
-use crate::sides::Side;
-use crate::stack::OTHER;
-use crate::text::thousands;
-use crate::units::Size;
 use crate::view::bytes;
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.

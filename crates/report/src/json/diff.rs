@@ -1,12 +1,13 @@
 //! `ptmem.diff/2`: one comparison.
 
+use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
+use ptmem_compare::tree::{self, Layout, of_diff};
+use ptmem_judge::verdict::Comparison;
+
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
 use crate::Options;
-use crate::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use crate::json_writer::{list, object};
 use crate::ranks::diagnostics_of_comparison;
-use crate::tree::{self, Layout, of_diff};
-use crate::verdict::Comparison;
 
 object! {
     /// The report of one comparison.

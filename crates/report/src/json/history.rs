@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_base::text::printable;
+use ptmem_compare::tracks::StackTrack;
+use ptmem_studies::history::{DeviceHistory, History, Point, Step};
+use ptmem_trace::profile::Bucket;
+
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
-use crate::history::{DeviceHistory, History, Point, Step};
 use crate::json_writer::{list, object};
-use crate::profile::Bucket;
-use crate::text::printable;
-use crate::tracks::StackTrack;
 
 object! {
     /// The report of a series of profiles, the oldest first.

@@ -1,13 +1,14 @@
 //! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
 
+use ptmem_base::text::printable;
+use ptmem_judge::verdict::{Finding, LeakGate};
+use ptmem_studies::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
+use ptmem_trace::phase::steps::How;
+use ptmem_trace::profile::{Bucket, Source};
+
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
 use crate::json_writer::{list, object};
-use crate::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
-use crate::phase::steps::How;
-use crate::profile::{Bucket, Source};
 use crate::ranks::diagnostics_of_search;
-use crate::text::printable;
-use crate::verdict::{Finding, LeakGate};
 
 object! {
     /// The report of all searches, whatever the number of ranks.

@@ -1,16 +1,16 @@
 //! `ptmem.profile/1`: the figures of one snapshot, with the checks of absolute limits where there are any.
 
+use ptmem_compare::tree::{self, Layout, of_device};
+use ptmem_judge::verdict::Judgement;
+use ptmem_trace::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
+use ptmem_trace::replay::{Counter, Figures, Fragmentation, History, Oom};
 use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
 use crate::Options;
 use crate::json_writer::{list, object, record};
 use crate::known::KnownCounter;
-use crate::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
 use crate::ranks::diagnostics_of_profile;
-use crate::replay::{Counter, Figures, Fragmentation, History, Oom};
-use crate::tree::{self, Layout, of_device};
-use crate::verdict::Judgement;
 
 object! {
     /// The report of one snapshot, with the checks of a judgement where there is one.

@@ -1,13 +1,14 @@
 //! `ptmem.ranks/1`: one snapshot of each rank of a job.
 
+use ptmem_judge::verdict::{Reading, Readings, Verdict};
+use ptmem_trace::profile::{Bucket, StackTotal};
+
 use super::profile::ProfileReport;
 use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
 use super::with_stacks;
 use crate::Options;
 use crate::json_writer::{list, object};
-use crate::profile::{Bucket, StackTotal};
 use crate::ranks::{self, Others, Shown};
-use crate::verdict::{Reading, Readings, Verdict};
 
 object! {
     /// The report of the snapshots of a job.

@@ -1,10 +1,11 @@
 //! `ptmem.scale/1`: how memory scales with what was varied.
 
+use ptmem_base::text::printable;
+use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Scale, StackScale};
+use ptmem_trace::profile::Bucket;
+
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
 use crate::json_writer::{list, object};
-use crate::profile::Bucket;
-use crate::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Scale, StackScale};
-use crate::text::printable;
 use crate::view::bytes;
 
 object! {

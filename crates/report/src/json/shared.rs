@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::units::percent;
+use ptmem_compare::budget::DeviceBudget;
+use ptmem_compare::diff::{Change, DeviceDiff, Metric, Side, Sides};
+use ptmem_compare::tree::{Layout, Line, Tree};
+use ptmem_judge::verdict::{Check, Member};
+use ptmem_snapshot::snapshot::{FrameId, StackId, Tables};
+use ptmem_trace::profile::{DeviceProfile, Profile, RunFacts, others};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::budget::DeviceBudget;
-use crate::diagnostic::Diagnostic;
-use crate::diff::{Change, DeviceDiff, Metric, Side, Sides};
 use crate::json_writer::{Object, list, object};
 use crate::known;
-use crate::profile::{DeviceProfile, Profile, RunFacts, others};
-use crate::snapshot::{FrameId, StackId, Tables};
-use crate::tree::{Layout, Line, Tree};
-use crate::units::percent;
-use crate::verdict::{Check, Member};
 
 object! {
     /// The tool that wrote a report: this build.

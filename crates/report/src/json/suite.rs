@@ -1,14 +1,15 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
+use ptmem_compare::diff::{Change, Metric, Row, RowKind};
+use ptmem_judge::verdict::{Comparison, Gate, Missing, Ranks};
+
 use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
 use crate::Options;
-use crate::diff::{Change, Metric, Row, RowKind};
 use crate::json_writer::{list, object};
 use crate::known;
 use crate::ranks::{self, Compared, Others};
-use crate::verdict::{Comparison, Gate, Missing, Ranks};
 
 object! {
     /// The report of several comparisons.

@@ -1,10 +1,11 @@
 //! The curves of a device as a chart in Mermaid's language, which GitHub and GitLab draw. An image would need a place
 //! to store it: both take no inline SVG, and no image in an address.
 
+use ptmem_base::sides::Side;
+use ptmem_base::units::Unit;
+
 use super::escape::block;
-use crate::sides::Side;
 use crate::sparkline::columns;
-use crate::units::Unit;
 use crate::view::{Content, Section, Timeline};
 
 /// Points of each line: a chart of two lines takes less than 2 KiB.

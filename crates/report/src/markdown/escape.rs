@@ -1,6 +1,7 @@
 //! Names from the input, so that nothing in them is Markdown, HTML, a mention or a link.
 
-use crate::text::printable;
+use ptmem_base::text::printable;
+
 use crate::view::capitalized;
 
 /// A name as code.

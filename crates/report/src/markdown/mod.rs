@@ -7,14 +7,14 @@ mod escape;
 mod page;
 mod table;
 
+use ptmem_base::text::{count, cut};
+use ptmem_base::units::{Delta, Size};
+use ptmem_judge::verdict::{Standing, Verdict};
 use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, Timeline, View, Way, arrows};
 use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, Options};
-use crate::text::{count, cut};
-use crate::units::{Delta, Size};
-use crate::verdict::{Standing, Verdict};
 use escape::{block, code, prose, sentence};
 use page::Page;
 use table::icon;

@@ -1,8 +1,9 @@
 //! A page that never grows beyond a limit: what does not fit is left out, and counted.
 
+use ptmem_base::text::count;
+
 use crate::Run;
 use crate::source::Site;
-use crate::text::count;
 
 /// Room that is kept for the end of a page.
 const RESERVE: usize = 512;

@@ -1,10 +1,11 @@
 //! The diagnostics of results, and those of all ranks of a job, each listed once with its ranks.
 
-use crate::diagnostic::Diagnostic;
+use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::sides::Side;
+use ptmem_judge::verdict::{Comparison, Finding, Gate, Judgement, Member, Ranks, Readings, numbers};
+use ptmem_trace::profile::Profile;
+
 use crate::grouped;
-use crate::profile::Profile;
-use crate::sides::Side;
-use crate::verdict::{Comparison, Finding, Gate, Judgement, Member, Ranks, Readings, numbers};
 
 /// A diagnostic, and the side that it concerns where that is one.
 pub(crate) type Sided<'a> = (Option<Side>, &'a Diagnostic);

@@ -11,12 +11,13 @@ pub(super) use others::Others;
 
 use std::cmp::Reverse;
 
+use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
+use ptmem_judge::verdict::{Comparison, Gate, Judgement, Ranks, Reading, Readings, Standing};
+use ptmem_trace::profile::DeviceProfile;
+
 use super::Options;
 use super::known;
 use super::view::Mark;
-use crate::diff::{self, DeviceDiff, Metric, Row};
-use crate::profile::DeviceProfile;
-use crate::verdict::{Comparison, Gate, Judgement, Ranks, Reading, Readings, Standing};
 
 /// One device of one rank.
 #[derive(Debug)]

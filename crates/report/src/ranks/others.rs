@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use ptmem_compare::diff::RowKind;
+use ptmem_trace::profile::Bucket;
+
 use super::{Compared, Line, Shown};
-use crate::diff::RowKind;
-use crate::profile::Bucket;
 
 /// The figures of stacks on all ranks of a job.
 #[derive(Debug)]

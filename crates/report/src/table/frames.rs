@@ -1,10 +1,10 @@
 //! Chains of frames in the room that a row leaves.
 
 use anstyle::Style;
+use ptmem_base::text::{printable, shorten};
+use ptmem_compare::tree::Frame;
 use unicode_width::UnicodeWidthStr;
 
-use crate::text::{printable, shorten};
-use crate::tree::Frame;
 use crate::view::TreeFrame;
 
 /// Forms of a frame.

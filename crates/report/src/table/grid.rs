@@ -4,13 +4,13 @@ use std::fmt::{self, Write};
 
 use anstyle::Style;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use ptmem_base::lines::wrap;
+use ptmem_base::text::{printable, shorten};
+use ptmem_trace::stack::More;
 
 use super::style::{DIM, of_tone};
 use super::{NARROWEST_NAME, Room, frames, unmistakable};
-use crate::lines::wrap;
 use crate::source::Excerpt;
-use crate::stack::More;
-use crate::text::{printable, shorten};
 use crate::view::{Column, Label, Row, Table, Value};
 
 /// Columns between the edge of the terminal and a table.

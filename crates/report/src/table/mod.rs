@@ -9,15 +9,15 @@ mod style;
 
 use std::fmt::{self, Write};
 
+use ptmem_base::diagnostic::Severity;
+use ptmem_base::lines::{fill, first_line, wrap};
+use ptmem_base::text::{count, cut, printable};
+use ptmem_judge::verdict::Headline;
 use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 use super::sparkline::sparkline;
 use super::view::{Aside, CheckLine, Content, Fact, Group, Remark, Row, Source, Table, Timeline, View, Way};
-use crate::diagnostic::Severity;
-use crate::lines::{fill, first_line, wrap};
-use crate::text::{count, cut, printable};
-use crate::verdict::Headline;
 use style::{BOLD, DIM, YELLOW};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.

@@ -1,9 +1,9 @@
 //! Colours of a terminal.
 
 use anstyle::{AnsiColor, Color, Style};
+use ptmem_judge::verdict::{Standing, Verdict};
 use similar::ChangeTag;
 
-use crate::verdict::{Standing, Verdict};
 use crate::view::{Mark, StackLine, Tone};
 
 pub(super) const BOLD: Style = Style::new().bold();

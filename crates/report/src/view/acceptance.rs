@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::pattern::Pattern;
+use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
+use ptmem_trace::profile::Metric;
+
 use crate::Options;
-use crate::pattern::Pattern;
-use crate::profile::Metric;
-use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 
 /// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
 const MOST_ENTRIES: usize = 10;

@@ -3,22 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::Delta;
+use ptmem_compare::diff::{self, DeviceDiff, Kind, Metric, RowKind};
+use ptmem_compare::tree as call_tree;
+use ptmem_judge::verdict::{About, Comparison, Standing};
+use ptmem_trace::profile::Moment;
+use ptmem_trace::replay::History;
+use ptmem_trace::stack::Code;
+
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::stacks::{Frames, details, frames, tensors};
 use super::{Aside, Column, Content, Fact, Mark, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
 use crate::Options;
-use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::known;
 use crate::picture::Picture;
-use crate::profile::Moment;
 use crate::ranks::{Compared, Others};
-use crate::replay::History;
-use crate::sides::{Side, Sides};
-use crate::stack::Code;
-use crate::tree as call_tree;
-use crate::units::Delta;
-use crate::verdict::{About, Comparison, Standing};
 
 /// A device of a comparison, with the other ranks where it is of a job.
 pub(super) struct Changed<'a> {

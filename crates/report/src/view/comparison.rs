@@ -2,6 +2,11 @@
 
 use std::cmp::Reverse;
 
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::text::count;
+use ptmem_compare::diff::{Change, DeviceDiff, Metric};
+use ptmem_judge::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
+
 use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
 use super::table::rows;
@@ -10,15 +15,11 @@ use super::{
     words,
 };
 use crate::Options;
-use crate::diff::{Change, DeviceDiff, Metric};
 use crate::finding::grew_most;
 use crate::known;
 use crate::picture::Picture;
 use crate::place::user_place;
 use crate::ranks::{self, Compared, Others};
-use crate::sides::{Side, Sides};
-use crate::text::count;
-use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
 
 /// The model of a gate.
 pub(super) fn view(gate: &Gate, options: &Options) -> View {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use ptmem_base::sides::Side;
+use ptmem_base::text::{count, thousands};
+use ptmem_base::units::{Delta, Size};
+use ptmem_compare::budget::{DeviceBudget, Overhead};
+use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
+use ptmem_trace::replay::{Counter, History, Oom};
+use ptmem_trace::stack::Languages;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
-use crate::budget::{DeviceBudget, Overhead};
 use crate::known::KnownCounter;
-use crate::profile::{DeviceProfile, Moment, Profile};
-use crate::replay::{Counter, History, Oom};
-use crate::sides::Side;
 use crate::sparkline::columns;
-use crate::stack::Languages;
-use crate::text::{count, thousands};
-use crate::units::{Delta, Size};
 
 /// The moment of stacks where no history says what the peak and the baseline were.
 pub(super) const IN_STATE: &str = "in the state at the dump";

@@ -1,14 +1,15 @@
 //! Stacks that hold most at a moment.
 
+use ptmem_base::sides::Sides;
+use ptmem_base::units::Size;
+use ptmem_trace::profile::{Bucket, Held, HeldLines, Member, Moment, StackTotal};
+use ptmem_trace::stack::Code;
+
 use super::device::{moment_name, moment_of};
 use super::snapshot::Shown;
 use super::stacks::{Frames, details, frames, tensors};
 use super::{Content, Row, Table, Tone, Value, figure, words};
-use crate::profile::{Bucket, Held, HeldLines, Member, Moment, StackTotal};
 use crate::ranks::Others;
-use crate::sides::Sides;
-use crate::stack::Code;
-use crate::units::Size;
 
 /// Stacks when memory ran out that are listed beside those at the peak.
 const MOST_AT_OOM: usize = 5;

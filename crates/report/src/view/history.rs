@@ -1,15 +1,16 @@
 //! The memory of a code base over time.
 
+use ptmem_base::text::{count, thousands};
+use ptmem_base::units::{Delta, Size};
+use ptmem_compare::tracks::StackTrack;
+use ptmem_studies::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
+use ptmem_studies::leak::Point;
+
 use super::device::{known_size, overhead};
 use super::remarks::remarks;
 use super::table::rows;
 use super::{Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words};
 use crate::Options;
-use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
-use crate::leak::Point;
-use crate::text::{count, thousands};
-use crate::tracks::StackTrack;
-use crate::units::{Delta, Size};
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;

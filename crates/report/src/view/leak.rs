@@ -1,5 +1,13 @@
 //! Leaks: the steps or snapshots that were looked at, the growth of the totals, and the stacks that leak.
 
+use ptmem_base::diagnostic;
+use ptmem_base::text::{count, thousands};
+use ptmem_base::units::{Delta, Size};
+use ptmem_judge::verdict::{Finding, LeakGate, Verdict};
+use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
+use ptmem_trace::phase::steps::How;
+use ptmem_trace::profile::others;
+
 use super::device::overhead;
 use super::remarks::{checks, remarks};
 use super::stacks::{Frames, frames};
@@ -8,14 +16,7 @@ use super::{
     Content, Fact, Group, Mark, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
 };
 use crate::Options;
-use crate::diagnostic;
-use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
-use crate::phase::steps::How;
-use crate::profile::others;
 use crate::ranks::diagnostics_of_search;
-use crate::text::{count, thousands};
-use crate::units::{Delta, Size};
-use crate::verdict::{Finding, LeakGate, Verdict};
 
 /// Ranks that are shown in full.
 const MOST_FINDINGS: usize = 3;

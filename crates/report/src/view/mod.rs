@@ -40,17 +40,18 @@ pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};
 
 use std::cmp::Reverse;
 
+use ptmem_base::sides::Side;
+use ptmem_base::units::Size;
+use ptmem_compare::budget::DeviceBudget;
+use ptmem_compare::diff::Kind;
+use ptmem_judge::verdict::{Headline, Standing, Verdict};
+use ptmem_studies::leak::Point;
+use ptmem_studies::scale::Forecast;
+use ptmem_trace::profile::Profile;
+
 use super::place::Place;
 use super::{Approval, Options, Subject};
-use crate::budget::DeviceBudget;
-use crate::diff::Kind;
-use crate::leak::Point;
 use crate::picture::Picture;
-use crate::profile::Profile;
-use crate::scale::Forecast;
-use crate::sides::Side;
-use crate::units::Size;
-use crate::verdict::{Headline, Standing, Verdict};
 
 /// The content of a report.
 #[derive(Debug, Default)]

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use ptmem_base::text::{count, thousands};
+use ptmem_compare::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
+use ptmem_judge::verdict::{Check, Judgement, Outcome, Standing};
+use ptmem_trace::phase::Source;
+use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
+use ptmem_trace::trace::Part;
+
 use super::{Mark, Row, Table, Tone, Value, figure, words};
-use crate::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
-use crate::phase::Source;
-use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
-use crate::text::{count, thousands};
-use crate::trace::Part;
-use crate::verdict::{Check, Judgement, Outcome, Standing};
 use crate::{Options, grouped};
 
 /// The phases of one name, and the place of that name in the order in which phases begin.

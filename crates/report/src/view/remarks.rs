@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 
+use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
+use ptmem_base::sides::Side;
+use ptmem_judge::verdict::{Check, Judgement, Outcome, Standing};
+
 use super::Group;
-use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::sides::Side;
-use crate::verdict::{Check, Judgement, Outcome, Standing};
 
 /// Something about the input that a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]

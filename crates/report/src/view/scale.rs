@@ -1,13 +1,14 @@
 //! The growth of memory with a number that was varied.
 
+use ptmem_base::units::{Delta, Size};
+use ptmem_compare::tracks::StackTrack;
+use ptmem_studies::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
+
 use super::device::overhead;
 use super::remarks::remarks;
 use super::table::rows;
 use super::{Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
 use crate::Options;
-use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
-use crate::tracks::StackTrack;
-use crate::units::{Delta, Size};
 
 /// The model of several runs.
 pub(super) fn view(scale: &Scale, options: &Options) -> View {

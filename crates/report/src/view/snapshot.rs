@@ -1,5 +1,12 @@
 //! One snapshot, or one of each rank of a job.
 
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_compare::diff::Metric;
+use ptmem_compare::tree as call_tree;
+use ptmem_judge::verdict::{Judgement, Readings, Standing, out_of_memory};
+use ptmem_trace::profile::{DeviceProfile, Profile};
+
 use super::comparison::imbalance;
 use super::remarks::{checks, remarks};
 use super::table::rows;
@@ -7,15 +14,9 @@ use super::{
     Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
 };
 use crate::Options;
-use crate::diff::Metric;
 use crate::known;
 use crate::picture::Picture;
-use crate::profile::{DeviceProfile, Profile};
 use crate::ranks::{self, Others};
-use crate::text::count;
-use crate::tree as call_tree;
-use crate::units::Size;
-use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
 
 /// The model of one snapshot, with its checks where there are any.
 pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {

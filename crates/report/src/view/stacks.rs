@@ -1,14 +1,14 @@
 //! The call stacks of rows: the frames of one side, or how they changed, as a unified diff.
 
+use ptmem_base::sides::Sides;
+use ptmem_base::text::thousands;
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+use ptmem_trace::stack::{Code, Token};
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
 
 use super::{Row, Value};
 use crate::Options;
-use crate::sides::Sides;
-use crate::snapshot::{FrameId, StackId};
 use crate::source::Site;
-use crate::stack::{Code, Token};
-use crate::text::thousands;
 
 /// Frames that are shown around a change.
 const CONTEXT: usize = 8;

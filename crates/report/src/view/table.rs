@@ -151,7 +151,7 @@ pub(super) fn rows<T>(
     let (listed, rest) = all.split_at(options.limit(all.len()));
     let mut rows: Vec<Row> = listed.iter().map(row).collect();
     if !rest.is_empty() {
-        let name = Value::words(crate::profile::others(rest.len()));
+        let name = Value::words(ptmem_trace::profile::others(rest.len()));
         rows.push(Row::others(rest.len(), others(rest, name)));
     }
     rows

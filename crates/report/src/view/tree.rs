@@ -1,9 +1,10 @@
 //! The call tree.
 
+use ptmem_base::sides::Sides;
+use ptmem_compare::tree::{Layout, Line, Options, Tree};
+use ptmem_trace::profile::{Held, others};
+
 use super::{Column, Content, Row, Table, Tone, TreeFrame, Value, figure, words};
-use crate::profile::{Held, others};
-use crate::sides::Sides;
-use crate::tree::{Layout, Line, Options, Tree};
 
 /// Nodes below the total divided by this are hidden.
 const HIDDEN_PART: u64 = 200;

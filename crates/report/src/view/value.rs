@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use crate::sides::Sides;
-use crate::stack::More;
-use crate::text::thousands;
-use crate::tree::Frame;
-use crate::units::{Delta, Size, format_percent, format_share};
+use ptmem_base::sides::Sides;
+use ptmem_base::text::thousands;
+use ptmem_base::units::{Delta, Size, format_percent, format_share};
+use ptmem_compare::tree::Frame;
+use ptmem_trace::stack::More;
 
 use super::Mark;
 

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
+use ptmem_base::text::{cut, printable};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-use crate::text::{cut, printable};
 
 /// The schema of saved profiles.
 pub const PROFILE_SCHEMA: &str = "ptmem.profile/2";

@@ -44,7 +44,7 @@ impl TooLarge {
 
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the compressed input expands to more than {}", crate::units::Size(self.max_bytes))
+        write!(f, "the compressed input expands to more than {}", ptmem_base::units::Size(self.max_bytes))
     }
 }
 

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
 
+use ptmem_base::text::cut;
+
 pub use copy::Copier;
 pub use error::{Damage, Error};
 pub use run::{
@@ -31,7 +33,6 @@ pub use write::{Contents, write};
 
 use crate::input::{Format, Input};
 use crate::pickle;
-use crate::text::cut;
 
 /// The contents of a snapshot file.
 #[derive(Debug)]

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ptmem_base::text::cut;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
-
-use crate::text::cut;
 
 /// Facts about a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::interner::Interner;
+use ptmem_base::interner::Interner;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use std::collections::HashMap;
 
+use ptmem_base::text::cut;
+use ptmem_snapshot::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
 use rustc_hash::FxHashMap;
 
-use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
 use crate::stack::is_python;
-use crate::text::cut;
 use crate::trace::Position;
 
 /// Source of a phase's name.

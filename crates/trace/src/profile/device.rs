@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Not;
 
+use ptmem_snapshot::snapshot::{Copier, RunFacts, StackId, Tables};
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
@@ -11,7 +12,6 @@ use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
 use super::{Layout, Moment};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Copier, RunFacts, StackId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::Trace;
 

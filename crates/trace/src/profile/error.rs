@@ -2,12 +2,14 @@
 
 use std::io;
 
+use ptmem_base::text::numbers;
+use ptmem_snapshot::input::TooLarge;
+use ptmem_snapshot::pickle::{self, ErrorKind};
+use ptmem_snapshot::snapshot;
+
 use super::every::{Every, Lack, MOST_INTERVALS};
 use super::saved;
-use crate::input::TooLarge;
-use crate::pickle::{self, ErrorKind};
-use crate::text::numbers;
-use crate::{replay, snapshot};
+use crate::replay;
 
 /// Why an input gives no profile.
 #[derive(Debug, thiserror::Error)]

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ptmem_base::pattern::Pattern;
+use ptmem_base::text::{cut, thousands};
+use ptmem_snapshot::snapshot::{Event, Snapshot};
+
 use super::phases::are_known;
 use super::{DeviceProfile, Error, saved};
-use crate::pattern::Pattern;
 use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
 use crate::replay::Position;
-use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
-use crate::text::{cut, thousands};
 use crate::trace::{Part, Window};
 
 /// The most parts: more is no table any more.

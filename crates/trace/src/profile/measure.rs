@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{self, Diagnostic};
+use ptmem_base::text::count;
+use ptmem_snapshot::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
+
 use super::{DeviceProfile, Error, Options, Profile, Source, phases};
-use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
-use crate::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
 use crate::tags::{DeviceTags, count_modules};
-use crate::text::count;
 
 /// Computes the profile of a snapshot, device by device.
 ///

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_base::sides::Sides;
+
 use super::{Bucket, DeviceProfile, Held};
 use crate::replay::{Counter, Figures, History};
-use crate::sides::Sides;
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]

@@ -15,6 +15,10 @@ mod totals;
 
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{self, Diagnostic};
+use ptmem_base::text::nearest;
+pub use ptmem_snapshot::snapshot::{AllocatorSettings, RunFacts, Tables};
+use ptmem_snapshot::snapshot::{Copier, FunctionsOfFile, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
@@ -30,13 +34,9 @@ pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
-use crate::diagnostic::{self, Diagnostic};
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
-pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
-use crate::snapshot::{Copier, FunctionsOfFile, Snapshot};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::tags::HOW_TO_RECORD;
-use crate::text::nearest;
 
 /// The kind of input that a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
@@ -84,8 +84,8 @@ pub struct Options {
     /// Length of the parts in [`DeviceProfile::intervals`]; `None` for no parts.
     pub every: Option<Every>,
     /// The most that a compressed input may expand to, in bytes; where nothing is set,
-    /// [`MOST_EXPANSION`](crate::input::MOST_EXPANSION) times its size, at least
-    /// [`SMALLEST_LIMIT`](crate::input::SMALLEST_LIMIT).
+    /// [`MOST_EXPANSION`](ptmem_snapshot::input::MOST_EXPANSION) times its size, at least
+    /// [`SMALLEST_LIMIT`](ptmem_snapshot::input::SMALLEST_LIMIT).
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,

@@ -6,11 +6,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ptmem_snapshot::snapshot::{Event, Snapshot};
+
 use super::DeviceProfile;
 use super::phases::are_known;
 use crate::phase::Source;
 use crate::replay::{History, Position};
-use crate::snapshot::{Event, Snapshot};
 use crate::trace::Window;
 
 /// A moment of a history.

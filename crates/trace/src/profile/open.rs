@@ -2,9 +2,10 @@
 
 use std::io::Read;
 
+use ptmem_snapshot::input::{self, Format, Input};
+use ptmem_snapshot::snapshot::{self, Snapshot};
+
 use super::{Error, Kind, Options, Profile, Source, measure, saved};
-use crate::input::{self, Format, Input};
-use crate::snapshot::{self, Snapshot};
 
 /// An opened input.
 #[derive(Debug)]

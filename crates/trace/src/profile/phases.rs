@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Diagnostic};
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::{count, thousands};
+use ptmem_snapshot::snapshot::{Event, Snapshot};
+
 use crate::phase::steps::{Mark, OPTIMIZER};
 use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
 use crate::replay::{Figures, History, Position, Replay};
-use crate::snapshot::{Event, Snapshot};
 use crate::stack::{self, Pass};
-use crate::text::{count, thousands};
 use crate::trace::{Part, Trace, Window};
 
 /// The most phases of a device that are looked at: occurrences, not names.

@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::{Add, Deref};
 
+use ptmem_snapshot::snapshot::{StackId, StringId, Tables};
 use rustc_hash::FxHashMap;
 
 use super::lines::HeldLine;
 use crate::replay::{Figures, Position};
-use crate::snapshot::{StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper, Key, tell_apart};
 use crate::trace::{Bucket, Class, Highest, Origin, Trace};
 

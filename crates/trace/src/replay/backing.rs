@@ -1,10 +1,11 @@
 //! Which addresses are backed by memory along the history: backwards from the final state to its start, and from there
 //! forwards again.
 
+use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot, Tables};
+
 use super::Position;
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
 use super::segment_map::{Home, SegmentMap};
-use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 /// The segments at a moment of the history.
 #[derive(Debug, Default)]

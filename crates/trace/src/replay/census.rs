@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{Action, Event};
+use ptmem_snapshot::snapshot::{Action, Event};
 
 /// Counts from a first look at the events of a device.
 #[derive(Debug, Default)]

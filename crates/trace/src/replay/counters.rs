@@ -5,9 +5,10 @@
 //! are held say how far the counter may be from the truth. Those of allocated bytes go when a free is requested, those of
 //! active bytes when it is completed.
 
+use ptmem_snapshot::snapshot::{Action, Event, Tables};
+
 use super::rounding::SHARED_POOL;
 use super::{FreeBlocks, Matched, Oom, Position, Timeline};
-use crate::snapshot::{Action, Event, Tables};
 use crate::trace::{Class, Measure, Move, Spread, Start, Trace};
 
 /// Points of the coarse curve: more than any terminal has columns.

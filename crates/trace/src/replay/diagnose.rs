@@ -1,12 +1,13 @@
 //! Diagnostics about the figures of a device.
 
+use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::{Action, BlockSums, Segment};
+
 use super::figures::Findings;
 use super::lifetimes::Lifetimes;
 use super::{Basis, Checks, History, Recovered};
-use crate::diagnostic::{Advice, Code, Diagnostic};
-use crate::snapshot::{Action, BlockSums, Segment};
 use crate::trace::Measure;
-use crate::units::Size;
 
 impl Findings<'_> {
     /// The diagnostics of a device.

@@ -1,5 +1,8 @@
 //! The figures of a device: the counters over its history, held against what else the file says.
 
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_snapshot::snapshot::{Action, BlockSums, Device};
+
 use super::census::Census;
 use super::counters::{self, Counters};
 use super::layout::Layout;
@@ -12,8 +15,6 @@ use super::{
     Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, History, Oom, Position, Recovered, Replay,
     Timeline, Wanted,
 };
-use crate::diagnostic::{Code, Diagnostic};
-use crate::snapshot::{Action, BlockSums, Device};
 use crate::trace::{Measure, Trace};
 
 /// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:

@@ -1,11 +1,12 @@
 //! Where blocks and segments lie: what pictures of the memory need, and no figure.
 
+use ptmem_snapshot::snapshot::Action;
+
 use super::backing::Backing;
 use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::Pool;
 use super::segment_map::{Home, Range};
 use super::{DeviceView, Position};
-use crate::snapshot::Action;
 
 /// The addresses of the blocks and segments of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

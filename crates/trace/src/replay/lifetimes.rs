@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use foldhash::{HashMap, HashMapExt};
+use ptmem_snapshot::snapshot::{Action, Block, BlockState, Event};
 
 use super::census::Census;
 use super::{Allocation, Basis, Position};
-use crate::snapshot::{Action, Block, BlockState, Event};
 
 /// All uses of blocks that the history or the final state knows of, and what did not fit together.
 #[derive(Debug, Default)]

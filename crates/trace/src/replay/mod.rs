@@ -29,6 +29,8 @@ mod stated;
 
 use std::collections::BTreeMap;
 
+use ptmem_base::diagnostic::Diagnostic;
+use ptmem_snapshot::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};
 use serde::{Deserialize, Serialize};
 
 use crate::trace::Bucket;
@@ -37,8 +39,6 @@ pub use layout::{Layout, SegmentPart};
 pub use segment_map::Home;
 pub use state::state_at;
 
-use crate::diagnostic::Diagnostic;
-use crate::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};
 use crate::tags::DeviceTags;
 use crate::trace::Trace;
 use census::Census;

@@ -1,11 +1,11 @@
 //! From allocations to the trace: the class of each, and the move of every event.
 
 use foldhash::{HashMap, HashMapExt};
+use ptmem_snapshot::snapshot::{Action, Event, Snapshot};
 
 use super::lifetimes::{Lifetimes, NONE};
 use super::sizes::Sizes;
 use super::{Allocation, Position};
-use crate::snapshot::{Action, Event, Snapshot};
 use crate::tags::DeviceTags;
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
 

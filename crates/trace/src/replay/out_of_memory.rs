@@ -1,5 +1,6 @@
 //! The memory that was left when an allocation failed: the free blocks that the request could have been served from.
 
+use ptmem_snapshot::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
 use rustc_hash::FxHashSet;
 
 use super::backing::Backing;
@@ -9,7 +10,6 @@ use super::occupied::Occupied;
 use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
 use super::segment_map::{Range, SegmentMap};
 use super::{Allocation, FreeBlocks, Position};
-use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
 
 /// The free blocks are looked at for this many failed allocations of a device; a job that catches and retries has many,
 /// and each takes a walk over all that is held.

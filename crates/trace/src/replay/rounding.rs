@@ -1,6 +1,6 @@
 //! The rules by which PyTorch's caching allocator sizes blocks (`CUDACachingAllocator.cpp`).
 
-use crate::snapshot::AllocatorSettings;
+use ptmem_snapshot::snapshot::AllocatorSettings;
 
 /// `kMinBlockSize`: every block is a multiple of this many bytes.
 pub(super) const MIN_BLOCK: u64 = 512;

@@ -7,6 +7,7 @@
 mod pools;
 mod rules;
 
+use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot};
 use rustc_hash::FxHashMap;
 
 pub(super) use rules::Rules;
@@ -17,7 +18,6 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
 use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
-use crate::snapshot::{Action, Device, Event, Snapshot};
 use crate::trace::Spread;
 use pools::PrivatePools;
 use rules::{Confirmed, Decision};

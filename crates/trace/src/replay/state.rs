@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_snapshot::snapshot::{Block, BlockState, Device, Segment, Snapshot};
+
 use super::backing::Backing;
 use super::rounding::{Pool, SHARED_POOL, SMALL_SIZE};
 use super::segment_map::Range;
 use super::{Allocation, Position};
-use crate::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
 /// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them, each with
 /// its address.

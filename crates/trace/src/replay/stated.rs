@@ -1,12 +1,13 @@
 //! PyTorch's own counters, where the recorder added them: they make sizes certain that the events only bound, and every
 //! figure is held against them.
 
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::DeviceCounters;
+
 use super::lifetimes::Lifetimes;
 use super::sizes::Sizes;
 use super::{Counter, Figures, History};
-use crate::snapshot::DeviceCounters;
 use crate::trace::Spread;
-use crate::units::Size;
 
 /// Fits the sizes of blocks that are older than the history to what PyTorch counted where it begins.
 pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &mut Lifetimes) {

@@ -1,9 +1,10 @@
 //! The purpose of memory, as far as its stack shows it.
 
+use ptmem_snapshot::snapshot::StackId;
+
 use super::Code;
 use super::classify::Owner;
 use super::operator::Symbol;
-use crate::snapshot::StackId;
 
 /// The categories that are built in, in the order in which a training step meets them.
 pub const CATEGORIES: [&str; 8] =

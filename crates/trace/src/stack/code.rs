@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
 use rustc_hash::FxHashMap;
 use sha1::{Digest as _, Sha1};
 
@@ -11,7 +12,6 @@ use super::classify::Owner;
 use super::facts::{self, Facts, Known};
 use super::operator::{Operation, Symbol};
 use super::rules::Rules;
-use crate::snapshot::{FrameId, FunctionsOfFile, StackId, Tables};
 
 /// A SHA-1: the same on every machine and in every release.
 pub type Digest = [u8; 20];

@@ -1,10 +1,10 @@
 //! Stacks with all of their frames and lines.
 
+use ptmem_snapshot::snapshot::{Frame, FrameId, StackId, StringId, Tables};
 use sha1::{Digest as _, Sha1};
 
 use super::classify;
 use super::code::{Digest, head, sha1};
-use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables};
 
 /// True for a frame in Python, as far as its own names tell.
 #[must_use]

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ptmem_base::interner::Interner;
+use ptmem_base::pattern::Pattern;
+use ptmem_snapshot::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
@@ -13,9 +16,6 @@ use super::operator::Symbol;
 use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
 use super::qualified::Functions as QualifiedNames;
 use super::rules::Rules;
-use crate::interner::Interner;
-use crate::pattern::Pattern;
-use crate::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables};
 
 /// A file of the snapshot.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use ptmem_base::label::Label;
+use ptmem_snapshot::snapshot::{FrameId, StackId};
+
 use super::classify::Owner;
 use super::operator::Operation;
 use super::{Code, GroupBy, Grouper, Key};
-use crate::snapshot::{FrameId, StackId};
-use ptmem_base::label::Label;
 
 /// True if labels name lines. Lines move from commit to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,9 @@ mod path;
 mod qualified;
 mod rules;
 
+pub use ptmem_base::label::{Label, More};
+use ptmem_base::text::cut;
+use ptmem_snapshot::snapshot::{StackId, StringId, Tables};
 use sha1::{Digest as _, Sha1};
 
 pub use category::{CATEGORIES, OTHER, Pass};
@@ -34,12 +37,9 @@ pub use label::tell_apart;
 pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};
-pub use ptmem_base::label::{Label, More};
 pub use qualified::{FunctionsOfTexts, names_by_texts};
 pub use rules::{CategoryRule, Rules};
 
-use crate::snapshot::{StackId, StringId, Tables};
-use crate::text::cut;
 use code::sha1;
 use group_by::tag_name;
 

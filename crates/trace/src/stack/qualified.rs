@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ptmem_base::python;
+use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile};
+
 use super::facts::written;
 use super::{Code, Owner};
-use crate::python;
-use crate::snapshot::{FrameId, FunctionsOfFile};
 
 /// The functions of files as their texts tell them; none of a file whose text is not known.
 pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;

@@ -1,7 +1,8 @@
 //! Rules of the user about the code: where it lies, who owns it, and its purpose.
 
+use ptmem_base::pattern::Pattern;
+
 use super::checkout::Checkout;
-use crate::pattern::Pattern;
 
 /// Rules about frames, beside those that are built in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,8 +1,9 @@
 //! Keys, names and groups of stacks.
 
+use ptmem_snapshot::snapshot::Frame;
+
 use super::label::distinct_labels;
 use super::*;
-use crate::snapshot::Frame;
 
 fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
     let ids: Vec<_> = frames

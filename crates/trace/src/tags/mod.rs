@@ -6,11 +6,11 @@ pub use recorded::{HOW_TO_RECORD, count_modules};
 
 use std::collections::{BTreeMap, BinaryHeap};
 
+use ptmem_base::interner::Interner;
+use ptmem_snapshot::snapshot::{Action, Event, Snapshot, StringId, Tags};
 use rustc_hash::FxHashMap;
 
-use crate::interner::Interner;
 use crate::phase::{Phase, Source, folded_name, phases};
-use crate::snapshot::{Action, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
 use crate::trace::ClassTags;
 use recorded::Recorded;

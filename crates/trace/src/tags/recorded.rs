@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ptmem_snapshot::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use rustc_hash::FxHashMap;
 
 use super::at_event;
-use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use crate::stack::folded_module;
 use crate::trace::ClassTags;
 

@@ -35,9 +35,9 @@ pub use position::{Position, Window};
 
 use std::hash::{Hash, Hasher};
 
+use ptmem_snapshot::snapshot::{StackId, StringId};
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.

@@ -1,7 +1,8 @@
 //! A history with few of its blocks.
 
+use ptmem_base::interner::Interner;
+
 use super::{Block, Life, Move, Position, Trace};
-use crate::interner::Interner;
 
 impl Trace {
     /// The same history with those blocks alone that are there at the start or kept, and their classes. Every event has its

@@ -9,13 +9,14 @@ mod between;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::interner::Interner;
+use ptmem_base::interner::Interner;
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
+
 use crate::profile::{self, DeviceProfile, Moment, identity};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
-use crate::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
 use crate::stack::{GroupBy, Grouper, Rules};
 use crate::trace::{Highest, Trace, Window};
-use crate::units::Size;
 
 pub use between::{Between, ParseBetweenError};
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ptmem_base::text::cut;
+
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
@@ -13,7 +15,6 @@ use super::super::{
 use super::container::Dict;
 use super::fill::Present;
 use super::{Builder, Kind};
-use crate::text::cut;
 
 /// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
 const LONGEST_SETTING: usize = 1000;

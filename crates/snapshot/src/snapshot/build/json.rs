@@ -1,10 +1,10 @@
 //! Values of a pickle as JSON, within bounds: the facts about the run that a recorder added.
 
+use ptmem_base::text::cut;
 use serde_json::{Map, Value as Json};
 
 use super::Builder;
 use crate::snapshot::value::{Kind as ValueKind, Value};
-use crate::text::cut;
 
 /// Bounds on a value: few bytes of a file can refer to one list or text millions of times.
 const DEEPEST: usize = 8;

@@ -1,12 +1,13 @@
 //! Takes the values of the pickle as they come.
 
+use ptmem_base::text::cut;
+
 use super::container::{self, Dict, List, Packed};
 use super::shape::EventShape;
 use super::{Builder, Kind, SHORT};
 use crate::pickle::Visitor;
 use crate::snapshot::value::{Kind as ValueKind, Short, Value};
 use crate::snapshot::{Damage, StackId};
-use crate::text::cut;
 
 fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '_ {
     items.as_chunks::<2>().0.iter().map(|&[key, value]| (key, value))

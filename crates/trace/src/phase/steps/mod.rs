@@ -4,12 +4,12 @@ mod rounds;
 
 use std::ops::Range;
 
+use ptmem_base::pattern::Pattern;
+use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::rounds::{Rounds, recurring};
 use super::Source;
-use crate::pattern::Pattern;
-use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::trace::{Origin, Position, Trace};
 

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ptmem_snapshot::snapshot::{FrameId, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Course, FEWEST, How, LONGEST_REST, Step, Steps, nearly_all};
-use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
 use crate::trace::Position;
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ptmem_base::diagnostic::{Diagnostic, Severity};
+use ptmem_snapshot::snapshot::RunFacts;
 use serde::{Deserialize, Serialize};
 
 use super::phases::SavedPhase;
-use crate::diagnostic::{Diagnostic, Severity};
 use crate::profile::{Raise, Source};
 use crate::replay::{Oom, Timeline};
-use crate::snapshot::RunFacts;
 use crate::stack::CppDigest;
 use crate::trace::{Bucket, ClassTags};
 

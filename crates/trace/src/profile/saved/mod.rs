@@ -11,17 +11,16 @@ mod read;
 mod trace;
 mod write;
 
+use ptmem_snapshot::input::Document;
+pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
 pub use write::{Written, text_of, write};
 
 use super::Moment;
-use crate::input::Document;
 use crate::stack::GroupBy;
 use trace::MOST_MOVES;
-
-pub use crate::input::PROFILE_SCHEMA as SCHEMA;
 
 const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile";
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ptmem_base::text::{cut, printable};
 use serde::{Deserialize, Serialize};
 
 use super::super::phases::{MOST_PHASES, Occurrence, Phases};
 use super::Error;
 use crate::phase::Source;
 use crate::replay::Position;
-use crate::text::{cut, printable};
 use crate::trace::Window;
 
 /// All occurrences of a phase, in order.

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{Code, Severity};
+use ptmem_base::text::cut;
+use ptmem_snapshot::input::Document;
+use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
+
 use super::super::{DeviceProfile, Moment, Options, Phases, Profile, Source};
 use super::format::*;
 use super::trace::Classes;
 use super::write::frame_name;
 use super::{DIGEST, Error, digest, phases};
-use crate::diagnostic::{Code, Severity};
-use crate::input::Document;
 use crate::replay::{Origin, Timeline};
-use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
-use crate::text::cut;
 
 /// Reads a saved profile, whose file is `source`.
 ///

@@ -4,10 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use ptmem_base::interner::Interner;
+use ptmem_snapshot::snapshot::Tables;
+
 use super::Error;
 use super::format::{SavedClass, SavedTrace};
-use crate::interner::Interner;
-use crate::snapshot::Tables;
 use crate::trace::fold::{Folded, Malformed, free_name};
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Spread, Start, Trace};
 

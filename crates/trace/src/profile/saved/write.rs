@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::diagnostic::{Code as Kind, Diagnostic};
+use ptmem_base::interner::Interner;
+use ptmem_snapshot::snapshot::{Frame, FrameId, Tables};
+
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
 use super::trace::{self, Kept, MOST_MOVES};
 use super::{DIGEST, Error, SCHEMA, digest, phases};
-use crate::diagnostic::{Code as Kind, Diagnostic};
-use crate::interner::Interner;
 use crate::replay::Origin;
-use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, CppDigest, ExactKeys, GroupBy, Grouper, Owner};
 use crate::trace::fold::{MOST_ITEMS, free_name};
 use crate::trace::{Position, Trace, Window};

@@ -1,10 +1,10 @@
 //! Private pools, and whether they split their segments (`MemPool(no_split=True)`, from release 2.10 on).
 
+use ptmem_snapshot::snapshot::{Action, Device, Snapshot};
 use rustc_hash::FxHashMap;
 
 use super::super::census::Census;
 use super::super::rounding::SHARED_POOL;
-use crate::snapshot::{Action, Device, Snapshot};
 
 /// A pool, as far as it is known: nothing tells that of a segment which the final state does not hold, so it counts as
 /// one of its own.

@@ -16,9 +16,10 @@ mod confirmed;
 
 pub(super) use confirmed::Confirmed;
 
+use ptmem_snapshot::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot};
+
 use super::super::Position;
 use super::super::rounding::{self, LARGE_BUFFER, MIN_BLOCK, Pool, SMALL_SIZE};
-use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot};
 
 /// A decision of the allocator: a request, and the free block that it was served from.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use ptmem_base::sides::Sides;
+
 use super::{Group, Pairing};
-use crate::sides::Sides;
 
 /// Groups of both sides whose functions have the same names, whatever their files.
 type Namesakes = Sides<Vec<usize>>;

@@ -1,9 +1,9 @@
 //! Loops: what is repeated right after itself, loops of loops included. One pass, in time that grows as the sequence.
 
+use ptmem_base::interner::Interner;
 use rustc_hash::FxHashMap;
 
 use super::{Folded, Item, Unit, index};
-use crate::interner::Interner;
 
 /// The most places that are tried as the start of a repetition, per item.
 const MOST_CANDIDATES: usize = 8;

@@ -7,11 +7,11 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::interner::Interner;
+use ptmem_base::text::cut;
 use sha1::{Digest, Sha1};
 
 use super::{Folded, Item, Unit, index};
-use crate::interner::Interner;
-use crate::text::cut;
 
 /// Before the name of a rule.
 const RULE: char = '$';

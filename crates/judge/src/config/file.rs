@@ -1,0 +1,216 @@
+//! The file `ptmem.toml` as serde reads it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::take;
+
+use ptmem_base::pattern::Pattern;
+use ptmem_base::text::did_you_mean;
+use ptmem_base::units::parse_size;
+use ptmem_compare::diff::Occurrences;
+use ptmem_snapshot::snapshot::AllocatorSettings;
+use ptmem_trace::stack::GroupBy;
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+
+use crate::verdict::{About, Day, Growth, Level, Limits, Maximum, ParseThresholdError, Target};
+
+/// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
+/// keys.
+macro_rules! table_with_limits {
+    ($name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub(super) struct $name {
+            #[serde(default)]
+            max_growth: OneOrMore<Fail>,
+            #[serde(default)]
+            warn_growth: OneOrMore<Warn>,
+            #[serde(default)]
+            max: OneOrMore<Most>,
+            min_delta: Option<Size>,
+            strict: Option<bool>,
+            allow_partial: Option<bool>,
+            allow_oom: Option<bool>,
+            device_memory: Option<Size>,
+            device_overhead: Option<Size>,
+            min_headroom: Option<Size>,
+            $($(#[$attribute])* pub(super) $field: $type,)*
+        }
+
+        impl $name {
+            /// Takes the limits out of the table.
+            pub(super) fn take_limits(&mut self) -> Limits {
+                let growth = take(&mut self.max_growth.0).into_iter().map(|limit| limit.0);
+                let warn_growth = take(&mut self.warn_growth.0).into_iter().map(|limit| limit.0);
+                Limits {
+                    growth: growth.chain(warn_growth).collect(),
+                    maximum: take(&mut self.max.0).into_iter().map(|limit| limit.0).collect(),
+                    min_delta: self.min_delta.as_ref().map(|size| size.0),
+                    strict: self.strict,
+                    allow_partial: self.allow_partial,
+                    allow_oom: self.allow_oom,
+                    device_memory: self.device_memory.as_ref().map(|size| size.0),
+                    device_overhead: self.device_overhead.as_ref().map(|size| size.0),
+                    min_headroom: self.min_headroom.as_ref().map(|size| size.0),
+                }
+            }
+        }
+    };
+}
+
+table_with_limits!(File {
+    group_by: Option<By>,
+    allocator_settings: Option<Settings>,
+    match_ratio: Option<Ratio>,
+    phase_occurrence: Option<Which>,
+    #[serde(default)]
+    strip_prefix: OneOrMore<String>,
+    #[serde(default)]
+    own: OneOrMore<Search>,
+    #[serde(default)]
+    foreign: OneOrMore<Search>,
+    #[serde(default)]
+    category: Vec<FileCategory>,
+    #[serde(default)]
+    accept: Vec<FileAccept>,
+    #[serde(default)]
+    suite: BTreeMap<String, FileSuite>,
+});
+
+table_with_limits!(FileSuite {
+    #[serde(default)]
+    compare: Vec<FilePair>,
+});
+
+table_with_limits!(FilePair { name: String, before: String, after: String });
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileCategory {
+    pub(super) name: String,
+    pub(super) frames: OneOrMore<Search>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileAccept {
+    pub(super) pattern: Option<Label>,
+    pub(super) metric: Option<MetricName>,
+    pub(super) bytes: Size,
+    pub(super) reason: String,
+    pub(super) expires: Option<Date>,
+}
+
+/// Values that are read from a text.
+macro_rules! from_text {
+    ($name:ident($inner:ty), $parse:expr) => {
+        #[derive(Deserialize)]
+        #[serde(try_from = "String")]
+        pub(super) struct $name(pub(super) $inner);
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                $parse(&text).map(Self).map_err(|error| error.to_string())
+            }
+        }
+    };
+}
+
+from_text!(Size(u64), parse_size);
+from_text!(Settings(AllocatorSettings), str::parse::<AllocatorSettings>);
+from_text!(Label(Pattern), Pattern::search);
+from_text!(Search(Pattern), Pattern::search_code);
+from_text!(MetricName(Target), target);
+from_text!(Which(Occurrences), str::parse::<Occurrences>);
+from_text!(By(GroupBy), grouping);
+from_text!(Fail(Growth), |text| Growth::parse(text, Level::Fail));
+from_text!(Warn(Growth), |text| Growth::parse(text, Level::Warn));
+from_text!(Most(Maximum), str::parse::<Maximum>);
+
+fn target(text: &str) -> Result<Target, String> {
+    let target: Target = text.parse().map_err(|error: ParseThresholdError| error.to_string())?;
+    let mistake = match target.about {
+        About::Phases if target.pattern.is_none() => {
+            "expected the phase whose growth is accepted, such as phase:forward"
+        }
+        About::Imbalance => "imbalance is no figure of one rank; accept what grew on its ranks",
+        About::Stacks | About::StackHighest => "expected the name of a figure; stacks are named by 'pattern'",
+        _ => return Ok(target),
+    };
+    Err(mistake.to_owned())
+}
+
+fn grouping(text: &str) -> Result<GroupBy, String> {
+    let known: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
+    GroupBy::ALL.iter().copied().find(|by| by.name() == text).ok_or_else(|| {
+        let near = did_you_mean(text, known.iter().copied());
+        format!("unknown grouping '{text}'; accepted are {}{near}", known.join(", "))
+    })
+}
+
+pub(super) struct Ratio(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ratio = f64::deserialize(deserializer)?;
+        if !(0.0..=1.0).contains(&ratio) {
+            return Err(de::Error::custom("expected a number from 0 to 1, such as 0.75"));
+        }
+        Ok(Self(ratio))
+    }
+}
+
+/// A date, as TOML writes it or as a text.
+pub(super) struct Date(pub(super) Day);
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = match toml::Value::deserialize(deserializer)? {
+            toml::Value::Datetime(date) => date.to_string(),
+            value => value.as_str().unwrap_or_default().to_owned(),
+        };
+        text.parse().map(Self).map_err(|_| de::Error::custom("expected a date such as 2026-12-31"))
+    }
+}
+
+/// A text, a list of texts, or a table of texts: each as it would be written on the command line.
+struct Texts(Vec<String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = match toml::Value::deserialize(deserializer)? {
+            toml::Value::Array(list) => list.iter().map(|text| Some(text.as_str()?.to_owned())).collect(),
+            toml::Value::Table(table) => {
+                table.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect()
+            }
+            value => value.as_str().map(|text| vec![text.to_owned()]),
+        };
+        texts
+            .map(Self)
+            .ok_or_else(|| de::Error::custom("expected a text in quotes, a list of texts, or a table of texts"))
+    }
+}
+
+/// One value that is read from a text, or a list of them.
+#[derive(Deserialize)]
+#[serde(try_from = "Texts", bound = "T: TryFrom<String, Error: fmt::Display>")]
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: TryFrom<String, Error: fmt::Display>> TryFrom<Texts> for OneOrMore<T> {
+    type Error = String;
+
+    fn try_from(Texts(texts): Texts) -> Result<Self, String> {
+        let items =
+            texts.into_iter().map(|text| T::try_from(text.clone()).map_err(|error| format!("'{text}': {error}")));
+        items.collect::<Result<_, _>>().map(Self)
+    }
+}

@@ -1,0 +1,299 @@
+//! The configuration file `ptmem.toml`.
+
+mod file;
+mod usage;
+
+use std::collections::BTreeMap;
+
+use ptmem_base::text::did_you_mean;
+use ptmem_compare::diff::Occurrences;
+use ptmem_snapshot::snapshot::AllocatorSettings;
+use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
+
+use crate::verdict::{About, Accepted, Limits, Target};
+use file::{Date, File, FileAccept, FileCategory, FileSuite};
+pub use usage::Usage;
+
+/// Contents of a configuration file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Limits of every comparison.
+    pub limits: Limits,
+    /// Grouping of stacks.
+    pub group_by: Option<GroupBy>,
+    /// The allocator settings of the runs, for snapshots that do not state them.
+    pub allocator_settings: Option<AllocatorSettings>,
+    /// Least similarity of stacks that are paired.
+    pub match_ratio: Option<f64>,
+    /// The occurrences of a phase that are compared.
+    pub phase_occurrence: Option<Occurrences>,
+    /// Rules about frames.
+    pub rules: Rules,
+    /// Growth that was agreed to.
+    pub accepted: Vec<Accepted>,
+    /// Suites by their names.
+    pub suites: BTreeMap<String, Suite>,
+}
+
+/// Comparisons with one verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suite {
+    /// Limits of its comparisons.
+    pub limits: Limits,
+    /// The comparisons.
+    pub pairs: Vec<Pair>,
+}
+
+impl Suite {
+    /// Limits of it and of all its comparisons.
+    fn count(&self) -> usize {
+        self.limits.count() + self.pairs.iter().map(|pair| pair.limits.count()).sum::<usize>()
+    }
+}
+
+/// One comparison of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Name of the comparison.
+    pub name: String,
+    /// Path of the before, from the working directory.
+    pub before: String,
+    /// Path of the after.
+    pub after: String,
+    /// Limits of its own.
+    pub limits: Limits,
+}
+
+/// Limits and patterns of one file: each is compared with each stack.
+const MOST_RULES: usize = 2_000;
+
+/// The reason why a text is not a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+impl Config {
+    /// Reads the text of a configuration file.
+    ///
+    /// # Errors
+    /// The error names the place; for an unknown key also the nearest known one.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut file: File = toml::from_str(text).map_err(|error| Error(explain(&error, text)))?;
+        let limits = file.take_limits();
+        let mut rules = limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.len();
+        rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
+        let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
+        let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
+        let categories = file.category.into_iter().map(|FileCategory { name, frames }| CategoryRule {
+            name,
+            patterns: frames.0.into_iter().map(|pattern| pattern.0).collect(),
+        });
+        let categories = categories.collect();
+        let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
+        let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
+        rules += suites.values().map(Suite::count).sum::<usize>();
+        if rules > MOST_RULES {
+            return Err(Error(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
+        }
+        Ok(Self {
+            limits,
+            group_by: file.group_by.map(|by| by.0),
+            allocator_settings: file.allocator_settings.map(|settings| settings.0),
+            match_ratio: file.match_ratio.map(|ratio| ratio.0),
+            phase_occurrence: file.phase_occurrence.map(|which| which.0),
+            rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories, ..Rules::default() },
+            accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
+            suites,
+        })
+    }
+
+    /// The suite of a name.
+    ///
+    /// # Errors
+    /// If there is none; the error names those that there are.
+    pub fn suite(&self, name: &str) -> Result<&Suite, Error> {
+        self.suites.get(name).ok_or_else(|| {
+            let names: Vec<_> = self.suites.keys().map(String::as_str).collect();
+            let known =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            let near = did_you_mean(name, names.iter().copied());
+            Error(format!("the configuration has no suite '{name}': {known}{near}"))
+        })
+    }
+}
+
+fn accepted(read: FileAccept) -> Result<Accepted, Error> {
+    let subject = match (read.pattern, read.metric) {
+        (Some(pattern), None) => Target { about: About::Stacks, pattern: Some(pattern.0) },
+        (None, Some(metric)) => metric.0,
+        _ => return Err(Error("[[accept]] needs either 'pattern' or 'metric'".to_owned())),
+    };
+    if read.reason.trim().is_empty() {
+        return Err(Error("[[accept]] needs a 'reason' that says something".to_owned()));
+    }
+    let Some(Date(expires)) = read.expires else {
+        return Err(Error(
+            "[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31".to_owned(),
+        ));
+    };
+    Ok(Accepted { subject, bytes: read.bytes.0, reason: read.reason, expires })
+}
+
+fn suite(name: &str, mut read: FileSuite) -> Result<Suite, Error> {
+    if read.compare.is_empty() {
+        return Err(Error(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
+    }
+    let mut pairs: Vec<Pair> = Vec::new();
+    let limits = read.take_limits();
+    for mut pair in read.compare {
+        if pair.name.is_empty() {
+            return Err(Error(format!("the suite '{name}' has a comparison without a 'name'")));
+        }
+        if pairs.iter().any(|other| other.name == pair.name) {
+            return Err(Error(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
+        }
+        let limits = pair.take_limits();
+        pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits });
+    }
+    Ok(Suite { limits, pairs })
+}
+
+/// Message of the TOML reader in one line, with the nearest name for an unknown key.
+fn explain(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let near = match (message.starts_with("unknown field"), quoted.next()) {
+        (true, Some(found)) => did_you_mean(found, quoted),
+        _ => String::new(),
+    };
+    format!("{line}{}{near}", message.replace("unknown field", "unknown key").replace('\n', " ").replace('`', "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::{Level, Maximum};
+    use ptmem_compare::budget::DeviceMemory;
+    use ptmem_trace::profile::Metric;
+
+    const WHOLE: &str = r#"
+min-delta = "4MiB"
+strict = true
+allow-oom = true
+device-memory = "80GiB"
+device-overhead = "2GiB"
+min-headroom = "8GiB"
+group-by = "function"
+match-ratio = 0.8
+strip-prefix = "/workspace"
+own = ["*/site-packages/mine/*"]
+foreign = ["*/vendored/*"]
+
+[max-growth]
+peak = "5%"
+"stack:*attention*" = "0"
+
+[warn-growth]
+reserved = "3%+1GiB"
+
+[max]
+reserved = "75GiB"
+
+[[category]]
+name = "attention"
+frames = ["attention", "aten::_softmax"]
+
+[[accept]]
+pattern = "attention (model.py*"
+bytes = "200MiB"
+reason = "a longer context"
+expires = 2026-12-31
+
+[suite.nightly]
+max-growth = "10%"
+[[suite.nightly.compare]]
+name = "small"
+before = "small.json"
+after = "small.pkl"
+[[suite.nightly.compare]]
+name = "large"
+before = "large.json"
+after = "large.pkl"
+max-growth = ["peak=2%", "end=0"]
+"#;
+
+    #[test]
+    fn everything_is_read() {
+        let config = Config::parse(WHOLE).unwrap();
+        let growth: Vec<_> = config.limits.growth.iter().map(ToString::to_string).collect();
+        assert_eq!(growth, ["peak=5 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(config.limits.growth[2].level, Level::Warn);
+        assert_eq!(
+            config.limits.maximum,
+            [Maximum { target: About::Metric(Metric::Reserved).into(), limit: 75 << 30 }]
+        );
+        assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
+        assert_eq!(config.limits.allow_oom, Some(true));
+        let headroom = config.limits.thresholds().unwrap().headroom.unwrap();
+        assert_eq!(headroom.memory, DeviceMemory { bytes: 80 << 30, overhead: Some(2 << 30) });
+        assert_eq!(headroom.least, 8 << 30);
+        assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
+        assert_eq!(config.rules.strip_prefix, ["/workspace"]);
+        assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
+        assert_eq!(config.accepted[0].expires, "2026-12-31".parse().unwrap());
+        let suite = config.suite("nightly").unwrap();
+        let limits = suite.pairs.iter().map(|pair| pair.limits.clone().over(&suite.limits).over(&config.limits));
+        let growth: Vec<_> =
+            limits.map(|limits| limits.growth.iter().map(ToString::to_string).collect::<Vec<_>>()).collect();
+        assert_eq!(growth[0], ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(growth[1], ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn more_rules_than_anybody_writes_are_refused() {
+        let patterns = |count: usize| (0..count).map(|at| format!("\"*{at}?\",")).collect::<String>();
+        let config = Config::parse(&format!("own = [{}]", patterns(MOST_RULES))).unwrap();
+        assert_eq!(config.rules.own.len(), MOST_RULES);
+        let accept = "[[accept]]\npattern='*'\nbytes='1MiB'\nreason='x'\nexpires=2026-01-01\n";
+        for text in [
+            format!("own = [{}]", patterns(MOST_RULES + 1)),
+            format!("[[category]]\nname='a'\nframes = [{}]", patterns(MOST_RULES + 1)),
+            accept.repeat(MOST_RULES + 1),
+        ] {
+            let message = Config::parse(&text).unwrap_err().to_string();
+            assert_eq!(message, "it has 2001 limits and patterns; expected at most 2000");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, expected) in [
+            ("\nmax-grwth = \"5%\"", "line 2: unknown key 'max-grwth'"),
+            ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
+            ("max-growth = 5", "line 1: expected a text in quotes"),
+            ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
+            ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
+            ("max = \"peek=70GiB\"", "peek"),
+            ("min-delta = \"5\"", "has no unit"),
+            ("group-by = \"stak\"", "did you mean 'stack'?"),
+            ("match-ratio = 7", "from 0 to 1"),
+            ("own = \"[\"", "invalid pattern"),
+            ("[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "either 'pattern' or 'metric'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
+            ("[suite.a]", "the suite 'a' compares nothing"),
+            ("[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"\nafter=\"c\"\nafer=\"d\"", "did you mean 'after'?"),
+            ("min-headroom = \"8\"", "has no unit"),
+            ("x = ", "line 1"),
+        ] {
+            let message = Config::parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{text}: {message}");
+        }
+        let message = Config::parse(WHOLE).unwrap().suite("nightli").unwrap_err().to_string();
+        assert!(message.contains("did you mean 'nightly'?"), "{message}");
+    }
+}

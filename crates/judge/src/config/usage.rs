@@ -1,0 +1,145 @@
+//! Rules of the configuration that nothing in a comparison matched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::pattern::Pattern;
+use ptmem_compare::diff::Diff;
+
+use super::Config;
+use crate::verdict::{About, Accepted, Target, module_names};
+
+/// A kind of names that patterns are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+enum Noun {
+    Stack,
+    Phase,
+    Module,
+    Path,
+}
+
+impl Noun {
+    /// The names of a comparison.
+    fn names(self, diff: &Diff) -> BTreeSet<String> {
+        let devices = diff.devices.iter();
+        match self {
+            Self::Stack => devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect(),
+            Self::Phase => devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect(),
+            Self::Module => [&diff.profiles.before, &diff.profiles.after].into_iter().flat_map(module_names).collect(),
+            Self::Path => {
+                let codes = diff.codes();
+                let paths = codes.each().into_iter().flat_map(|(_, code)| code.paths());
+                paths.map(str::to_owned).collect()
+            }
+        }
+    }
+}
+
+/// A pattern of the configuration.
+#[derive(Debug)]
+struct Rule<'c> {
+    /// Where it stands.
+    key: &'static str,
+    pattern: &'c Pattern,
+    noun: Noun,
+}
+
+impl Rule<'_> {
+    fn is_used(&self, diff: &Diff, names: &BTreeSet<String>) -> bool {
+        match self.noun {
+            // A stack has other names beside its label.
+            Noun::Stack => {
+                let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+                rows.any(|row| row.naming(self.pattern).is_some())
+            }
+            Noun::Phase | Noun::Module | Noun::Path => names.iter().any(|name| self.pattern.matches(name)),
+        }
+    }
+}
+
+/// The patterns of a configuration, but those of categories.
+fn rules(config: &Config) -> Vec<Rule<'_>> {
+    let accepted = config.accepted.iter().filter_map(|Accepted { subject: Target { about, pattern }, .. }| {
+        let (key, noun) = match about {
+            About::Phases => ("[[accept]] phase", Noun::Phase),
+            About::Modules => ("[[accept]] module", Noun::Module),
+            _ => ("[[accept]] pattern", Noun::Stack),
+        };
+        Some(Rule { key, pattern: pattern.as_ref()?, noun })
+    });
+    let own = config.rules.own.iter().map(|pattern| Rule { key: "own", pattern, noun: Noun::Path });
+    let foreign = config.rules.foreign.iter().map(|pattern| Rule { key: "foreign", pattern, noun: Noun::Path });
+    accepted.chain(own).chain(foreign).collect()
+}
+
+/// The rules of a configuration that nothing matched so far, and the names that they were compared with.
+#[derive(Debug)]
+pub struct Usage<'c> {
+    rules: Vec<Rule<'c>>,
+    /// Categories by their places in the configuration.
+    categories: Vec<(usize, &'c str)>,
+    names: BTreeMap<Noun, BTreeSet<String>>,
+}
+
+impl<'c> Usage<'c> {
+    /// All rules of a configuration.
+    #[must_use]
+    pub fn new(config: &'c Config) -> Self {
+        let categories = config.rules.categories.iter().map(|category| &*category.name);
+        Self { rules: rules(config), categories: categories.enumerate().collect(), names: BTreeMap::new() }
+    }
+
+    /// Leaves out the rules that a comparison uses.
+    pub fn add(&mut self, diff: &Diff) {
+        let nouns: BTreeSet<Noun> = self.rules.iter().map(|rule| rule.noun).collect();
+        for noun in nouns {
+            self.names.entry(noun).or_default().extend(noun.names(diff));
+        }
+        self.rules.retain(|rule| !rule.is_used(diff, &self.names[&rule.noun]));
+        if !self.categories.is_empty() {
+            let used = diff.codes().each().map(|(_, code)| code.used_categories());
+            self.categories.retain(|(at, _)| !used.iter().any(|used| used.get(*at) == Some(&true)));
+        }
+    }
+
+    /// A warning for each rule that nothing matched, with the nearest name that there is.
+    #[must_use]
+    pub fn unused(&self) -> Vec<Diagnostic> {
+        let of_rules = self.rules.iter().map(|Rule { key, pattern, noun }| {
+            let names = self.names.get(noun).into_iter().flatten();
+            let noun: &str = noun.into();
+            let near = pattern.unmatched(noun, names.map(String::as_str));
+            format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str())
+        });
+        let of_categories = self.categories.iter().map(|(_, name)| {
+            format!("the [[category]] '{name}' in the configuration matches no frame of any comparison")
+        });
+        of_rules.chain(of_categories).map(|message| Diagnostic::new(Code::UnusedRule, None, message)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_match_nothing_are_told_with_the_nearest_name() {
+        let config = Config::parse(
+            "own = [\"*/mine/*\", \"*/gone/*\"]\n[[accept]]\npattern = \"atention\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-12-31\n",
+        )
+        .unwrap();
+        let mut usage = Usage::new(&config);
+        usage.rules.remove(1);
+        usage.names = [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into();
+        let messages: Vec<String> = usage.unused().into_iter().map(|found| found.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "[[accept]] pattern 'atention' in the configuration matches no stack of any comparison; the nearest stacks are \
+                 'attention (model.py:7)' and 'mlp (model.py:9)'",
+                "own '*/gone/*' in the configuration matches no path of any comparison",
+            ]
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Growth that was agreed to: how much, of what, why, and until when.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, UNIX_EPOCH};
+
+use ptmem_base::pattern::Selector;
+use ptmem_base::units::Size;
+use ptmem_compare::diff::{DeviceDiff, Row};
+use ptmem_trace::profile::Metric;
+
+use super::{About, Check, Outcome, Target};
+
+/// A day in UTC, as the number of days since the first of January 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Day(u64);
+
+const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
+
+/// The last day that is written: of the year 9999.
+const LAST: u64 = 2_932_896;
+
+impl Day {
+    /// The day of a time in seconds since the Unix epoch.
+    #[must_use]
+    pub fn of_unix_time(seconds: u64) -> Self {
+        Self(seconds / SECONDS_OF_DAY)
+    }
+
+    /// The day that follows after a number of days.
+    #[must_use]
+    pub fn after(self, days: u32) -> Self {
+        Self(self.0.saturating_add(days.into()))
+    }
+}
+
+/// From a date such as 2026-12-31.
+impl FromStr for Day {
+    type Err = humantime::TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let midnight = humantime::parse_rfc3339_weak(&format!("{text}T00:00:00"))?;
+        Ok(Self::of_unix_time(midnight.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())))
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let midnight = UNIX_EPOCH + Duration::from_secs(self.0.min(LAST) * SECONDS_OF_DAY);
+        let text = humantime::format_rfc3339_seconds(midnight).to_string();
+        f.write_str(text.split('T').next().unwrap_or(&text))
+    }
+}
+
+/// Growth that was agreed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// What may grow: a figure, or stacks, phases or modules whose names match. With stacks the peak may, as far as they made
+    /// it grow.
+    pub subject: Target,
+    /// Bytes beyond the limit, on each device.
+    pub bytes: u64,
+    /// The reason that was given.
+    pub reason: String,
+    /// The last day on which it counts.
+    pub expires: Day,
+}
+
+/// Accepted growth and how much of it one device has used up.
+#[derive(Debug)]
+pub(super) struct Budget<'a> {
+    accepted: &'a [Accepted],
+    /// For each of them, the stacks of the device that it is about, if any.
+    stacks: Vec<Option<Selector<'a>>>,
+    left: Vec<u64>,
+    today: Day,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) fn new(accepted: &'a [Accepted], device: &DeviceDiff, today: Day) -> Self {
+        let stacks = accepted.iter().map(|Accepted { subject, .. }| {
+            let pattern = subject.pattern.as_ref().filter(|_| subject.about == About::Stacks);
+            pattern.map(|pattern| device.selector(pattern))
+        });
+        let left = accepted.iter().map(|accepted| accepted.bytes).collect();
+        Self { accepted, stacks: stacks.collect(), left, today }
+    }
+
+    /// Accepts the growth of a stack, as far as there is something left.
+    pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
+        let stacks = self.stacks.iter().zip(&self.left);
+        let offers: Vec<u64> = stacks.map(|(stacks, &left)| if covers(stacks, row) { left } else { 0 }).collect();
+        let excess = match check.outcome {
+            // Growth that is not known is at most what the stack holds now.
+            Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
+            Outcome::Pass | Outcome::Exceeded => excess(check),
+        };
+        let Some(excess) = excess else { return };
+        let used = self.accept_excess(check, excess, &offers);
+        for (left, used) in self.left.iter_mut().zip(used) {
+            *left -= used;
+        }
+    }
+
+    /// Accepts growth of a phase or of a module.
+    pub(super) fn accept_named(&self, check: &mut Check, name: &str) {
+        self.accept(check, &self.offers_for(check.about(), name));
+    }
+
+    fn offers_for(&self, about: About, name: &str) -> Vec<u64> {
+        let offers = self.accepted.iter().map(
+            |Accepted { subject, bytes, .. }| {
+                if subject.about == about && subject.selects(name) { *bytes } else { 0 }
+            },
+        );
+        offers.collect()
+    }
+
+    /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
+    pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
+        let mut offers = self.offers_for(About::Metric(metric), metric.name());
+        let is_by_stacks = metric == Metric::Peak && rows_at_peak;
+        for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
+            // Growth is covered once; agreements that have not expired come first.
+            let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);
+            for expired in [false, true] {
+                for (at, accepted) in self.accepted.iter().enumerate() {
+                    if covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
+                        let offer = &mut offers[at];
+                        let take = left.min(accepted.bytes - *offer);
+                        *offer += take;
+                        left -= take;
+                    }
+                }
+            }
+        }
+        self.accept(check, &offers);
+    }
+
+    /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.
+    fn accept(&self, check: &mut Check, offers: &[u64]) {
+        if let Some(excess) = excess(check) {
+            self.accept_excess(check, excess, offers);
+        }
+    }
+
+    /// The same for a stated excess; returns the bytes that were used of each offer.
+    fn accept_excess(&self, check: &mut Check, mut excess: u128, offers: &[u64]) -> Vec<u64> {
+        let mut used = vec![0; offers.len()];
+        let mut said = Vec::new();
+        for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
+            let Accepted { reason, expires, .. } = accepted;
+            if offer == 0 || excess == 0 {
+                continue;
+            }
+            if *expires < self.today {
+                said.push(format!("{} were accepted until {expires}, which has passed: {reason}", Size(offer)));
+                continue;
+            }
+            let take = u64::try_from(excess.min(u128::from(offer))).unwrap_or(offer);
+            used[i] = take;
+            excess -= u128::from(take);
+            said.push(format!("{} accepted until {expires}: {reason}", Size(take)));
+        }
+        if !said.is_empty() && (excess == 0 || check.outcome == Outcome::Exceeded) {
+            check.reason = Some(said.join("; "));
+            check.advice = None;
+        }
+        if excess > 0 {
+            return Vec::new();
+        }
+        check.outcome = Outcome::Pass;
+        check.accepted = true;
+        used
+    }
+}
+
+/// The bytes by which a check goes beyond its limit, where both are known.
+fn excess(check: &Check) -> Option<u128> {
+    Some(check.delta?.unsigned_abs().saturating_sub(check.allowed?))
+}
+
+/// Whether an agreement is about a stack.
+fn covers(stacks: &Option<Selector<'_>>, row: &Row) -> bool {
+    stacks.is_some_and(|selector| row.is_selected(&selector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (date, seconds) in [
+            ("1970-01-01", 0),
+            ("1999-12-31", 946_598_400),
+            ("2000-02-29", 951_782_400),
+            ("2026-11-21", 1_795_219_200),
+            ("2100-03-01", 4_107_542_400),
+        ] {
+            let day: Day = date.parse().unwrap();
+            assert_eq!(day, Day::of_unix_time(seconds), "{date}");
+            assert_eq!(day.to_string(), date);
+        }
+        for date in ["2026-02-29", "2026-13-01", "2026-4-1", "2026-01-00", "2026-01-01T00:00:00", "soon", ""] {
+            assert!(date.parse::<Day>().is_err(), "{date}");
+        }
+        let last: Day = "9999-12-31".parse().unwrap();
+        assert_eq!(last.after(14).to_string(), "9999-12-31");
+    }
+}

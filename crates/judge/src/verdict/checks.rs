@@ -1,0 +1,279 @@
+//! Checks: one limit applied to one figure, and all of them together.
+
+use std::collections::HashSet;
+
+use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::units::Limit;
+use ptmem_compare::diff::{Change, DeviceDiff, Row};
+use ptmem_trace::profile::Metric;
+
+use super::{Level, PeakChange, Target, Verdict};
+
+/// The result of one check, whether it fails or warns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Outcome {
+    /// Within the limit.
+    Pass,
+    /// Cannot be decided.
+    #[default]
+    Inconclusive,
+    /// Beyond the limit.
+    Exceeded,
+}
+
+impl Outcome {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The severity of a check, worst last: its result and its level together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Standing {
+    /// Within the limit.
+    #[default]
+    Ok,
+    /// Beyond a limit that only warns.
+    Warning,
+    /// Cannot be computed or compared.
+    Inconclusive,
+    /// Beyond a limit that fails.
+    Exceeded,
+}
+
+impl Standing {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The kinds of what checks are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum About {
+    /// A figure of a device.
+    Metric(Metric),
+    /// The totals of stacks.
+    Stacks,
+    /// The most that stacks held at any moment.
+    StackHighest,
+    /// The peaks inside phases.
+    Phases,
+    /// The totals of modules, each with all its parts.
+    Modules,
+    /// How far the highest peak of all ranks lies above their median.
+    Imbalance,
+    /// Whether both sides have the same ranks.
+    Ranks,
+    /// Memory that does not come back.
+    Leaks,
+    /// Memory that ran out.
+    OutOfMemory,
+    /// Memory of the device that is left free.
+    Headroom,
+    /// Growth as such, where there is no before.
+    #[default]
+    Growth,
+}
+
+impl About {
+    /// Its name in messages and in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metric(metric) => metric.name(),
+            Self::Stacks => "stack",
+            Self::StackHighest => "stack-highest",
+            Self::Phases => "phase",
+            Self::Modules => "module",
+            Self::Imbalance => "imbalance",
+            Self::Ranks => "ranks",
+            Self::Leaks => "leak",
+            Self::OutOfMemory => "oom",
+            Self::Headroom => "headroom",
+            Self::Growth => "growth",
+        }
+    }
+
+    /// The kind of thing that patterns for it name.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Self::Phases | Self::Modules => self.name(),
+            _ => "stack",
+        }
+    }
+}
+
+/// One threshold applied to one figure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Check {
+    /// What it is about.
+    pub of: Target,
+    /// The label of the stack or the phase, where it is about one.
+    pub scope: Option<String>,
+    /// The key of that.
+    pub key: Option<String>,
+    /// The device ordinal.
+    pub device: Option<u32>,
+    /// The place in the program of a peak that grew.
+    pub place: Option<String>,
+    /// The limit as the user wrote it, in normal form.
+    pub limit: String,
+    /// Bytes before; `None` for absolute limits and where unknown.
+    pub before: Option<u64>,
+    /// Bytes after; `None` where unknown.
+    pub after: Option<u64>,
+    /// Bytes gained; for an absolute limit `None`.
+    pub delta: Option<i128>,
+    /// Bytes that may be gained, or held for an absolute limit.
+    pub allowed: Option<u128>,
+    /// Whether exceeding it fails or warns.
+    pub level: Level,
+    /// Result of the check.
+    pub outcome: Outcome,
+    /// Why it is inconclusive, or another remark.
+    pub reason: Option<String>,
+    /// Advice beside the reason, where a setting would help.
+    pub advice: Option<Advice>,
+    /// Whether the limit is absolute.
+    pub absolute: bool,
+    /// Whether it passes only because the growth was agreed to.
+    pub accepted: bool,
+    /// The figure in words, where they are not those of a limit on growth or size.
+    pub words: Option<String>,
+    /// Bytes of the growth that come through lines which the change of the code touches; `None` where that is not
+    /// known.
+    pub touched: Option<i128>,
+}
+
+impl Check {
+    /// A check without a result yet.
+    pub(super) fn new(of: impl Into<Target>, limit: String, level: Level) -> Self {
+        Self { of: of.into(), limit, level, ..Self::default() }
+    }
+
+    /// Compares a change with a limit on growth, and returns the growth where it is known.
+    pub(super) fn compare(&mut self, change: Change, limit: &Limit) -> Option<i128> {
+        self.before = change.before;
+        self.after = change.after;
+        self.delta = change.gained();
+        let before = change.before?;
+        let delta = self.delta?;
+        self.allowed = Some(limit.allowed(before));
+        self.outcome = if limit.holds(before, delta) { Outcome::Pass } else { Outcome::Exceeded };
+        Some(delta)
+    }
+
+    /// The kind of what it is about.
+    #[must_use]
+    pub fn about(&self) -> About {
+        self.of.about
+    }
+
+    /// Whether it is about the peaks inside phases.
+    #[must_use]
+    pub fn is_of_phases(&self) -> bool {
+        self.about() == About::Phases
+    }
+
+    /// The kind of thing that its scope names.
+    pub(super) fn noun(&self) -> &'static str {
+        match self.about() {
+            // It need not be what the stack holds at the peak, which tables show.
+            About::StackHighest => "the most held by stack",
+            about => about.noun(),
+        }
+    }
+
+    /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
+    fn fails_by_growth(&self) -> bool {
+        !self.absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
+    }
+
+    /// Its severity.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match (self.outcome, self.level) {
+            (Outcome::Pass, _) => Standing::Ok,
+            (Outcome::Exceeded, Level::Warn) => Standing::Warning,
+            (Outcome::Exceeded, Level::Fail) => Standing::Exceeded,
+            (Outcome::Inconclusive, _) => Standing::Inconclusive,
+        }
+    }
+}
+
+/// All checks and what they amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Every check: failures first, in the order of the thresholds otherwise.
+    pub checks: Vec<Check>,
+    /// Further remarks, such as figures whose bound reaches across the limit.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why the verdict is inconclusive although no single check is.
+    pub distrust: Vec<Code>,
+    /// Whether several devices were checked, so that checks should name theirs.
+    pub many_devices: bool,
+    /// The change of the peak, in a comparison where nothing was gated.
+    pub peak: Option<PeakChange>,
+}
+
+impl Judgement {
+    /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// figure of its device did by too much.
+    pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
+        let keys: HashSet<&str> = self.exceeded_on(device).filter_map(|check| check.key.as_deref()).collect();
+        let grew = self.exceeded_on(device).any(|check| check.key.is_none() && !check.absolute);
+        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+    }
+
+    /// The checks of a device that exceed their limits.
+    fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + use<'_> {
+        let number = device.ordinal();
+        self.checks.iter().filter(move |check| check.outcome == Outcome::Exceeded && check.device == number)
+    }
+
+    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    #[must_use]
+    pub fn fails_by_growth_alone(&self) -> bool {
+        let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
+        self.verdict == Verdict::Regression && bad.all(Check::fails_by_growth)
+    }
+
+    /// Whether nothing fails, or only that there is no before, which can be agreed to.
+    #[must_use]
+    pub fn lacks_a_before_at_most(&self) -> bool {
+        let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
+        self.distrust.is_empty() && bad.all(|check| check.about() == About::Growth)
+    }
+
+    /// The severity for a device: the worst of its checks and of those that concern no single device; at best
+    /// inconclusive where the verdict is, since the reason for that may be no check.
+    #[must_use]
+    pub fn standing(&self, device: Option<u32>) -> Standing {
+        let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
+        let worst = of_device.map(Check::standing).max().unwrap_or(Standing::Ok);
+        if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
+    }
+
+    /// The check that explains the verdict: the worst failure, else the first that cannot be decided, else the first that
+    /// passes because growth was accepted, else the growth of the peak, else the first that passed.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Check> {
+        let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);
+        let peak = failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.absolute);
+        let first = failing.next();
+        match (first, peak) {
+            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),
+            _ => first.or_else(|| self.checks.first()),
+        }
+    }
+}

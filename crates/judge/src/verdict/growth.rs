@@ -1,0 +1,235 @@
+//! Limits on growth: a device of a comparison under one of them.
+
+use ptmem_base::diagnostic::Advice;
+use ptmem_base::pattern::Pattern;
+use ptmem_base::units::Size;
+use ptmem_compare::align::End;
+use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
+
+use super::accepted::Budget;
+use super::judge::no_history;
+use super::{About, Check, Growth, Judge, Outcome, Target, Thresholds};
+
+/// A device of a comparison, which both sides have, under one limit on growth.
+pub(super) struct Gated<'a> {
+    pub(super) diff: &'a Diff,
+    pub(super) device: &'a DeviceDiff,
+    pub(super) sides: Sides<&'a DeviceProfile>,
+    pub(super) growth: &'a Growth,
+    pub(super) thresholds: &'a Thresholds,
+}
+
+/// The advice for memory without a name.
+pub(super) const HOW_TO_NAME: &str = "allocated before the recording: record from the start of the process, and start \
+                                      again right before the steps, to see its stacks";
+
+impl<'a> Gated<'a> {
+    /// A check of the limit on the device, without a result yet.
+    pub(super) fn check(&self) -> Check {
+        Check { device: self.device.ordinal(), ..self.growth.check() }
+    }
+
+    /// The same, inconclusive for a reason.
+    pub(super) fn inconclusive(&self, reason: String) -> Check {
+        Check { reason: Some(reason), ..self.check() }
+    }
+
+    /// The same, within the limit.
+    pub(super) fn pass(&self) -> Check {
+        Check { outcome: Outcome::Pass, ..self.check() }
+    }
+
+    /// The patterns of all limits of its kind and level.
+    pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
+        let Self { growth, thresholds, .. } = *self;
+        let same_level = thresholds.growth.iter().filter(|other| other.level == growth.level);
+        let of_kind = same_level.filter(|other| other.target.about == growth.target.about);
+        of_kind.filter_map(|other| other.target.pattern.as_ref())
+    }
+
+    pub(super) fn budget(&self) -> Budget<'a> {
+        Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
+    }
+
+    /// The errors of a figure, which cancel where the same blocks of both sides make them.
+    pub(super) fn errors(&self, metric: Metric, of: impl Fn(&DeviceProfile) -> Option<u64>) -> Sides<Option<u64>> {
+        if metric.has_same_bound(self.sides) {
+            return Sides { before: Some(0), after: Some(0) };
+        }
+        self.sides.map(|device| of(device))
+    }
+
+    /// The check that stands for all others where the recordings do not tell what is limited, or no longer fail.
+    fn obstacle(&self) -> Option<Check> {
+        if let Some(reason) = self.no_history() {
+            return Some(self.inconclusive(reason));
+        }
+        if let Some(check) = self.mended() {
+            return Some(check);
+        }
+        if let Some(reason) = self.ran_out() {
+            return Some(self.inconclusive(reason.to_owned()));
+        }
+        let reason = self.part_missing().or_else(|| self.ran_over())?;
+        Some(Check { advice: Some(Advice::AllowPartial), ..self.inconclusive(reason) })
+    }
+
+    /// The reason why a side has no history, where the limit needs one.
+    fn no_history(&self) -> Option<String> {
+        let target = &self.growth.target;
+        let needs_none = matches!(target.about, About::Metric(metric) if !metric.needs_history());
+        let reason = self.sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
+        (!needs_none).then(|| format!("{reason}; {} cannot be compared", target.name()))
+    }
+
+    /// The reason why memory that ran out on both sides hides the figure, where it does.
+    fn ran_out(&self) -> Option<&'static str> {
+        let ran_out = self.sides.before.ran_out_of_memory() && self.sides.after.ran_out_of_memory();
+        (self.growth.target.is_at_peak() && ran_out && !self.thresholds.allow_oom)
+            .then_some("memory ran out on both sides: the peak is the limit of the device, not the need of the program")
+    }
+
+    /// The check that passes because the after no longer runs out of memory: the before needed more than its device has.
+    fn mended(&self) -> Option<Check> {
+        let is_mended = self.sides.before.ran_out_of_memory() && !self.sides.after.ran_out_of_memory();
+        if !is_mended || self.thresholds.allow_oom {
+            return None;
+        }
+        let mut words = "memory ran out in the before and no longer does".to_owned();
+        if let About::Metric(metric) = self.growth.target.about
+            && let Some(bytes) = metric.value(self.sides.after)
+        {
+            words += &format!("; {} of the after is {}", metric.name(), Size(bytes));
+        }
+        Some(Check { words: Some(words), ..self.pass() })
+    }
+
+    /// The reason why a side lacks a part that the limit is about, unless that is allowed.
+    fn part_missing(&self) -> Option<String> {
+        let target = &self.growth.target;
+        let missing = self.device.missing.iter().find(|missing| match target.about {
+            About::Metric(Metric::Baseline) => missing.end == End::Head,
+            About::Metric(Metric::End) => missing.end == End::Tail,
+            About::Metric(_) => true,
+            _ => target.is_at_peak(),
+        })?;
+        (!self.thresholds.allow_partial).then(|| {
+            format!(
+                "the {} lacks {} that the other side records ({}); {} cannot be compared",
+                missing.side,
+                missing.part(),
+                missing.cause(self.sides.of(missing.side).ran_out_of_memory()),
+                target.name()
+            )
+        })
+    }
+
+    /// The reason why a peak may be lost: the ring buffer of one side alone ran over, by what PyTorch says. Where both did,
+    /// what is left of them is compared.
+    fn ran_over(&self) -> Option<String> {
+        let target = &self.growth.target;
+        let is_concerned = target.is_at_peak() || target.about == About::Metric(Metric::Baseline);
+        let side = match (self.sides.before.ran_over, self.sides.after.ran_over) {
+            (true, false) => "before",
+            (false, true) => "after",
+            (true, true) | (false, false) => return None,
+        };
+        (is_concerned && !self.thresholds.allow_partial).then(|| {
+            format!("the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a larger max_entries")
+        })
+    }
+
+    /// The way to see what grew, where at least half of a growth has no name because it is older than the recording. Two
+    /// moments that do not correspond tell nothing: memory may be freed between them.
+    fn hidden_growth(&self, metric: Metric, growth: i128) -> Option<String> {
+        let hidden = match metric {
+            Metric::Peak if self.device.places.as_ref().is_some_and(|places| places.reason.is_none()) => {
+                let rows = self.device.rows.iter().filter(|row| row.is_older_than_recording());
+                rows.map(Row::delta).sum()
+            }
+            Metric::Baseline => self.sides.map(|device| unnamed_baseline(device)).delta(),
+            _ => 0,
+        };
+        (hidden > 0 && hidden.saturating_mul(2) >= growth)
+            .then(|| format!("{} more was {HOW_TO_NAME}", Size(u64::try_from(hidden).unwrap_or(u64::MAX))))
+    }
+}
+
+impl Target {
+    /// Whether it is about memory at the peak.
+    fn is_at_peak(&self) -> bool {
+        match self.about {
+            About::Metric(metric) => metric.is_peak(),
+            about => matches!(about, About::Stacks | About::StackHighest | About::Modules),
+        }
+    }
+}
+
+/// The bytes that were held when the recording began and that have no stack.
+fn unnamed_baseline(device: &DeviceProfile) -> u64 {
+    let unnamed = device
+        .stacks
+        .iter()
+        .filter(|total| matches!(total.bucket, Some(Bucket::BeforeRecording | Bucket::NotRecorded)));
+    unnamed.fold(0, |sum: u64, total| sum.saturating_add(total.baseline.bytes))
+}
+
+/// The labels of all stacks of a comparison, those that changed most first.
+pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
+    let rows = diff.devices.iter().flat_map(|device| &device.rows);
+    rows.filter(|row| row.kind == RowKind::Stack).map(|row| &*row.label)
+}
+
+/// Whether the rows of a comparison add up to the change of the peak.
+pub(super) fn has_rows_at_peak(diff: &Diff) -> bool {
+    matches!(diff.profiles.after.options.at, Moment::Peak | Moment::Aligned(_))
+}
+
+impl Judge {
+    /// Applies a limit on growth to a device.
+    pub(super) fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, thresholds: &Thresholds) {
+        let profiles = Sides {
+            before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
+            after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
+        };
+        if let Some(side) = profiles.missing() {
+            let check = Check { device: device.ordinal(), ..growth.check() };
+            return self.cannot_tell(check, format!("the device is missing in the {side}"));
+        }
+        let Some(sides) = profiles.both() else { return };
+        let gated = Gated { diff, device, sides, growth, thresholds };
+        if let Some(check) = gated.obstacle() {
+            self.checks.push(check);
+            return;
+        }
+        match growth.target.about {
+            About::Metric(metric) => self.growth_of_metric(&gated, metric),
+            About::Stacks => self.growth_of_stacks(&gated),
+            About::StackHighest => self.growth_of_highest(&gated),
+            About::Phases => self.growth_of_phases(&gated),
+            About::Modules => self.growth_of_modules(&gated),
+            // Imbalance is checked for all ranks together; no limit names the others.
+            About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}
+        }
+    }
+
+    /// A figure of a device.
+    fn growth_of_metric(&mut self, gated: &Gated<'_>, metric: Metric) {
+        let change = gated.device.metric(metric);
+        let place = gated.device.peaks.after.as_ref().filter(|_| metric == Metric::Peak).map(|peak| peak.label.clone());
+        let mut check = Check { place, ..gated.check() };
+        let Some(delta) = check.compare(change, &gated.growth.limit) else {
+            let reason = format!("{} is not known on both sides", check.of.name());
+            return self.cannot_tell(check, reason);
+        };
+        self.doubt(&mut check, gated.errors(metric, |device| metric.max_error(device)));
+        if check.outcome == Outcome::Exceeded {
+            gated.budget().accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
+        }
+        if check.outcome == Outcome::Exceeded && check.reason.is_none() {
+            check.reason = gated.hidden_growth(metric, delta);
+        }
+        self.add(check);
+    }
+}

@@ -1,0 +1,290 @@
+//! The judge: applies limits to the figures of a comparison or of one snapshot.
+
+use std::cmp::Reverse;
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::units::Size;
+use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
+use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Profile};
+use ptmem_trace::replay::History;
+
+use super::ranks::ONE_RANK;
+use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict};
+
+/// Judges a comparison.
+#[must_use]
+pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    judge.out_of_memory_of_diff(diff, thresholds);
+    judge.imbalance_of_one(thresholds);
+    for growth in thresholds.growth.iter().filter(|growth| growth.target.about != About::Imbalance) {
+        if diff.devices.is_empty() {
+            judge.cannot_tell(growth.check(), "neither side holds any memory");
+        }
+        for device in &diff.devices {
+            judge.growth(diff, device, growth, thresholds);
+        }
+        judge.unmatched_pattern(diff, growth, thresholds);
+        judge.unmatched_phase(diff, growth, thresholds);
+        judge.unmatched_module(diff, growth, thresholds);
+    }
+    let after = &diff.profiles.after;
+    let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
+    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::ordinal);
+    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds);
+    judge.touched(diff);
+    judge.doubt_runs_of_diff(diff);
+    let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
+    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1);
+    let peak = PeakChange::of(diff).filter(|_| judgement.checks.is_empty());
+    Judgement { peak, ..judgement }
+}
+
+/// Judges one snapshot by absolute limits.
+#[must_use]
+pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    let active = profile.gated_devices();
+    for device in &active {
+        judge.out_of_memory(device, thresholds);
+    }
+    judge.growth_without_before(thresholds);
+    judge.imbalance_of_one(thresholds);
+    judge.maxima(profile, &active, &[], thresholds);
+    judge.doubt_run(failure(profile));
+    judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
+}
+
+/// Checks and remarks as they are made.
+#[derive(Default)]
+pub(super) struct Judge {
+    pub(super) checks: Vec<Check>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// The reason why a figure that needs a history cannot be known, if there is one.
+pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
+    let why = match device.figures.history {
+        History::Recorded if device.figures.allocation_count > 0 => return None,
+        History::Recorded => "allocates nothing in its recorded part",
+        History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
+        History::NoAllocations => "records frees but no allocations",
+    };
+    Some(format!("the {side} {why}"))
+}
+
+impl Judge {
+    /// Growth that should be gated, and has nothing to be compared with.
+    fn growth_without_before(&mut self, thresholds: &Thresholds) {
+        let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
+        let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
+        if *is_first {
+            let words = Some(format!("nothing to compare with yet: {reason}"));
+            self.checks.push(Check { outcome: Outcome::Pass, words, ..check });
+        } else {
+            self.cannot_tell(check, format!("not judged: {reason}"));
+        }
+    }
+
+    /// One snapshot has nothing to be out of balance with.
+    fn imbalance_of_one(&mut self, thresholds: &Thresholds) {
+        if thresholds.one_of_ranks {
+            return;
+        }
+        for growth in thresholds.growth.iter().filter(|growth| growth.target.about == About::Imbalance) {
+            self.cannot_tell(growth.check(), ONE_RANK);
+        }
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about == About::Imbalance) {
+            self.cannot_tell(maximum.check(), ONE_RANK);
+        }
+    }
+
+    /// Adds a check that is inconclusive for a reason.
+    pub(super) fn cannot_tell(&mut self, check: Check, reason: impl Into<String>) {
+        self.checks.push(Check { reason: Some(reason.into()), ..check });
+    }
+
+    /// The same for a pattern that matches nothing on any device: that none exceeds the limit is no pass. Another rank may
+    /// have something that matches.
+    pub(super) fn unmatched(&mut self, check: Check, thresholds: &Thresholds, reason: String) {
+        self.checks
+            .retain(|other| other.of != check.of || other.absolute != check.absolute || other.outcome != Outcome::Pass);
+        if !thresholds.one_of_ranks {
+            self.cannot_tell(check, reason);
+        }
+    }
+
+    /// Adds a check that passes, unless another one was added since there were `checked` of them.
+    pub(super) fn or_pass(&mut self, checked: usize, check: Check) {
+        if self.checks.len() == checked {
+            self.checks.push(Check { outcome: Outcome::Pass, ..check });
+        }
+    }
+
+    /// Adds a check, with a remark where it passes only because the growth was accepted.
+    pub(super) fn add(&mut self, check: Check) {
+        self.tell_accepted(&check);
+        self.checks.push(check);
+    }
+
+    /// Adds a remark to a check that passes only because the growth was accepted.
+    fn tell_accepted(&mut self, check: &Check) {
+        if let (true, Some(reason)) = (check.accepted, &check.reason) {
+            let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
+            let subject = scope.unwrap_or_else(|| check.of.name());
+            let message = format!("{subject} exceeds its limit, {reason}");
+            self.diagnostics.push(Diagnostic::new(Code::AcceptedGrowth, check.device, message));
+        }
+    }
+
+    /// Warns where the bounds of inexact figures reach across the limit; where a bound is not known, nothing is.
+    pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
+        let (Some(before), Some(after)) = (errors.before, errors.after) else {
+            check.outcome = Outcome::Inconclusive;
+            check.reason = Some(format!("{} is not exact, and its error is not known", check.of.name()));
+            return;
+        };
+        let error = i128::from(before) + i128::from(after);
+        let measured = if check.absolute { check.after.map(i128::from) } else { check.delta };
+        let (Some(measured), Some(allowed)) = (measured, check.allowed.and_then(|a| i128::try_from(a).ok())) else {
+            return;
+        };
+        let crosses = match check.outcome {
+            Outcome::Pass => measured + error > allowed,
+            _ => measured - error <= allowed,
+        };
+        if error > 0 && crosses {
+            let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
+            let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
+            check.reason = Some(message.clone());
+            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
+        }
+    }
+
+    fn has(&self, outcome: Outcome, level: Level) -> bool {
+        self.checks.iter().any(|check| check.outcome == outcome && check.level == level)
+    }
+
+    /// The verdict of all checks; `known` are the diagnostics of what they compare.
+    pub(super) fn finish<'d>(
+        mut self,
+        known: impl Iterator<Item = &'d Diagnostic>,
+        strict: bool,
+        many_devices: bool,
+    ) -> Judgement {
+        self.checks.sort_by_key(order);
+        let mut distrust = Vec::new();
+        if strict && !self.checks.is_empty() {
+            distrust.extend(known.map(|diagnostic| diagnostic.code));
+            distrust.extend(self.diagnostics.iter().map(|diagnostic| diagnostic.code));
+            distrust.retain(|code| code.is_distrusted());
+            distrust.sort_unstable_by_key(|code| code.name());
+            distrust.dedup();
+        }
+        let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
+            || !distrust.is_empty()
+            || strict && self.has(Outcome::Inconclusive, Level::Warn);
+        let verdict = if self.has(Outcome::Exceeded, Level::Fail) {
+            Verdict::Regression
+        } else if is_unclear {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Pass
+        };
+        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices, peak: None }
+    }
+}
+
+/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
+/// checks that pass keep their order.
+fn order(check: &Check) -> impl Ord + use<> {
+    let group = match (check.outcome, check.level) {
+        (Outcome::Exceeded, Level::Fail) if check.about() == About::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) if check.about() == About::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) => 2,
+        (Outcome::Inconclusive, _) => 3,
+        (Outcome::Exceeded, Level::Warn) => 4,
+        (Outcome::Pass, _) if check.accepted => return (5, Reverse(0)),
+        (Outcome::Pass, _) => return (6, Reverse(0)),
+    };
+    let bytes = check.delta.or(check.after.map(i128::from)).unwrap_or(0);
+    (group, Reverse(bytes))
+}
+
+impl Judge {
+    /// Takes back what a comparison cannot tell, because a side is not a whole run or both ran the same code.
+    pub(super) fn doubt_runs_of_diff(&mut self, diff: &Diff) {
+        if let Some(reason) = diff.same_code() {
+            self.take_back(&reason, |check| !check.absolute);
+        }
+        let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
+        // A part of a run needs as much as it shows, and perhaps more.
+        if let Some(failure) = failures.after {
+            let reason = format!("the after is not a whole run: {failure}");
+            self.take_back(&reason, |check| check.outcome != Outcome::Exceeded);
+        }
+        if let Some(failure) = failures.before {
+            self.take_back(&format!("the before is not a whole run: {failure}"), |check| !check.absolute);
+        }
+    }
+
+    /// The same for one snapshot under absolute limits, or in a search for leaks.
+    pub(super) fn doubt_run(&mut self, failure: Option<String>) {
+        if let Some(failure) = failure {
+            let reason = format!("the snapshot is not of a whole run: {failure}");
+            self.take_back(&reason, |check| check.outcome != Outcome::Exceeded);
+        }
+    }
+
+    /// Makes the checks of a kind inconclusive. Memory that ran out did so.
+    fn take_back(&mut self, reason: &str, concerns: fn(&Check) -> bool) {
+        for check in &mut self.checks {
+            if check.about() != About::OutOfMemory && concerns(check) {
+                check.outcome = Outcome::Inconclusive;
+                check.reason = Some(reason.to_owned());
+                check.advice = None;
+                check.accepted = false;
+            }
+        }
+    }
+}
+
+/// The reason why a profile is not that of a whole run.
+pub(super) fn failure(profile: &Profile) -> Option<String> {
+    profile.run.as_ref()?.failure()
+}
+
+impl Judge {
+    /// Adds it to every check of growth at the moment whose stacks are compared.
+    pub(super) fn touched(&mut self, diff: &Diff) {
+        for check in self.checks.iter_mut().filter(|check| check.delta.is_some_and(|delta| delta > 0)) {
+            check.touched = touched(check, diff);
+        }
+    }
+}
+
+fn touched(check: &Check, diff: &Diff) -> Option<i128> {
+    let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
+    let of_device = device.touched?;
+    match check.about() {
+        About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
+        About::Stacks => of_stack(check, device),
+        // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
+        _ => None,
+    }
+}
+
+fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
+    let key = check.key.as_deref()?;
+    device.rows.iter().find(|row| row.key == key).map(|row| row.touched.delta)
+}
+
+/// True if the stacks at a moment add up to the metric.
+fn is_at(metric: Metric, moment: &Moment) -> bool {
+    matches!(
+        (metric, moment),
+        (Metric::Peak, Moment::Peak | Moment::Aligned(_))
+            | (Metric::Baseline, Moment::Baseline)
+            | (Metric::End, Moment::End)
+    )
+}

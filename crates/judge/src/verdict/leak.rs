@@ -1,0 +1,151 @@
+//! Verdict on leaks.
+
+use std::cmp::Reverse;
+
+use ptmem_base::diagnostic::Code;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
+
+use super::gate::{Part, headline};
+use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
+
+/// Leaks of one snapshot or series, with the verdict.
+#[derive(Debug)]
+pub struct Finding {
+    /// Result of the search.
+    pub search: Search,
+    /// Verdict by the limit.
+    pub judgement: Judgement,
+}
+
+impl Finding {
+    /// The most that a device leaks per snapshot or step.
+    fn most_leaked(&self) -> Option<i128> {
+        self.search.devices.iter().map(DeviceLeaks::bytes_per_step).max()
+    }
+}
+
+/// Searches that have one verdict.
+#[derive(Debug)]
+pub struct LeakGate {
+    /// In the order of their names.
+    pub findings: Vec<Finding>,
+}
+
+impl LeakGate {
+    /// The verdict: the worst of all.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.findings.iter().map(|finding| finding.judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
+    }
+
+    /// The findings, the worst first.
+    #[must_use]
+    pub fn worst_first(&self) -> Vec<&Finding> {
+        let mut findings: Vec<_> = self.findings.iter().collect();
+        findings.sort_by_key(|finding| Reverse((finding.judgement.verdict, finding.most_leaked())));
+        findings
+    }
+
+    /// The verdict in one line.
+    #[must_use]
+    pub fn headline(&self) -> Headline {
+        let findings = self.worst_first().into_iter();
+        let parts: Vec<_> = findings.map(|of| Part::new(of.search.name.as_deref(), &of.judgement)).collect();
+        headline(&parts, &[], "rank")
+    }
+}
+
+/// Judges what was found: more than `limit` bytes per snapshot or step, all leaks of a device together, are too much.
+#[must_use]
+pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
+    let mut judge = Judge::default();
+    for device in &search.devices {
+        judge.out_of_memory_of_leaks(device, search.mode);
+        judge.leaks(device, search, limit);
+    }
+    if search.devices.is_empty() {
+        judge.checks.push(Check {
+            reason: Some("nothing is recorded and nothing is held".to_owned()),
+            ..check(None, search.mode.noun(), limit)
+        });
+    }
+    judge.doubt_run(search.failure.clone());
+    judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
+}
+
+/// A check of the limit on leaks, without a result yet.
+fn check(device: Option<u32>, noun: &str, limit: u64) -> Check {
+    let per_step = format!("{} per {noun}", Size(limit));
+    Check { device, allowed: Some(u128::from(limit)), ..Check::new(About::Leaks, per_step, Level::Fail) }
+}
+
+impl Judge {
+    /// A check for each leak of a device; else one that passes, or is inconclusive.
+    fn leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
+        let mode = search.mode;
+        let noun = device.noun(mode);
+        let check = check(Some(device.device), noun, limit);
+        let too_much = device.bytes_per_step() > i128::from(limit);
+        for leak in &device.leaks {
+            self.checks.push(Check {
+                scope: Some(leak.label.clone()),
+                key: Some(leak.key.clone()),
+                delta: Some(leak.bytes_per_step),
+                outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
+                words: Some(sentence(leak, mode, noun)),
+                ..check.clone()
+            });
+        }
+        if let Some(Unclear { reason, advice, .. }) = &device.unclear {
+            self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
+        } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
+            let most = device.grows_most.as_deref().map(|label| format!("; {label} holds most of it"));
+            let reason = format!("{}, but allocated bytes grow{}", no_leak(device, mode), most.unwrap_or_default());
+            self.checks.push(Check { reason: Some(reason), ..check });
+        } else if device.leaks.is_empty() {
+            let words = match search.says(device, Code::GrowthTooRecent) {
+                true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
+                false => nothing_leaks(device, mode),
+            };
+            let words = Some(words);
+            self.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..check });
+        }
+    }
+}
+
+/// The absence of leaks in words.
+fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
+    match mode {
+        Mode::Series if device.points.len() == 1 => {
+            "the first snapshot of a series has nothing to be compared with".to_owned()
+        }
+        _ => format!("nothing leaks: {}", no_leak(device, mode)),
+    }
+}
+
+fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
+    match mode {
+        Mode::Steps => format!("no stack leaves blocks behind in {}", steps(device.judged, device.noun(mode))),
+        Mode::Series => "no stack holds more and more at the end".to_owned(),
+    }
+}
+
+/// A leak in words.
+fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
+    let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
+    let Leak { label, grew, judged, .. } = leak;
+    match mode {
+        Mode::Steps => format!("{label} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
+        Mode::Series => {
+            let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
+            format!("{label} grows {bytes} per {noun}{since}, {grew} of {}", count(*judged as u64, "time", "times"))
+        }
+    }
+}
+
+/// A number of steps, or of what a search goes through in their place.
+fn steps(number: usize, noun: &str) -> String {
+    count(number as u64, noun, &format!("{noun}s"))
+}

@@ -1,0 +1,227 @@
+//! Absolute limits: on figures, on stacks, and on what has to be left free.
+
+use std::cell::OnceCell;
+
+use ptmem_base::diagnostic;
+use ptmem_base::pattern::{Naming, Pattern, Selector};
+use ptmem_base::sides::Sides;
+use ptmem_base::units::{GivenSize, Size};
+use ptmem_compare::budget::DeviceBudget;
+use ptmem_trace::profile::{DeviceProfile, HeldLine, Metric, Profile, StackTotal};
+use ptmem_trace::stack::Code;
+
+use super::judge::no_history;
+use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
+
+impl Maximum {
+    /// A check of the limit, without a result yet.
+    pub(super) fn check(&self) -> Check {
+        Check {
+            allowed: Some(u128::from(self.limit)),
+            absolute: true,
+            ..Check::new(self.target.clone(), GivenSize(self.limit).to_string(), Level::Fail)
+        }
+    }
+
+    /// The pattern of the stacks that it is about, where it is not about all of them.
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        self.target.pattern.as_ref().filter(|_| self.target.about == About::Stacks)
+    }
+}
+
+/// A profile under absolute limits.
+struct Limited<'p> {
+    profile: &'p Profile,
+    thresholds: &'p Thresholds,
+    /// For the names of the lines that stacks sum.
+    code: OnceCell<Code<'p>>,
+}
+
+impl Limited<'_> {
+    /// Whether a pattern names any stack.
+    fn has(&self, pattern: &Pattern) -> bool {
+        let mut stacks = self.profile.devices.iter().flat_map(|device| &device.stacks);
+        stacks.any(|total| self.naming(total, pattern).is_some())
+    }
+
+    /// The reason why a peak may be higher than it is known, where the ring buffer dropped the beginning of a history.
+    fn lost_beginning(&self, device: &DeviceProfile) -> Option<&'static str> {
+        let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
+        let is_lost = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
+        is_lost.then_some("the ring buffer was full: the oldest events are missing, and the peak may be among them")
+    }
+
+    /// The way in which a pattern names a stack.
+    fn naming(&self, total: &StackTotal, pattern: &Pattern) -> Option<Naming> {
+        let lines = std::iter::once_with(|| self.lines(total)).flatten();
+        pattern.naming(&total.label, lines.map(|line| line.label))
+    }
+
+    /// The lines that a stack sums.
+    fn lines(&self, total: &StackTotal) -> Vec<HeldLine> {
+        if total.bucket.is_some() || total.members.len() <= 1 {
+            return Vec::new();
+        }
+        let code = self.code.get_or_init(|| self.profile.code());
+        total.lines(self.profile.options.group_by, code).all
+    }
+
+    /// For each stack of a device, whether a pattern selects it.
+    fn selected(&self, device: &DeviceProfile, pattern: &Pattern) -> Vec<bool> {
+        let namings: Vec<_> = device.stacks.iter().map(|total| self.naming(total, pattern)).collect();
+        let selector = Selector::new(pattern, namings.iter().copied());
+        namings.into_iter().map(|naming| selector.selects(naming)).collect()
+    }
+
+    /// For each stack of a device, whether a limit concerns it: one on all stacks does unless another one is on that
+    /// stack.
+    fn concerned(&self, device: &DeviceProfile, maximum: &Maximum) -> Vec<bool> {
+        if let Some(pattern) = maximum.pattern() {
+            return self.selected(device, pattern);
+        }
+        let mut concerned = vec![true; device.stacks.len()];
+        for pattern in self.thresholds.maximum.iter().filter_map(Maximum::pattern) {
+            for (concerned, is_replaced) in concerned.iter_mut().zip(self.selected(device, pattern)) {
+                *concerned &= !is_replaced;
+            }
+        }
+        concerned
+    }
+}
+
+impl Judge {
+    /// Applies all absolute limits to devices of a profile; it lacks those with the `missing` ordinals.
+    pub(super) fn maxima(
+        &mut self,
+        profile: &Profile,
+        devices: &[&DeviceProfile],
+        missing: &[Option<u32>],
+        thresholds: &Thresholds,
+    ) {
+        let limited = Limited { profile, thresholds, code: OnceCell::new() };
+        // Imbalance is checked for all ranks together.
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about != About::Imbalance) {
+            self.without_device(&maximum.check(), devices, missing);
+            for device in devices {
+                let check = Check { device: Some(device.device), ..maximum.check() };
+                match maximum.target.about {
+                    About::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
+                    _ => self.maximum_of_stacks(&limited, device, maximum, check),
+                }
+            }
+            if let Some(pattern) = maximum.pattern().filter(|pattern| !devices.is_empty() && !limited.has(pattern)) {
+                let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
+                self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
+            }
+        }
+        if let Some(headroom) = thresholds.headroom {
+            self.without_device(&headroom.check(headroom.memory.budget(None, 0)), devices, missing);
+            for device in devices {
+                self.headroom(&limited, device, headroom);
+            }
+        }
+    }
+
+    /// Adds an inconclusive check of a limit for each device that is missing, or where there is none at all.
+    fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<u32>]) {
+        if devices.is_empty() && missing.is_empty() {
+            self.cannot_tell(check.clone(), "the snapshot holds no memory on any device");
+        }
+        for &device in missing {
+            self.cannot_tell(Check { device, ..check.clone() }, "the device is missing in the after");
+        }
+    }
+
+    /// Compares a figure of a device with what the check allows.
+    fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
+        // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
+        let least = metric.at_least(device);
+        if least.map(u128::from) > check.allowed {
+            self.checks.push(Check { after: least, outcome: Outcome::Exceeded, ..check });
+            return;
+        }
+        check.after = metric.value(device);
+        let name = check.of.name();
+        if let Some(why) = no_history(device, "snapshot").filter(|_| metric.needs_history()) {
+            self.cannot_tell(check, format!("{why}; {name} is not known"));
+        } else if check.after.is_none() {
+            self.cannot_tell(check, format!("{name} is not known"));
+        } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
+            self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
+        } else if let Some(why) = limited.lost_beginning(device).filter(|_| metric.is_peak()) {
+            self.cannot_tell(check, why);
+        } else {
+            check.outcome = Outcome::Pass;
+            self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(device) });
+            self.checks.push(check);
+        }
+    }
+
+    /// A check for each stack that holds more than the limit, or one that passes.
+    fn maximum_of_stacks(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
+        let no_moment = device.at.is_none().then(|| "there is no such moment".to_owned());
+        if let Some(why) = no_moment.or_else(|| no_history(device, "snapshot")) {
+            let reason = format!("{why}; {} is not known", check.of.name());
+            return self.cannot_tell(check, reason);
+        }
+        if maximum.target.about == About::Modules {
+            return self.maximum_of_modules(maximum, check, device, limited.profile);
+        }
+        let checked = self.checks.len();
+        for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
+            if concerned && total.at.bytes > maximum.limit {
+                self.checks.push(Check {
+                    scope: Some(total.label.clone()),
+                    key: Some(total.key.0.clone()),
+                    after: Some(total.at.bytes),
+                    outcome: Outcome::Exceeded,
+                    ..check.clone()
+                });
+            }
+        }
+        match limited.lost_beginning(device) {
+            Some(reason) if self.checks.len() == checked => self.cannot_tell(check, reason),
+            _ => self.or_pass(checked, check),
+        }
+    }
+
+    /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.
+    fn headroom(&mut self, limited: &Limited<'_>, device: &DeviceProfile, headroom: Headroom) {
+        let budget = headroom.memory.budget(limited.profile.run.as_ref(), device.device);
+        let mut check = Check { device: Some(device.device), ..headroom.check(budget) };
+        // The words name the figure that is compared; without one there are none.
+        let least = Metric::Reserved.at_least(device).filter(|least| Some(u128::from(*least)) > check.allowed);
+        check.words = least.or_else(|| Metric::Reserved.value(device)).map(|reserved| {
+            let DeviceBudget { memory, overhead } = budget;
+            let left = match budget.usable().checked_sub(reserved) {
+                Some(left) => format!("headroom is {}", Size(left)),
+                None => "there is no headroom".to_owned(),
+            };
+            format!(
+                "{left}: {} of {} reserved at the peak, {}, at least {} must be left",
+                Size(reserved),
+                Size(memory),
+                overhead.in_short(),
+                Size(headroom.least)
+            )
+        });
+        self.maximum_of_metric(limited, device, Metric::Reserved, check);
+    }
+}
+
+/// The labels of all stacks of a device, the largest first.
+pub(super) fn labels(device: &DeviceProfile) -> impl Iterator<Item = &str> {
+    device.stacks.iter().filter(|total| total.bucket.is_none()).map(|total| &*total.label)
+}
+
+impl Headroom {
+    /// A check of it, without a result yet: the reserved peak may take all of a budget but the headroom.
+    fn check(self, budget: DeviceBudget) -> Check {
+        let limit = format!("{} of {}", Size(self.least), Size(budget.memory));
+        Check {
+            allowed: Some(u128::from(budget.usable().saturating_sub(self.least))),
+            absolute: true,
+            ..Check::new(About::Headroom, limit, Level::Fail)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Limits, and the verdict by them on a comparison or on one snapshot.
+
+mod accepted;
+mod checks;
+mod gate;
+mod growth;
+mod judge;
+mod leak;
+mod loosened;
+mod maxima;
+mod memory;
+mod modules;
+mod phases;
+mod ranks;
+mod stacks;
+mod threshold;
+mod words;
+
+use ptmem_compare::budget::DeviceMemory;
+
+pub use accepted::{Accepted, Day};
+pub use checks::{About, Check, Judgement, Outcome, Standing};
+pub use gate::{Comparison, Gate, Reading, Readings};
+use judge::Judge;
+pub use judge::{judge_diff, judge_profile};
+pub use leak::{Finding, LeakGate, judge_leaks};
+pub use memory::out_of_memory;
+pub(crate) use modules::module_names;
+pub use ranks::{Member, Missing, Rank, Ranks, numbers};
+pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
+pub use words::{Headline, PeakChange, Verdict};
+
+/// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
+pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;
+
+/// Memory of a device that must be left free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    /// The memory of the device.
+    pub memory: DeviceMemory,
+    /// Bytes of it that must be left beside the reserved peak and what PyTorch's allocator cannot have.
+    pub least: u64,
+}
+
+/// A before that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoBefore {
+    /// Why it is not there.
+    pub reason: String,
+    /// Whether there cannot be one yet: then nothing is wrong with it.
+    pub is_first: bool,
+}
+
+/// The limits of one comparison or snapshot, and how strictly they are applied.
+#[derive(Debug, Clone)]
+pub struct Thresholds {
+    /// Limits on growth.
+    pub growth: Vec<Growth>,
+    /// Absolute limits.
+    pub maximum: Vec<Maximum>,
+    /// Stacks that changed by fewer bytes are not gated.
+    pub min_delta: u64,
+    /// An untrustworthy comparison is inconclusive.
+    pub strict: bool,
+    /// Recordings are compared although one lacks a part of the other.
+    pub allow_partial: bool,
+    /// Growth beyond the limits that was agreed to.
+    pub accepted: Vec<Accepted>,
+    /// The day on which it has to be valid.
+    pub today: Day,
+    /// Memory may run out: the program probes for the most that fits.
+    pub allow_oom: bool,
+    /// Memory that must be left free.
+    pub headroom: Option<Headroom>,
+    /// There is no before although growth is gated: growth is then not judged.
+    pub no_before: Option<NoBefore>,
+    /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
+    pub one_of_ranks: bool,
+}
+
+/// No limits, and otherwise the defaults of the command line.
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            growth: Vec::new(),
+            maximum: Vec::new(),
+            min_delta: DEFAULT_MIN_DELTA,
+            strict: false,
+            allow_partial: false,
+            accepted: Vec::new(),
+            today: Day::default(),
+            allow_oom: false,
+            headroom: None,
+            no_before: None,
+            one_of_ranks: false,
+        }
+    }
+}
+
+impl Thresholds {
+    /// Adds a limit as on the command line, such as `5%` or `reserved=200MiB`; more growth is a regression.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn max_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.growth.push(Growth::parse(limit, Level::Fail)?);
+        Ok(self)
+    }
+
+    /// Adds a limit as on the command line; more growth is a warning.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn warn_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.growth.push(Growth::parse(limit, Level::Warn)?);
+        Ok(self)
+    }
+
+    /// Adds an absolute limit as on the command line, such as `reserved=75GiB`.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn max(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.maximum.push(limit.parse()?);
+        Ok(self)
+    }
+
+    /// Whether there is any limit.
+    #[must_use]
+    pub fn limits_anything(&self) -> bool {
+        !self.growth.is_empty() || !self.maximum.is_empty() || self.headroom.is_some()
+    }
+}

@@ -1,0 +1,162 @@
+//! Limits on the peaks inside phases.
+
+use std::collections::BTreeMap;
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::{shorten, thousands};
+use ptmem_compare::diff::{Diff, PhaseRow, Side, Sides};
+use ptmem_trace::phase::Source;
+use ptmem_trace::profile::{MOST_PHASES, Metric};
+
+use super::growth::Gated;
+use super::{About, Check, Growth, Judge, Target, Thresholds};
+
+impl<'a> Gated<'a> {
+    /// The reason why not all phases are known, where a side has more than are looked at.
+    fn phases_cut(&self) -> Option<String> {
+        let side = Side::BOTH.into_iter().find(|side| self.sides.of(*side).phases.cut > 0)?;
+        let most = thousands(MOST_PHASES as u64);
+        let more = thousands(self.sides.of(side).phases.cut);
+        Some(format!("only the first {most} phases of the {side} are looked at, {more} more are not"))
+    }
+
+    /// Whether the limit is about a phase: one whose name matches; without a pattern the outermost ones that the program
+    /// names, but those with limits of their own. What is inside of them, such as PyTorch's own steps of the optimizer,
+    /// may grow below their peaks.
+    fn is_about(&self, row: &PhaseRow) -> bool {
+        match &self.growth.target.pattern {
+            Some(pattern) => pattern.matches(&row.name),
+            None => row.is_outermost && !self.patterns().any(|pattern| pattern.matches(&row.name)),
+        }
+    }
+
+    /// The rows that the limit concerns, those of one phase together.
+    fn phases(&self) -> BTreeMap<(Source, &'a str), Vec<&'a PhaseRow>> {
+        let mut phases: BTreeMap<(Source, &str), Vec<&PhaseRow>> = BTreeMap::new();
+        for row in self.device.phases.iter().filter(|row| self.is_about(row)) {
+            phases.entry((row.source, &*row.name)).or_default().push(row);
+        }
+        phases
+    }
+
+    /// The bytes by which a phase grew beyond its limit, negative where it did not.
+    fn excess(&self, row: &PhaseRow) -> Option<i128> {
+        let allowed = i128::try_from(self.growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
+        Some(row.delta()?.saturating_sub(allowed))
+    }
+
+    fn errors_of_phases(&self) -> Sides<Option<u64>> {
+        self.errors(Metric::Peak, |device| device.figures.allocated.max_error())
+    }
+
+    fn check_of_phase(&self, row: &PhaseRow) -> Check {
+        let mut check = Check { scope: Some(row.title()), key: Some(row.key()), ..self.check() };
+        check.compare(row.peak, &self.growth.limit);
+        check
+    }
+
+    /// Remarks on a phase of which an occurrence exceeds the limit.
+    fn remarks(&self, occurrences: &[&PhaseRow], row: &PhaseRow) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let exceeding = occurrences.iter().filter(|row| self.excess(row) > Some(0)).count();
+        if exceeding > 1 {
+            let all = thousands(occurrences.len() as u64);
+            remarks.push(format!("{} of {all} occurrences exceed it", thousands(exceeding as u64)));
+        }
+        if !row.is_whole {
+            remarks.push("not recorded from its beginning to its end".to_owned());
+        }
+        remarks
+    }
+}
+
+/// The side that lacks a phase.
+fn lacking(row: &PhaseRow) -> Side {
+    if row.peak.before.is_none() { Side::Before } else { Side::After }
+}
+
+/// The longest name of a phase in a remark, in characters.
+const LONGEST_NAME: usize = 60;
+
+impl Judge {
+    /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
+    /// does.
+    pub(super) fn growth_of_phases(&mut self, gated: &Gated<'_>) {
+        if let Some(reason) = gated.phases_cut() {
+            return self.cannot_tell(gated.check(), reason);
+        }
+        let checked = self.checks.len();
+        // The check of the phase that stays nearest to its limit, and by how much: 0 is the nearest.
+        let mut nearest: Option<(i128, Check)> = None;
+        for occurrences in gated.phases().into_values() {
+            // Take the first of equal ones.
+            let worst = occurrences.iter().rev().max_by_key(|row| gated.excess(row));
+            let Some(&row) = worst else { continue };
+            let check = gated.check_of_phase(row);
+            match gated.excess(row) {
+                None if gated.growth.target.pattern.is_some() => {
+                    let check = Check { scope: Some(row.name.to_string()), ..check };
+                    self.cannot_tell(check, format!("the phase is missing in the {}", lacking(row)));
+                }
+                None => self.phase_not_compared(&check, row),
+                Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
+                Some(beyond) if nearest.as_ref().is_none_or(|(most, _)| beyond > *most) => {
+                    nearest = Some((beyond, check));
+                }
+                Some(_) => {}
+            }
+        }
+        // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
+        if let Some((_, mut nearest)) = nearest.filter(|_| self.checks.len() == checked) {
+            self.doubt(&mut nearest, gated.errors_of_phases());
+            let Check { outcome, reason, scope, .. } = nearest;
+            let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
+            self.checks.push(Check { outcome, reason, ..gated.check() });
+        }
+    }
+
+    /// A change may add a part of the program, or take one away: that is told, and the other limits judge it.
+    fn phase_not_compared(&mut self, check: &Check, row: &PhaseRow) {
+        let name = shorten(&row.name, LONGEST_NAME);
+        let message = format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row));
+        let remark = Diagnostic::new(Code::PhaseNotCompared, check.device, message);
+        if !self.diagnostics.contains(&remark) {
+            self.diagnostics.push(remark);
+        }
+    }
+
+    fn exceeding_phase(&mut self, gated: &Gated<'_>, mut check: Check, occurrences: &[&PhaseRow], row: &PhaseRow) {
+        self.doubt(&mut check, gated.errors_of_phases());
+        let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
+        remarks.extend(gated.remarks(occurrences, row));
+        check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
+        gated.budget().accept_named(&mut check, &row.name);
+        self.add(check);
+    }
+
+    /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
+    /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
+    pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+        let Target { about: About::Phases, pattern } = &growth.target else { return };
+        let rows = diff.devices.iter().flat_map(|device| &device.phases);
+        // A check that passes, or an inconclusive one, was added already.
+        if self.checks.iter().any(|check| check.of == growth.target && check.level == growth.level) {
+            return;
+        }
+        let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
+        let reason = match pattern {
+            None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => return,
+            Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
+            _ if is_empty => {
+                "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"
+                    .to_owned()
+            }
+            None => "no phase is on both sides".to_owned(),
+            Some(pattern) => {
+                let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
+                format!("the pattern matches no phase on either side{near}")
+            }
+        };
+        self.cannot_tell(growth.check(), reason);
+    }
+}

@@ -1,0 +1,383 @@
+//! Checks of all ranks of a job together: none is missing, and their peaks are in balance.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use ptmem_base::text::{count, numbers as written};
+use ptmem_base::units::Size;
+use ptmem_compare::diff::{Change, Side, Sides};
+use ptmem_trace::profile::{DeviceProfile, Metric};
+use ptmem_trace::replay::History;
+
+use super::{
+    About, Check, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Thresholds, growth, maxima,
+};
+
+const BOTH: Sides<Side> = Sides { before: Side::Before, after: Side::After };
+
+/// The reason why there is no imbalance.
+pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
+
+/// The process of a job that wrote a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank {
+    /// The node, where ranks are counted on each.
+    pub node: Option<u64>,
+    /// Its number.
+    pub number: u64,
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(node) = self.node {
+            write!(f, "node {node} ")?;
+        }
+        write!(f, "rank {}", self.number)
+    }
+}
+
+/// One of several files of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank, where the name of the file tells.
+    pub rank: Option<Rank>,
+    /// Name of the rank: `rank 3`, or the name of the file.
+    pub label: String,
+}
+
+/// A rank that only one side has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The rank.
+    pub member: Member,
+    /// The side that lacks it.
+    pub side: Side,
+    /// Its file on the side that has it.
+    pub path: String,
+}
+
+/// The ranks of a job.
+#[derive(Debug)]
+pub struct Ranks {
+    /// Name of the comparison, if there are several.
+    pub name: Option<String>,
+    /// The directory or glob of each side; no before where nothing was compared.
+    pub paths: Sides<Option<String>>,
+    /// Their places among the comparisons, or the snapshots.
+    pub members: Range<usize>,
+    /// Ranks that only one side has.
+    pub missing: Vec<Missing>,
+    /// How far the highest peak lies above the median of them.
+    pub imbalance: Change,
+    /// Verdict on limits for all ranks together.
+    pub judgement: Judgement,
+}
+
+/// A rank among others.
+pub(super) struct OfRank<'a> {
+    label: &'a str,
+    /// The peaks of its devices; a single unknown one where no device did anything.
+    peaks: Vec<Sides<Known>>,
+    /// Its own checks.
+    checks: &'a [Check],
+    /// The labels of its stacks.
+    stacks: Vec<&'a str>,
+}
+
+impl<'a> OfRank<'a> {
+    pub(super) fn compared(comparison: &'a Comparison) -> Self {
+        let Comparison { member, diff, judgement, .. } = comparison;
+        let peaks = diff.devices.iter().map(|device| Sides {
+            before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
+            after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
+        });
+        Self {
+            label: member.as_ref().map_or("", |member| &member.label),
+            peaks: or_unknown(peaks.collect()),
+            checks: &judgement.checks,
+            stacks: growth::labels(diff).collect(),
+        }
+    }
+
+    pub(super) fn read(reading: &'a Reading) -> Self {
+        let active = reading.profile.devices.iter().filter(|device| device.is_active());
+        let peaks = active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) });
+        Self {
+            label: &reading.member.label,
+            peaks: or_unknown(peaks.collect()),
+            checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
+            stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),
+        }
+    }
+}
+
+fn or_unknown(peaks: Vec<Sides<Known>>) -> Vec<Sides<Known>> {
+    if peaks.is_empty() { vec![Sides::default()] } else { peaks }
+}
+
+impl Ranks {
+    /// Judges the ranks of a job together, of which each was judged by the same limits. A pattern that matches nothing of
+    /// any rank checks nothing.
+    pub(super) fn judged(
+        name: Option<String>,
+        paths: Sides<Option<String>>,
+        members: Range<usize>,
+        missing: Vec<Missing>,
+        ranks: &[OfRank<'_>],
+        thresholds: &Thresholds,
+    ) -> Self {
+        let mut judge = Judge::default();
+        for side in Side::BOTH {
+            judge.missing(side, &missing);
+        }
+        let spread = BOTH.map(|&side| Spread::of(ranks, &missing, side));
+        for growth in &thresholds.growth {
+            match growth.target.about {
+                About::Imbalance => judge.growth_of_imbalance(growth, &spread),
+                _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
+            }
+        }
+        for maximum in &thresholds.maximum {
+            match maximum.target.about {
+                About::Imbalance => judge.maximum_of_imbalance(maximum, &spread.after),
+                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
+            }
+        }
+        let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
+        let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
+        Self { name, paths, members, missing, imbalance, judgement }
+    }
+}
+
+/// A peak and how far it may be from the truth, each `None` where that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Known {
+    peak: Option<u64>,
+    error: Option<u64>,
+}
+
+impl Known {
+    /// The peak of a device; one that is missing or has no history has none.
+    fn of(device: Option<&DeviceProfile>) -> Self {
+        match device.filter(|device| device.figures.history == History::Recorded) {
+            Some(device) => Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device) },
+            None => Self::default(),
+        }
+    }
+}
+
+/// The highest peak of one side, the rank that it is of, and the median.
+struct Spread<'p> {
+    highest: u64,
+    label: &'p str,
+    median: u64,
+    /// The largest error of a peak, where all are known.
+    error: Option<u64>,
+}
+
+impl<'p> Spread<'p> {
+    /// The spread over the ranks that both sides have; one side lacks those that are `missing`. The error is the reason
+    /// why the spread is not known.
+    fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side) -> Result<Self, String> {
+        if ranks.len() + missing.len() < 2 {
+            return Err(ONE_RANK.to_owned());
+        }
+        if let Some(missing) = missing.iter().find(|missing| missing.side == side) {
+            return Err(format!("{} is missing in the {side}", missing.member.label));
+        }
+        let mut peaks: Vec<(u64, &str)> = Vec::with_capacity(ranks.len());
+        let mut error = Some(0);
+        for (label, known) in ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))))
+        {
+            peaks.push((known.peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
+            error = error.zip(known.error).map(|(one, other): (u64, u64)| one.max(other));
+        }
+        // The first of those that are equally high names the highest.
+        peaks.sort_by_key(|(peak, _)| *peak);
+        let values: Vec<u64> = peaks.iter().map(|(peak, _)| *peak).collect();
+        let highest = peaks.iter().find(|(peak, _)| Some(peak) == values.last());
+        let (median, &(highest, label)) = median(&values).zip(highest).ok_or("there is no rank")?;
+        Ok(Self { highest, label, median, error })
+    }
+
+    /// How far the highest peak lies above the median.
+    fn imbalance(&self) -> u64 {
+        self.highest - self.median
+    }
+
+    /// The largest error of that: it is a difference, and both of its figures may be off.
+    fn error(&self) -> Option<u64> {
+        Some(self.error?.saturating_mul(2))
+    }
+
+    /// The figures behind the imbalance, in words.
+    fn explain(&self) -> String {
+        let Self { highest, label, median, .. } = self;
+        format!("{label} peaks at {}, the median of the ranks is {}", Size(*highest), Size(*median))
+    }
+}
+
+/// The median: of an even number the mean of the two in the middle, rounded down.
+fn median(sorted: &[u64]) -> Option<u64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = sorted[sorted.len() / 2 - 1];
+    Some(lower + (upper - lower) / 2)
+}
+
+impl Judge {
+    /// Adds a check where one side lacks ranks: that never passes, whatever the limits.
+    fn missing(&mut self, side: Side, missing: &[Missing]) {
+        let of_side = missing.iter().filter(|missing| missing.side == side);
+        let members: Vec<&Member> = of_side.map(|missing| &missing.member).collect();
+        if members.is_empty() {
+            return;
+        }
+        let verb = if members.len() == 1 { "is" } else { "are" };
+        let reason = format!("{} {verb} missing in the {side}", numbers(&members));
+        let check = Check::new(About::Ranks, "both sides".to_owned(), Level::Fail);
+        self.checks.push(Check { reason: Some(reason), ..check });
+    }
+
+    /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
+    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>]) {
+        let mut checks = ranks.iter().flat_map(|rank| rank.checks);
+        let is_checked = checks.any(|other| other.of == check.of && other.absolute == check.absolute);
+        if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
+            let noun = check.about().noun();
+            let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
+            let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));
+            self.cannot_tell(check, format!("the pattern matches no {noun} of any rank{near}"));
+        }
+    }
+
+    fn growth_of_imbalance(&mut self, growth: &Growth, spread: &Sides<Result<Spread<'_>, String>>) {
+        let mut check = growth.check();
+        match (&spread.before, &spread.after) {
+            (Ok(before), Ok(after)) => {
+                let sides = Sides { before, after };
+                check.compare(sides.map(|spread| Some(spread.imbalance())), &growth.limit);
+                check.reason = (check.outcome == Outcome::Exceeded).then(|| after.explain());
+                self.doubt(&mut check, sides.map(|spread| spread.error()));
+            }
+            (Err(why), _) | (_, Err(why)) => check.reason = Some(why.clone()),
+        }
+        self.checks.push(check);
+    }
+
+    fn maximum_of_imbalance(&mut self, maximum: &Maximum, spread: &Result<Spread<'_>, String>) {
+        let mut check = maximum.check();
+        match spread {
+            Ok(spread) => {
+                check.after = Some(spread.imbalance());
+                let holds = spread.imbalance() <= maximum.limit;
+                check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
+                check.reason = (!holds).then(|| spread.explain());
+                self.doubt(&mut check, Sides { before: Some(0), after: spread.error() });
+            }
+            Err(why) => check.reason = Some(why.clone()),
+        }
+        self.checks.push(check);
+    }
+}
+
+/// Ranks in words: `rank 3`, `ranks 0-3 and 7`, or what else they are called; not all where they are many.
+#[must_use]
+pub fn numbers(members: &[&Member]) -> String {
+    const MOST: usize = 6;
+    let plain: Option<Vec<u64>> =
+        members.iter().map(|member| member.rank.filter(|rank| rank.node.is_none()).map(|rank| rank.number)).collect();
+    match (members, plain) {
+        ([only], _) => only.label.clone(),
+        (_, Some(all)) => format!("ranks {}", written(all)),
+        _ if members.len() <= MOST => members.iter().map(|member| &*member.label).collect::<Vec<_>>().join(", "),
+        _ => {
+            let first: Vec<_> = members.iter().take(MOST - 1).map(|member| &*member.label).collect();
+            let more = count((members.len() - first.len()) as u64, "more", "more");
+            format!("{} and {more}", first.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Verdict;
+
+    fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> OfRank<'_> {
+        let sides = Sides { before, after }.map(|peak| Known { peak: *peak, error: Some(0) });
+        OfRank { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
+    }
+
+    fn judged(ranks: &[OfRank<'_>], missing: Vec<Missing>, thresholds: &Thresholds) -> Ranks {
+        Ranks::judged(None, Sides::default(), 0..ranks.len(), missing, ranks, thresholds)
+    }
+
+    fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> Ranks {
+        let growth = Growth::parse(growth, Level::Fail).unwrap();
+        let thresholds =
+            Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
+        judged(ranks, Vec::new(), &thresholds)
+    }
+
+    #[test]
+    fn imbalance_is_the_highest_peak_less_the_median() {
+        let peaks: Vec<_> = [("rank 0", 100, 100), ("rank 1", 100, 120), ("rank 2", 100, 110), ("rank 3", 130, 200)]
+            .map(|(rank, before, after)| peak(rank, Some(before), Some(after)))
+            .into();
+        let Ranks { judgement, imbalance, .. } = judge(&peaks, "imbalance=55B", "imbalance=85B");
+        assert_eq!((imbalance.before, imbalance.after), (Some(30), Some(85)));
+        assert_eq!(judgement.verdict, Verdict::Pass, "{judgement:?}");
+        let judgement = judge(&peaks, "imbalance=54B", "imbalance=85B").judgement;
+        assert_eq!(
+            judgement.headline().to_string(),
+            "FAIL imbalance grew 55 B (+183.3 %), allowed 54 B (rank 3 peaks at 200 B, the median of the ranks is 115 B)"
+        );
+        let judgement = judge(&peaks, "imbalance=55B", "imbalance=84B").judgement;
+        assert_eq!(judgement.verdict, Verdict::Regression);
+    }
+
+    #[test]
+    fn a_pattern_that_matches_on_no_rank_is_no_pass() {
+        let ranks = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
+        for (limit, noun) in [("module:decoder*=0", "module"), ("stack:decoder*=0", "stack")] {
+            let judgement = judge(&ranks, limit, "imbalance=1GiB").judgement;
+            assert_eq!(judgement.verdict, Verdict::Inconclusive, "{limit}");
+            let told = format!("the pattern matches no {noun} of any rank");
+            assert!(judgement.headline().sentence.contains(&told), "{}", judgement.headline());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_no_pass() {
+        let one = [peak("rank 0", Some(1), Some(1))];
+        let Ranks { judgement, imbalance, .. } = judge(&one, "imbalance=0", "imbalance=1GiB");
+        assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
+        assert!(judgement.headline().sentence.contains("only one rank"), "{}", judgement.headline());
+        let unknown = [peak("rank 0", Some(1), Some(1)), peak("rank 1", None, Some(1))];
+        let Ranks { judgement, imbalance, .. } = judge(&unknown, "imbalance=0", "imbalance=1GiB");
+        assert_eq!((judgement.verdict, imbalance.before, imbalance.after), (Verdict::Inconclusive, None, Some(0)));
+        assert!(judgement.headline().sentence.contains("rank 1 has no peak in the before"), "{}", judgement.headline());
+        let missing = Missing {
+            member: Member { rank: None, label: "rank 2".to_owned() },
+            side: Side::After,
+            path: String::new(),
+        };
+        let two = [peak("rank 0", Some(1), Some(1)), peak("rank 1", Some(1), Some(1))];
+        let Ranks { judgement, imbalance, .. } = judged(&two, vec![missing], &Thresholds::default());
+        assert_eq!((judgement.verdict, imbalance.after), (Verdict::Inconclusive, None));
+        assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
+    }
+
+    #[test]
+    fn the_median_is_that_of_statistics() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[7]), Some(7));
+        assert_eq!(median(&[1, 2, 9]), Some(2));
+        assert_eq!(median(&[1, 2, 5, 9]), Some(3));
+        assert_eq!(median(&[u64::MAX, u64::MAX]), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,149 @@
+//! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
+
+use ptmem_base::pattern::Selector;
+use ptmem_compare::diff::{Diff, Row, RowKind, Sides};
+use ptmem_trace::profile::Bucket;
+
+use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
+use super::{About, Check, Growth, Judge, Outcome, Thresholds};
+
+impl<'a> Gated<'a> {
+    /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
+    /// limits of their own.
+    fn scope(&self) -> impl Fn(&Row) -> bool + use<'a> {
+        let device = self.device;
+        let own = self.growth.target.pattern.as_ref().map(|pattern| device.selector(pattern));
+        let others = self.patterns().filter(|_| own.is_none());
+        let others: Vec<Selector<'a>> = others.map(|pattern| device.selector(pattern)).collect();
+        move |row| match &own {
+            Some(selector) => row.is_selected(selector),
+            None => !others.iter().any(|other| row.is_selected(other)),
+        }
+    }
+
+    /// Whether a row is large enough to be checked.
+    fn is_gated(&self, row: &Row) -> bool {
+        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory()
+    }
+
+    /// Whether a stack only was held at another moment: its highest stays within the limit.
+    fn is_held_elsewhere(&self, row: &Row) -> bool {
+        // At other moments than the peak, the bytes held then count.
+        has_rows_at_peak(self.diff)
+            && row
+                .highest
+                .both()
+                .is_some_and(|highest| highest.delta() <= 0 || self.growth.limit.holds(highest.before, highest.delta()))
+    }
+
+    /// The reason why a row may have grown only by its name: one side records other frames than the other, and the row
+    /// has no frames or no partner.
+    fn named_otherwise(&self, row: &Row) -> Option<String> {
+        let is_alone = match row.kind {
+            RowKind::Stack => row.stack.both().is_none(),
+            RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
+            RowKind::Others(_) | RowKind::PeakElsewhere => false,
+        };
+        let differ = self.device.other_frames.as_ref().filter(|_| is_alone)?;
+        Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
+    }
+
+    /// Whether bytes that were gained exceed the limit and count.
+    pub(super) fn is_growth(&self, before: u64, delta: i128) -> bool {
+        !self.growth.limit.holds(before, delta) && delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
+    }
+
+    fn check_named(&self, row: &Row) -> Check {
+        Check { scope: Some(row.label.clone()), key: Some(row.key.clone()), ..self.check() }
+    }
+
+    /// The check of a row whose highest exceeds the limit; `None` where it does not.
+    fn check_of_highest(&self, row: &Row) -> Option<Check> {
+        let Sides { before, after } = row.highest;
+        let mut check = Check { before, after, ..self.check_named(row) };
+        let (Some(before), Some(delta)) = (before, check.compare(row.highest, &self.growth.limit)) else {
+            let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
+            return Some(Check { reason: Some(reason), ..check });
+        };
+        if let Some(reason) = self.named_otherwise(row) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
+        }
+        self.is_growth(before, delta).then_some(check)
+    }
+
+    /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
+    fn check_of_row(&self, row: &Row) -> Option<Check> {
+        let limit = &self.growth.limit;
+        let held = row.held.map(|held| held.bytes);
+        if limit.holds(held.before, row.delta()) || self.is_held_elsewhere(row) || is_rounding(row) {
+            return None;
+        }
+        let mut check = self.check_named(row);
+        check.compare(held.map(|bytes| Some(*bytes)), limit);
+        check.outcome = Outcome::Exceeded;
+        if row.is_older_than_recording() {
+            check.reason = Some(HOW_TO_NAME.to_owned());
+        }
+        if let Some(reason) = self.named_otherwise(row) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
+        }
+        Some(check)
+    }
+}
+
+impl Judge {
+    /// The totals of stacks, all or those that a pattern names: a check for each that exceeds the limit, or one that
+    /// passes.
+    pub(super) fn growth_of_stacks(&mut self, gated: &Gated<'_>) {
+        if let Some(side) = gated.sides.map(|device| device.at).missing() {
+            let moment = &gated.diff.profiles.after.options.at;
+            let reason = format!("the {side} has no moment '{moment}' to compare stacks at");
+            return self.cannot_tell(gated.check(), reason);
+        }
+        let checked = self.checks.len();
+        let mut budget = gated.budget();
+        let scope = gated.scope();
+        for row in gated.device.rows.iter().filter(|row| gated.is_gated(row) && scope(row)) {
+            if let Some(mut check) = gated.check_of_row(row) {
+                budget.accept_stack(&mut check, row);
+                self.add(check);
+            }
+        }
+        self.or_pass(checked, gated.check());
+    }
+
+    /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
+    pub(super) fn growth_of_highest(&mut self, gated: &Gated<'_>) {
+        let checked = self.checks.len();
+        let mut budget = gated.budget();
+        let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());
+        let selector = gated.growth.target.pattern.as_ref().map(|pattern| gated.device.selector(pattern));
+        for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
+            if let Some(mut check) = gated.check_of_highest(row) {
+                budget.accept_stack(&mut check, row);
+                self.add(check);
+            }
+        }
+        self.or_pass(checked, gated.check());
+    }
+
+    /// A pattern that matches no stack on any device checks nothing.
+    pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+        let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
+        let stacks = [About::Stacks, About::StackHighest].contains(&growth.target.about);
+        let pattern = growth.target.pattern.as_ref().filter(|_| stacks);
+        let unmatched = pattern.filter(|pattern| !rows.any(|row| row.naming(pattern).is_some()));
+        if let Some(pattern) = unmatched {
+            let near = pattern.unmatched("stack", labels(diff));
+            self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
+        }
+    }
+}
+
+/// True if the program asked for no more in as many blocks: the allocator gave it larger ones, by what was free.
+fn is_rounding(row: &Row) -> bool {
+    let Sides { before, after } = row.requested;
+    row.held.before.blocks == row.held.after.blocks && (1..=before).contains(&after)
+}

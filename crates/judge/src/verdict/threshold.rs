@@ -1,0 +1,328 @@
+//! Limits as the user writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ptmem_base::pattern::{ParsePatternError, Pattern};
+use ptmem_base::text::did_you_mean;
+use ptmem_base::units::{Limit, parse_size};
+use ptmem_compare::budget::DeviceMemory;
+use ptmem_trace::profile::Metric;
+
+use super::{About, Check, Headroom, Thresholds};
+
+/// Consequence of exceeding a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Level {
+    /// A regression.
+    #[default]
+    Fail,
+    /// A remark.
+    Warn,
+}
+
+impl Level {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Subject of a limit, of a check, or of growth that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// Its kind.
+    pub about: About,
+    /// Those of its kind whose names match; `None` where it is about all of them, or about what has no name.
+    pub pattern: Option<Pattern>,
+}
+
+impl Target {
+    /// Whether it is about the peak inside a phase of this name.
+    #[must_use]
+    pub fn is_about_phase(&self, name: &str) -> bool {
+        self.about == About::Phases && self.selects(name)
+    }
+
+    /// Whether it is about what has this name, among things of its kind.
+    pub(super) fn selects(&self, name: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let name = self.about.name();
+        match &self.pattern {
+            Some(pattern) => format!("{name}:{}", pattern.as_str()),
+            None => name.to_owned(),
+        }
+    }
+}
+
+impl From<About> for Target {
+    fn from(about: About) -> Self {
+        Self { about, pattern: None }
+    }
+}
+
+/// A limit on growth: `[METRIC=]LIMIT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growth {
+    /// Subject of the limit.
+    pub target: Target,
+    /// The growth that is allowed.
+    pub limit: Limit,
+    /// Consequence of exceeding it.
+    pub level: Level,
+}
+
+impl Growth {
+    /// A check of the limit, without a result yet.
+    pub(super) fn check(&self) -> Check {
+        Check::new(self.target.clone(), self.limit.to_string(), self.level)
+    }
+
+    /// Whether both are limits on the same figure, so that one takes the place of the other.
+    fn replaces(&self, other: &Self) -> bool {
+        self.target == other.target && self.level == other.level
+    }
+}
+
+/// An absolute limit: `METRIC=SIZE`, or `SIZE` for the peak.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Maximum {
+    /// Subject of the limit: no phase, and not the most that stacks held.
+    pub target: Target,
+    /// Bytes.
+    pub limit: u64,
+}
+
+/// The reason why a threshold cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseThresholdError(String);
+
+impl From<ParsePatternError> for ParseThresholdError {
+    fn from(error: ParsePatternError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What growth limits accept besides metrics.
+const OF_GROWTH: &str =
+    "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB and imbalance";
+
+/// What absolute limits accept besides metrics.
+const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
+
+fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
+    let metrics = Metric::ALL.map(Metric::name);
+    let near = did_you_mean(name, metrics.into_iter().chain(BESIDE_METRICS.map(About::name)));
+    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}, {accepted}{near}", metrics.join(", ")))
+}
+
+/// What limits may be about besides metrics.
+const BESIDE_METRICS: [About; 5] =
+    [About::Stacks, About::StackHighest, About::Phases, About::Modules, About::Imbalance];
+
+impl Target {
+    /// Reads a target; the error lists those that are accepted.
+    fn parse(text: &str, accepted: &str) -> Result<Self, ParseThresholdError> {
+        let (name, pattern) = match text.split_once(':') {
+            Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
+            _ => (text, None),
+        };
+        let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
+        // A limit on all modules would count the parts of each again and again.
+        let found = kinds.find(|about| about.name() == name && (*about != About::Modules || pattern.is_some()));
+        found.map(|about| Self { about, pattern }).ok_or_else(|| unknown_metric(text, accepted))
+    }
+}
+
+impl FromStr for Target {
+    type Err = ParseThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text, OF_GROWTH)
+    }
+}
+
+impl Growth {
+    /// Reads `[METRIC=]LIMIT`.
+    ///
+    /// # Errors
+    /// The error names the mistake and the accepted values.
+    pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
+        // The limit has no '=', a pattern may.
+        let Some((target, limit)) = text.rsplit_once('=') else {
+            return Self::new(About::Metric(Metric::Peak).into(), text, level);
+        };
+        Self::new(target.trim().parse()?, limit, level)
+    }
+
+    fn new(target: Target, limit: &str, level: Level) -> Result<Self, ParseThresholdError> {
+        let limit = Limit::parse(limit).map_err(|error| {
+            let expected = "a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0";
+            ParseThresholdError(format!("{error}; {expected}"))
+        })?;
+        Ok(Self { target, limit, level })
+    }
+}
+
+impl FromStr for Maximum {
+    type Err = ParseThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // The size has no '=', a pattern may.
+        let (name, size) = match text.rsplit_once('=') {
+            Some(parts) => parts,
+            None if Metric::ALL.iter().any(|metric| metric.name() == text) => {
+                let expected = "expected SIZE or METRIC=SIZE, such as 70GiB for the peak or reserved=75GiB";
+                return Err(ParseThresholdError(expected.to_owned()));
+            }
+            None => (Metric::Peak.name(), text),
+        };
+        let target = Target::parse(name.trim(), OF_MAXIMUM)?;
+        if let About::StackHighest | About::Phases = target.about {
+            return Err(unknown_metric(name.trim(), OF_MAXIMUM));
+        }
+        Ok(Self { target, limit: parse_size(size).map_err(|error| ParseThresholdError(error.to_string()))? })
+    }
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.target.name(), self.limit)
+    }
+}
+
+/// Headroom is limited, and the memory of the device is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the least headroom needs the memory of the device")]
+pub struct UnknownDeviceMemory;
+
+/// The limits of a gate, each only where it was set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Limits on growth.
+    pub growth: Vec<Growth>,
+    /// Absolute limits.
+    pub maximum: Vec<Maximum>,
+    /// Stacks that changed by fewer bytes are neither listed nor gated.
+    pub min_delta: Option<u64>,
+    /// An untrustworthy comparison is inconclusive.
+    pub strict: Option<bool>,
+    /// Recordings are compared although one lacks a part of the other.
+    pub allow_partial: Option<bool>,
+    /// Memory may run out.
+    pub allow_oom: Option<bool>,
+    /// Bytes of the device.
+    pub device_memory: Option<u64>,
+    /// Bytes of the device that PyTorch's allocator cannot have; `None` leaves them to the recording.
+    pub device_overhead: Option<u64>,
+    /// Bytes of the device that must be left free.
+    pub min_headroom: Option<u64>,
+}
+
+impl Limits {
+    /// Limits on figures.
+    pub(crate) fn count(&self) -> usize {
+        self.growth.len() + self.maximum.len()
+    }
+
+    /// These limits, and those of `base` on figures that have none here.
+    #[must_use]
+    pub fn over(self, base: &Self) -> Self {
+        let mut limits = self;
+        let growth = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of)));
+        let growth: Vec<_> = growth.cloned().collect();
+        limits.growth.extend(growth);
+        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.target == of.target));
+        let maximum: Vec<_> = maximum.cloned().collect();
+        limits.maximum.extend(maximum);
+        limits.min_delta = limits.min_delta.or(base.min_delta);
+        limits.strict = limits.strict.or(base.strict);
+        limits.allow_partial = limits.allow_partial.or(base.allow_partial);
+        limits.allow_oom = limits.allow_oom.or(base.allow_oom);
+        limits.device_memory = limits.device_memory.or(base.device_memory);
+        limits.device_overhead = limits.device_overhead.or(base.device_overhead);
+        limits.min_headroom = limits.min_headroom.or(base.min_headroom);
+        limits
+    }
+
+    /// The memory of the device, where it is given.
+    #[must_use]
+    pub fn memory(&self) -> Option<DeviceMemory> {
+        Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
+    }
+
+    /// The thresholds by which one comparison or snapshot is judged.
+    ///
+    /// # Errors
+    /// If memory must be left free, and the memory of the device is not known.
+    pub fn thresholds(&self) -> Result<Thresholds, UnknownDeviceMemory> {
+        let headroom = match self.min_headroom {
+            Some(least) => Some(Headroom { memory: self.memory().ok_or(UnknownDeviceMemory)?, least }),
+            None => None,
+        };
+        let defaults = Thresholds::default();
+        Ok(Thresholds {
+            growth: self.growth.clone(),
+            maximum: self.maximum.clone(),
+            min_delta: self.min_delta.unwrap_or(defaults.min_delta),
+            strict: self.strict.unwrap_or_default(),
+            allow_partial: self.allow_partial.unwrap_or_default(),
+            allow_oom: self.allow_oom.unwrap_or_default(),
+            headroom,
+            ..defaults
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn growth(text: &str) -> Result<Growth, ParseThresholdError> {
+        Growth::parse(text, Level::Fail)
+    }
+
+    #[test]
+    fn thresholds_are_read() {
+        assert_eq!(growth("5%").unwrap().to_string(), "peak=5 %");
+        assert_eq!(growth("reserved=200MiB").unwrap().to_string(), "reserved=200.00 MiB");
+        assert_eq!(growth("stack=5%+1MiB").unwrap().to_string(), "stack=5 % + 1.00 MiB");
+        let glob = growth("stack:*attention*=0").unwrap();
+        assert_eq!(glob.target.about, About::Stacks);
+        assert!(glob.target.selects("self_attention (nn/model.py:7)") && !glob.target.selects("mlp (a.py:1)"));
+        // Names of phases may hold what else divides a limit.
+        let phase = growth("phase:step=1:*=5%").unwrap();
+        assert_eq!(phase.to_string(), "phase:step=1:*=5 %");
+        assert!(phase.target.is_about_phase("step=1:forward") && !phase.target.is_about_phase("step=2:forward"));
+        for text in
+            ["phases=5%", "phase:=5%", "5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "peak=", "peak"]
+        {
+            assert!(growth(text).is_err(), "{text}");
+        }
+        assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
+        let message = growth("peek=5%").unwrap_err().to_string();
+        assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
+        assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: About::Metric(Metric::Peak).into(), limit: 70 << 30 }));
+        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: About::Imbalance.into(), limit: 1 << 30 }));
+        assert_eq!(growth("imbalance=1GiB").unwrap().target, About::Imbalance.into());
+        assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
+        assert_eq!(
+            "fragmentation=1GiB".parse::<Maximum>().unwrap().target,
+            About::Metric(Metric::Fragmentation).into()
+        );
+        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, About::Stacks.into());
+        assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().target.name(), "stack:a=b*");
+        assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
+        for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
+            assert!(text.parse::<Maximum>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Verdicts and checks in words.
+
+use std::fmt;
+
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::text::count;
+use ptmem_base::units::{Delta, Size, format_percent};
+use ptmem_compare::diff::{DeviceDiff, Diff, RowKind};
+use ptmem_trace::profile::{DeviceProfile, Metric};
+
+use super::growth::has_rows_at_peak;
+use super::judge::no_history;
+use super::{About, Check, Judgement, Level, Outcome};
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing gated exceeds its limit.
+    Pass,
+    /// A gated figure cannot be computed or compared.
+    Inconclusive,
+    /// A gated figure exceeds its limit.
+    Regression,
+}
+
+impl Verdict {
+    /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Regression => 1,
+            Self::Inconclusive => 3,
+        }
+    }
+
+    /// The word that leads the line of the verdict.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Regression => "FAIL",
+            Self::Inconclusive => "INCONCLUSIVE",
+        }
+    }
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The verdict in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The verdict, whose word leads the line.
+    pub verdict: Verdict,
+    /// The rest of the line: the figure and the limit that explain it.
+    pub sentence: String,
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verdict.word(), self.sentence)
+    }
+}
+
+impl Judgement {
+    /// The verdict in one line, with the figure and the limit.
+    #[must_use]
+    pub fn headline(&self) -> Headline {
+        Headline { verdict: self.verdict, sentence: self.explain() }
+    }
+
+    /// The figure and the limit that explain the verdict.
+    fn explain(&self) -> String {
+        let Some(check) = self.decisive() else {
+            return self.ungated();
+        };
+        if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
+            let names: Vec<_> = self.distrust.iter().map(|code| code.name()).collect();
+            let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
+            return format!("{cause} the result untrustworthy ({})", names.join(", "));
+        }
+        let mut line = match check.level {
+            Level::Fail => self.sentence(check),
+            Level::Warn => "only warnings were asked for".to_owned(),
+        };
+        let more = self.count_exceeded(Level::Fail).saturating_sub(1);
+        if self.verdict == Verdict::Regression && more > 0 {
+            line.push_str(&format!(", and {}", count(more as u64, "more check", "more checks")));
+        }
+        match self.count_exceeded(Level::Warn) {
+            0 => {}
+            1 => line.push_str("; 1 warning"),
+            warnings => line.push_str(&format!("; {warnings} warnings")),
+        }
+        line
+    }
+
+    /// The verdict of a comparison without limits: what grew.
+    fn ungated(&self) -> String {
+        let Some(peak) = &self.peak else { return "nothing was gated: no threshold was given".to_owned() };
+        let device = peak.device.filter(|_| self.many_devices);
+        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        format!("nothing was gated (no threshold was given): {device}{peak}")
+    }
+
+    /// The number of checks of a level beyond their limits.
+    fn count_exceeded(&self, level: Level) -> usize {
+        self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.level == level).count()
+    }
+
+    /// One check in words.
+    #[must_use]
+    pub fn sentence(&self, check: &Check) -> String {
+        let device = match check.device {
+            Some(device) if self.many_devices => format!("device {device}: "),
+            _ => String::new(),
+        };
+        let subject = match &check.scope {
+            Some(label) => format!("{device}{} {label}", check.noun()),
+            None => format!("{device}{}", check.of.name()),
+        };
+        if check.outcome == Outcome::Inconclusive {
+            let reason = check.reason.as_deref().unwrap_or("cannot be compared");
+            return format!("{subject}: {reason}");
+        }
+        if let Some(words) = &check.words {
+            // Some words state the limit themselves.
+            let states_limit = matches!(check.about(), About::OutOfMemory | About::Headroom);
+            let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.scope.is_some());
+            let allowed = if tells_limit { format!(", allowed {}", check.limit) } else { String::new() };
+            return format!("{device}{words}{allowed}");
+        }
+        let mut text = match (check.absolute, check.after, check.delta) {
+            (true, Some(after), _) => {
+                format!("{subject} is {}, allowed {}", Size(after), check.limit)
+            }
+            (false, _, Some(delta)) => {
+                let change = change(delta, check.before);
+                let touched = check.touched.map(|touched| touched_words(touched, delta)).unwrap_or_default();
+                let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
+                format!("{subject} {change}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
+            }
+            (true, None, _) => format!("{device}no {} is larger than {}", check.of.name(), check.limit),
+            (false, _, None) => format!("{device}no {} grew by more than {}", check.of.name(), check.limit),
+        };
+        // Rounded, the figure and its limit may read the same.
+        let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };
+        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.allowed)
+            && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
+        {
+            text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));
+        }
+        if let Some(reason) = &check.reason {
+            text.push_str(&format!(" ({reason})"));
+        }
+        text
+    }
+}
+
+/// A change in words, with its percentage where the value before is known.
+fn change(delta: i128, before: Option<u64>) -> String {
+    let direction = match delta {
+        0 => return "did not change".to_owned(),
+        1.. => "grew",
+        _ => "shrank",
+    };
+    let percent = before.and_then(|before| format_percent(delta, before));
+    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+    format!("{direction} {}{percent}", Size(magnitude(delta)))
+}
+
+fn magnitude(delta: i128) -> u64 {
+    saturated(delta.unsigned_abs())
+}
+
+fn saturated(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The part in words, to follow those of the growth; nothing where it is zero: a change that only widens a layer or drops a
+/// `no_grad` grows stacks of lines that it leaves as they are, and must not read as if it were not the cause.
+fn touched_words(touched: i128, growth: i128) -> String {
+    const THROUGH: &str = "through lines that this change touches";
+    match touched {
+        ..=0 => String::new(),
+        // More than all where other lines shrank.
+        _ if touched >= growth => format!(", all of it {THROUGH}"),
+        _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
+    }
+}
+
+/// The change of the peak of the device that grew most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeakChange {
+    /// The device.
+    pub device: Option<u32>,
+    /// The peak on both sides.
+    pub peak: Sides<u64>,
+    /// The row that grew most, with the bytes that it gained.
+    pub most: Option<(String, i128)>,
+}
+
+impl PeakChange {
+    /// The change in a comparison; none where no device has a known peak on both sides.
+    pub(super) fn of(diff: &Diff) -> Option<Self> {
+        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device));
+        changes.max_by_key(Self::delta)
+    }
+
+    fn of_device(diff: &Diff, device: &DeviceDiff) -> Option<Self> {
+        let peak = Sides {
+            before: known_peak(&diff.profiles.before.devices[device.index.before?], Side::Before)?,
+            after: known_peak(&diff.profiles.after.devices[device.index.after?], Side::After)?,
+        };
+        let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
+        let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
+        let most = most.map(|row| (row.label.clone(), row.delta()));
+        Some(Self { device: device.ordinal(), peak, most })
+    }
+
+    /// Bytes gained.
+    pub(super) fn delta(&self) -> i128 {
+        i128::from(self.peak.after) - i128::from(self.peak.before)
+    }
+}
+
+/// The peak of a side, where its recording tells it.
+fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
+    let is_known = no_history(device, side.name()).is_none() && Metric::Peak.max_error(device).is_some();
+    Metric::Peak.value(device).filter(|_| is_known)
+}
+
+impl fmt::Display for PeakChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "peak {}", change(self.delta(), Some(self.peak.before)))?;
+        match &self.most {
+            Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_is_all_or_some_of_the_growth_and_no_word_where_it_is_none() {
+        let through = "through lines that this change touches";
+        for (touched, expected) in [(10, "10 B of it"), (20, "all of it"), (30, "all of it")] {
+            assert_eq!(touched_words(touched, 20), format!(", {expected} {through}"));
+        }
+        for touched in [-1, 0] {
+            assert_eq!(touched_words(touched, 20), "");
+        }
+    }
+}

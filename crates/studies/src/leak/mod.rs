@@ -1,0 +1,470 @@
+//! Finds the stacks that grow over a series of snapshots, or over the steps of one.
+//!
+//! A leak is not a higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
+//! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
+//! leaves blocks behind in nearly every step, which are still held where the last step begins.
+
+mod series;
+mod steps;
+mod trend;
+
+pub use series::over;
+pub use steps::search;
+pub(crate) use trend::{Growing, Trend, course_changes};
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::units::{Delta, approximate};
+use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
+use ptmem_snapshot::snapshot::{RunFacts, StackId, Tables};
+use ptmem_trace::phase::steps::How;
+pub use ptmem_trace::phase::steps::Wanted;
+use ptmem_trace::profile::{self, Bucket, Held, Moment, Oom, Profile, Source};
+use ptmem_trace::stack::{self, GroupBy, Grouper, Label, More, Rules};
+
+/// The subject of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Snapshots, one after the other.
+    #[default]
+    Series,
+    /// The steps of one snapshot.
+    Steps,
+}
+
+impl Mode {
+    /// The unit of the search: a `snapshot` or a `step`.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Series => "snapshot",
+            Self::Steps => "step",
+        }
+    }
+}
+
+/// When something is a leak.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Options {
+    /// The grouping of stacks.
+    pub group_by: GroupBy,
+    /// Number of levels of layers that keep their numbers in the paths of modules.
+    pub unfold: u32,
+    /// Rules of the user about the code.
+    pub rules: Rules,
+    /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
+    pub skip: Option<usize>,
+    /// Bytes that a stack must have gained in total. By default 1 MiB over a series; steps show a leak of any size.
+    pub min_growth: Option<u64>,
+    /// The share of the steps, from 0 to 1, in which it must have grown. By default 80 %.
+    pub min_share: Option<f64>,
+    /// The steps to look for in a single snapshot.
+    pub steps: Wanted,
+    /// Memory of the device in bytes, to compute when it runs out.
+    pub device_memory: Option<DeviceMemory>,
+    /// Memory may run out: the program probes for the most that fits.
+    pub allow_oom: bool,
+}
+
+/// Default of [`Options::min_share`].
+pub(crate) const MIN_SHARE: f64 = 0.8;
+
+impl Options {
+    /// How to read the snapshots: only the end of each matters for a series.
+    #[must_use]
+    pub fn reading(&self) -> profile::Options {
+        profile::Options {
+            group_by: self.group_by,
+            unfold: self.unfold,
+            at: Moment::End,
+            rules: self.rules.clone(),
+            ..profile::Options::default()
+        }
+    }
+
+    fn min_share(&self) -> f64 {
+        self.min_share.unwrap_or(MIN_SHARE)
+    }
+
+    /// The least growth of a stack over a series, and of totals.
+    fn least_growth(&self) -> u64 {
+        self.min_growth.unwrap_or(WORTH_TELLING)
+    }
+
+    /// True if it grew in enough of the steps that count.
+    fn is_steady(&self, grew: usize, judged: usize) -> bool {
+        grew > 0 && share(grew, judged) >= self.min_share()
+    }
+}
+
+/// The share of the steps that count in which something grew.
+fn share(grew: usize, judged: usize) -> f64 {
+    approximate(grew as u64) / approximate(judged.max(1) as u64)
+}
+
+/// The memory that a leak holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeakMetric {
+    /// Allocated bytes.
+    #[default]
+    Allocated,
+    /// Reserved bytes that are not active.
+    Fragmentation,
+}
+
+/// A stack that leaks.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Leak {
+    /// The memory that it holds.
+    pub metric: LeakMetric,
+    /// Its name.
+    pub label: String,
+    /// Its key in comparisons.
+    pub key: String,
+    /// Set where the stack is not known.
+    pub bucket: Option<Bucket>,
+    /// The stack that leaks most of those that are compared as one.
+    pub stack: Option<StackId>,
+    /// The names of the others of those, without those of the same name, as many as people read.
+    pub also: Vec<String>,
+    /// How many lines or operators it sums beside the one that it is named after.
+    pub more: More,
+    /// Bytes that it gained in the steps that count.
+    pub bytes: i128,
+    /// Blocks that it gained in the steps that count.
+    pub blocks: i128,
+    /// Bytes that it gains per snapshot or step.
+    pub bytes_per_step: i128,
+    /// The snapshot after which it began to grow; `None` where it grew from the beginning.
+    pub since: Option<String>,
+    /// The number of steps that count in which it grew.
+    pub grew: usize,
+    /// Number of steps that count.
+    pub judged: usize,
+    /// Bytes and blocks that it holds at the end.
+    pub end: Held,
+    /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
+    pub course: Vec<u64>,
+}
+
+impl Leak {
+    /// The share of the steps that count in which it grew, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.grew, self.judged)
+    }
+
+    /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
+    #[must_use]
+    pub fn blocks_per_step(&self) -> String {
+        let blocks = approximate(self.blocks) / approximate(self.judged.max(1) as u64);
+        if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
+    }
+}
+
+/// Puts the fastest first, and equal ones in an order that is always the same.
+fn sort(leaks: &mut [Leak]) {
+    leaks.sort_by_cached_key(|leak| (Reverse(leak.bytes_per_step), leak.label.clone(), leak.key.clone()));
+}
+
+/// Names of one leak that are listed beside the first.
+const MOST_NAMES: usize = 4;
+
+/// The label of reserved memory that nothing uses.
+const FRAGMENTATION: &str = "<fragmentation>";
+
+impl Leak {
+    /// The figures of something that held so much at each point that counts.
+    fn of_course(trend: &Trend, held: &[Held]) -> Self {
+        let end = held.last().copied().unwrap_or_default();
+        Self {
+            bytes: trend.gained,
+            blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
+            bytes_per_step: trend.slope.unwrap_or_default(),
+            grew: trend.grew,
+            judged: trend.steps,
+            end,
+            course: held.iter().map(|held| held.bytes).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same leak with the stacks that leak as one, the largest first. Those of a tag go by its name.
+    fn of_stacks(self, grouper: &Grouper<'_>, stacks: &[StackId]) -> Self {
+        let named = if grouper.by().is_tag() { &[] } else { stacks };
+        let mut labels: Vec<String> = Vec::new();
+        for label in named.iter().map(|&stack| grouper.label(stack)) {
+            if labels.len() <= MOST_NAMES && !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        let by_stack = named.iter().filter(|_| grouper.by() == GroupBy::Stack);
+        let parts: Vec<Label> = by_stack.map(|&stack| grouper.code().label_parts(stack)).collect();
+        let also = labels.split_off(labels.len().min(1));
+        Self { stack: stacks.first().copied(), also, more: More::of(parts.iter()), ..self }
+    }
+}
+
+/// The remark on reserved memory that nothing uses and that grows.
+fn fragmentation_grows(device: u32, mode: Mode, leak: &Leak) -> Diagnostic {
+    let message = format!(
+        "reserved bytes that nothing uses grow by {} per {}, {} in all. The pool grows although what is allocated does not; \
+         look at sizes that vary, or set expandable_segments",
+        Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
+        mode.noun(),
+        Delta(leak.bytes).to_string().trim_start_matches('+'),
+    );
+    Diagnostic::new(Code::FragmentationGrows, device, message)
+}
+
+/// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// The name of the snapshot or step.
+    pub name: String,
+    /// Allocated bytes.
+    pub allocated: Option<u64>,
+    /// Reserved bytes.
+    pub reserved: Option<u64>,
+    /// Reserved bytes that are not active.
+    pub fragmentation: Option<u64>,
+    /// The most active bytes within a step.
+    pub active_peak: Option<u64>,
+}
+
+/// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Growth {
+    /// The trend of allocated bytes.
+    pub allocated: Option<i128>,
+    /// The trend of reserved bytes.
+    pub reserved: Option<i128>,
+    /// The trend of reserved bytes that are not active.
+    pub fragmentation: Option<i128>,
+    /// The number of further snapshots or steps after which the memory of the device is full.
+    pub runs_out_after: Option<u64>,
+}
+
+/// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The first of them.
+    pub first: Oom,
+    /// The label of its stack, where it is known.
+    pub request: Option<String>,
+    /// The number of requests that failed.
+    pub count: usize,
+    /// True if memory ran out in the first snapshot of a series as well.
+    pub from_the_first: bool,
+}
+
+impl Failure {
+    fn new(ooms: &[Oom], request: Option<String>, options: &Options) -> Option<Self> {
+        let first = *ooms.first().filter(|_| !options.allow_oom)?;
+        Some(Self { first, request, count: ooms.len(), from_the_first: false })
+    }
+}
+
+/// The reason why nothing can be said about leaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unclear {
+    /// In words.
+    pub reason: String,
+    /// Advice beside it, where a setting would help.
+    pub advice: Option<Advice>,
+}
+
+impl From<String> for Unclear {
+    fn from(reason: String) -> Self {
+        Self { reason, advice: None }
+    }
+}
+
+/// The growth on one device.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct DeviceLeaks {
+    /// Device ordinal.
+    pub device: u32,
+    /// The way in which the steps of a single snapshot were found.
+    pub how: Option<How>,
+    /// The snapshots or steps, in order.
+    pub points: Vec<Point>,
+    /// Number of them at the start that are warm-up.
+    pub skip: usize,
+    /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
+    pub judged: usize,
+    /// Stacks that leak, the fastest first.
+    pub leaks: Vec<Leak>,
+    /// Growth of the totals.
+    pub growth: Growth,
+    /// The reason why nothing can be said about leaks.
+    pub unclear: Option<Unclear>,
+    /// Requests that failed for lack of memory, unless that is allowed.
+    pub failure: Option<Failure>,
+    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
+    pub grows_most: Option<String>,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
+}
+
+impl DeviceLeaks {
+    /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
+    #[must_use]
+    pub fn noun(&self, mode: Mode) -> &'static str {
+        if self.how == Some(How::Windows) { "part" } else { mode.noun() }
+    }
+
+    /// Bytes that all leaks together gain per snapshot or step.
+    #[must_use]
+    pub fn bytes_per_step(&self) -> i128 {
+        self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
+    }
+
+    /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
+    fn counted(&self) -> &[Point] {
+        let until = self.points.len().saturating_sub(self.how.is_some().into());
+        self.points.get(self.skip..until).unwrap_or_default()
+    }
+
+    /// A total at each point that counts; `None` where one of them is not known.
+    fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
+        self.counted().iter().map(value).collect()
+    }
+
+    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short, and alike
+    /// but for the first ones: what grows does so in nearly all of them.
+    fn trend(&self, values: &[u64], options: &Options) -> Option<Trend> {
+        let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
+        trend(values, options.least_growth(), options.min_share())
+    }
+
+    /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
+    fn leak(&self, held: &[Held], growth: Growing, options: &Options) -> Option<Leak> {
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        // Most stacks are left out here.
+        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
+            return None;
+        }
+        let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
+        let since = (trend.since > 0).then(|| self.counted()[trend.since].name.clone());
+        Some(Leak { since, ..Leak::of_course(&trend, held) })
+    }
+
+    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
+    /// allocated is a little larger than that, and so is what nothing uses.
+    fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &Options) -> Option<Leak> {
+        let measures: [fn(&Point) -> Option<u64>; 2] = [|point| point.reserved, unused];
+        let [pool, unused] = measures.map(|value| {
+            let held = self.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
+            self.leak(&held.collect::<Vec<_>>(), Growing::Yes, options)
+        });
+        let pool = pool?;
+        let unused = unused.filter(|unused| unused.bytes * 2 > pool.bytes)?;
+        let label = FRAGMENTATION.to_owned();
+        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..unused })
+    }
+
+    /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
+    /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
+    fn add_growth(&mut self, peak: Option<u64>, options: &Options) {
+        const TOTALS: [fn(&Point) -> Option<u64>; 3] =
+            [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
+        let [allocated, reserved, fragmentation] =
+            TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));
+        let last = self.counted().last();
+        let highest = peak.or_else(|| last.and_then(|point| point.allocated));
+        let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
+            let pool = last.and_then(|point| point.reserved);
+            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
+        });
+        let runs_out_after = ends.into_iter().flatten().flatten().min();
+        self.growth = Growth { allocated, reserved, fragmentation, runs_out_after };
+    }
+}
+
+/// The findings in a series of snapshots, or in one.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Search {
+    /// Its name, where there are several.
+    pub name: Option<String>,
+    /// The rank that the snapshots are of, where there are several.
+    pub rank: Option<u64>,
+    /// The files of the snapshots.
+    pub sources: Vec<Source>,
+    /// The subject of a search.
+    pub mode: Mode,
+    /// Per device that did anything.
+    pub devices: Vec<DeviceLeaks>,
+    /// Notes and warnings about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The reason why the only snapshot, or the latest of a series, is not of a whole run.
+    pub failure: Option<String>,
+    /// The grouping of stacks.
+    pub group_by: GroupBy,
+    /// The frames that [`Leak::stack`] refers to.
+    tables: Arc<Tables>,
+    rules: Rules,
+}
+
+impl Search {
+    /// The findings on the devices. `latest` is the only snapshot, or the latest of a series. Leaks refer to its
+    /// stacks.
+    fn new(mode: Mode, latest: &Profile, devices: Vec<DeviceLeaks>, diagnostics: Vec<Diagnostic>) -> Self {
+        // Without a leak the report shows no stack.
+        let has_leaks = devices.iter().any(|device| !device.leaks.is_empty());
+        Self {
+            name: None,
+            rank: None,
+            sources: vec![latest.source.clone()],
+            mode,
+            devices,
+            diagnostics,
+            failure: latest.run.as_ref().and_then(RunFacts::failure),
+            group_by: latest.options.group_by,
+            tables: if has_leaks { Arc::clone(&latest.tables) } else { Arc::default() },
+            rules: latest.options.rules.clone(),
+        }
+    }
+
+    /// The frames of its stacks.
+    #[must_use]
+    pub fn code(&self) -> stack::Code<'_> {
+        stack::Code::new(&self.tables, &self.rules, &[])
+    }
+
+    /// The frames that [`Leak::stack`] refers to.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// True if a remark of this code was made on a device.
+    #[must_use]
+    pub fn says(&self, device: &DeviceLeaks, code: Code) -> bool {
+        self.diagnostics.iter().any(|found| found.device == Some(device.device) && found.code == code)
+    }
+
+    /// All leaks with their devices, the fastest of each device first.
+    pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> + Clone {
+        self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
+    }
+}
+
+/// The least growth of totals that is reported, in bytes.
+const WORTH_TELLING: u64 = 1 << 20;
+
+/// The number of steps after which something that grows by `slope` per step fills `memory`.
+fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {
+    let slope = u64::try_from(slope?).ok().filter(|&slope| slope > 0)?;
+    Some(memory.saturating_sub(now?).div_ceil(slope))
+}

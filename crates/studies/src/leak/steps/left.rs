@@ -1,0 +1,215 @@
+//! The memory that steps leave behind, by stack.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ptmem_snapshot::snapshot::{StackId, StringId};
+use ptmem_trace::profile::{Held, Identity, identity};
+use ptmem_trace::replay::{Origin, Position};
+use ptmem_trace::stack::{Code, CppDigest, Grouper, Key};
+use ptmem_trace::trace::Class;
+use rustc_hash::FxHashMap;
+
+use super::{DeviceSteps, FEWEST, Judged, rounded};
+use crate::leak::{Leak, Options};
+
+/// The identity of blocks: their stack, and the tag that they are grouped by.
+type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
+
+/// Blocks of one identity that steps allocate.
+struct Blocks {
+    /// The class of one of them.
+    class: Class,
+    /// The longest, in steps, that one lives that is freed.
+    lifetime: usize,
+    /// Those that are held where the last step begins, by the step that allocated them. What the program holds while it
+    /// runs, it may give up when it ends, where the last step ends too.
+    left: BTreeMap<usize, Held>,
+}
+
+impl DeviceSteps<'_> {
+    fn attribution(&self, class: &Class) -> Attribution {
+        (class.origin, class.cpp, class.tags.of(self.grouper.by()))
+    }
+
+    /// The blocks that steps allocate.
+    fn blocks(&self) -> FxHashMap<Attribution, Blocks> {
+        let &Self { steps, judged, .. } = self;
+        let mut blocks = FxHashMap::default();
+        let dump = self.device.trace.dump();
+        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return blocks };
+        for life in self.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
+            let Some(step) = steps.at(life.born) else { continue };
+            let class = self.device.trace.classes[life.class as usize];
+            let of = blocks.entry(self.attribution(&class));
+            let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
+            let until = if life.born > end { dump } else { end };
+            if until < life.freed {
+                let held = of.left.entry(step).or_default();
+                *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
+            } else if let Some(freed) = steps.at(life.freed) {
+                of.lifetime = of.lifetime.max(freed.saturating_sub(step));
+            }
+        }
+        blocks
+    }
+
+    /// The memory that the steps leave behind, by the group of its stacks.
+    pub(super) fn left_behind(&self) -> BTreeMap<Key, Left> {
+        let &Self { grouper, judged, options, .. } = self;
+        let replaced = Replaced::new(self);
+        let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
+        for (attribution, Blocks { class, lifetime, left: by_step }) in self.blocks() {
+            let origin = class.origin;
+            if by_step.is_empty() || origin.stack().is_some_and(|stack| is_state_of_optimizer(grouper.code(), stack)) {
+                continue;
+            }
+            let identity = identity(&class, grouper);
+            let left = groups.entry(identity.key.clone()).or_insert_with(|| Left {
+                identity,
+                stacks: FxHashMap::default(),
+                steps: BTreeMap::new(),
+                lifetime: 0,
+                end: Held::default(),
+            });
+            left.end = left.end.plus(sum(by_step.values()));
+            // Those of the last steps may still be freed as the others were.
+            let until = judged.until(lifetime);
+            let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
+            let held = sum(evidence.iter().map(|(_, held)| *held));
+            if evidence.is_empty() || replaced.replaces(attribution, held, until.saturating_sub(judged.from), options) {
+                continue;
+            }
+            left.lifetime = left.lifetime.max(lifetime);
+            let of_stack = left.stacks.entry(origin).or_default();
+            *of_stack = of_stack.plus(held);
+            for (&step, &held) in evidence {
+                let of_step = left.steps.entry(step).or_default();
+                *of_step = of_step.plus(held);
+            }
+        }
+        groups
+    }
+}
+
+/// The memory that one group of stacks left behind.
+pub(super) struct Left {
+    pub(super) identity: Identity,
+    /// By exact stack.
+    stacks: FxHashMap<Origin, Held>,
+    /// By step.
+    steps: BTreeMap<usize, Held>,
+    /// The longest, in steps, that blocks of these stacks live by design.
+    lifetime: usize,
+    end: Held,
+}
+
+fn sum<'h>(all: impl IntoIterator<Item = &'h Held>) -> Held {
+    all.into_iter().fold(Held::default(), |sum, &held| sum.plus(held))
+}
+
+/// The bytes that steps and those before them left behind.
+fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
+    let mut course = vec![0_u64; judged.len()];
+    for (step, held) in steps {
+        course[step - judged.start] = held.bytes;
+    }
+    for at in 1..course.len() {
+        course[at] = course[at].saturating_add(course[at - 1]);
+    }
+    course
+}
+
+/// Whether the same stays after every so many steps, such as a model after each run of three batches.
+fn has_period(steps: &[(usize, Held)], judged: Range<usize>) -> bool {
+    let (Some(first), Some(second), Some(last)) = (steps.first(), steps.get(1), steps.last()) else { return false };
+    let period = second.0 - first.0;
+    let is_even = steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && pair[1].1 == pair[0].1);
+    steps.len() >= FEWEST && is_even && first.0 < judged.start + period && last.0 + period >= judged.end
+}
+
+/// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
+fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
+    code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
+}
+
+/// The percentage of the blocks left behind that must be made up for by older ones that are freed.
+const REPLACED: u64 = 80;
+
+/// Blocks from before the judged steps that are freed in them, by their size and the step that frees them. Where each step
+/// frees as many of them as it leaves behind of the same size, a window is full that was filled before: nothing grows.
+/// Blocks that are older than the history may be of any stack.
+struct Replaced {
+    by_size: FxHashMap<(Option<Attribution>, u64), BTreeMap<usize, u64>>,
+}
+
+impl Replaced {
+    fn new(device: &DeviceSteps<'_>) -> Self {
+        let &DeviceSteps { steps, judged, .. } = device;
+        let mut by_size: FxHashMap<_, BTreeMap<usize, u64>> = FxHashMap::default();
+        let begin = steps.steps.get(judged.from).map_or(Position::START, |first| first.from);
+        for old in device.lives.iter().filter(|life| life.born <= begin && life.born < life.freed) {
+            let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
+            if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
+                let class = &device.device.trace.classes[old.class as usize];
+                let of = (old.born != Position::START).then(|| device.attribution(class));
+                *by_size.entry((of, class.bytes)).or_default().entry(step).or_default() += 1;
+            }
+        }
+        Self { by_size }
+    }
+
+    /// True if such blocks make up for those that a stack left behind.
+    fn replaces(&self, of: Attribution, left: Held, judged: usize, options: &Options) -> bool {
+        // The blocks that one stack leaves behind are nearly always equal.
+        let size = left.mean();
+        let freed = [None, Some(of)].into_iter().filter_map(|of| self.by_size.get(&(of, size)));
+        let mut freed = freed.filter(|freed| options.is_steady(freed.len(), judged));
+        size.saturating_mul(left.blocks) == left.bytes
+            && freed.any(|freed| freed.values().sum::<u64>() * 100 >= left.blocks * REPLACED)
+    }
+}
+
+impl Left {
+    /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
+    pub(super) fn is_too_short(&self, judged: Judged) -> bool {
+        let left = judged.until(self.lifetime).saturating_sub(judged.from);
+        self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
+    }
+
+    /// The leak that this is, if it is one.
+    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
+        let Identity { key, label, bucket } = self.identity;
+        let until = judged.until(self.lifetime);
+        let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
+        let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
+        let held = sum(steps.iter().map(|(_, held)| held));
+        // Growth that has stopped is not a leak.
+        let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
+        let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);
+        if !is_steady || held.bytes < options.min_growth.unwrap_or(1) {
+            return None;
+        }
+        // The one that left most names the leak; of equal ones the first by name.
+        let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
+        let mut stacks: Vec<_> = known.map(|(held, stack)| (Reverse(held), grouper.label(stack), stack)).collect();
+        stacks.sort_unstable();
+        let label = stacks.first().filter(|_| !grouper.by().is_tag()).map_or(label, |(_, name, _)| name.clone());
+        let stacks: Vec<StackId> = stacks.into_iter().map(|(_, _, stack)| stack).collect();
+        let leak = Leak {
+            label,
+            key: key.0,
+            bucket,
+            bytes: i128::from(held.bytes),
+            blocks: i128::from(held.blocks),
+            bytes_per_step: rounded(i128::from(held.bytes), count),
+            grew: steps.len(),
+            judged: count,
+            end: self.end,
+            course: course(&steps, judged.from..until),
+            ..Leak::default()
+        };
+        Some(leak.of_stacks(grouper, &stacks))
+    }
+}

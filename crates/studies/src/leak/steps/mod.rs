@@ -1,0 +1,263 @@
+//! Leaks within one snapshot: what nearly every step leaves behind.
+
+mod left;
+mod totals;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ptmem_base::diagnostic::Advice;
+use ptmem_trace::phase::steps::{self, Course, Mark, Steps, Wanted};
+use ptmem_trace::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
+use ptmem_trace::stack::{Grouper, Key, tell_apart};
+use ptmem_trace::trace::{Life, Window};
+
+use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear, sort};
+
+/// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
+const WARM_UP: usize = 1;
+
+/// Steps that are needed to recognise a leak.
+const FEWEST: usize = 3;
+
+/// Where steps are a guess and leave more than this percentage of what they allocate behind, they build something up.
+const MOST_LEFT: i128 = 25;
+
+/// Looks for leaks in one snapshot, or in a saved profile.
+///
+/// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
+/// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
+/// stack leaks if it left blocks behind in nearly every step that counts, or the same after every so many of them, and
+/// still does.
+#[must_use]
+pub fn search(profile: &Profile, options: &Options) -> Search {
+    let grouper = profile.grouper();
+    let mut devices = Vec::new();
+    let mut diagnostics = profile.diagnostics.clone();
+    for device in profile.devices.iter().filter(|device| device.events > 0 || device.figures.active.end > 0) {
+        let marks = device.phases.marks();
+        let course = Course::new(&device.trace);
+        let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
+        let mut found = match steps.filter(|_| device.has_moves()) {
+            Some(steps) => {
+                let judged = Judged::new(&steps, options);
+                let lives = device.trace.lives();
+                DeviceSteps { profile, device, course, lives, steps: &steps, judged, grouper: &grouper, options }
+                    .find_leaks()
+            }
+            None => DeviceLeaks {
+                device: device.device,
+                unclear: Some(no_steps(device, &marks, &options.steps).into()),
+                ..DeviceLeaks::default()
+            },
+        };
+        found.budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
+        if found.how.is_some() && found.unclear.is_none() {
+            diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
+        }
+        found.failure = Failure::new(&device.figures.ooms, device.failed_request.clone(), options);
+        devices.push(found);
+    }
+    Search::new(Mode::Steps, profile, devices, diagnostics)
+}
+
+/// The reason why there are no steps.
+fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
+    if device.coarse {
+        return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
+    }
+    let pattern = match wanted {
+        Wanted::Named(pattern) if device.figures.history == History::Recorded => pattern,
+        _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
+    };
+    let names: BTreeSet<&str> = marks.iter().map(|mark| ptmem_base::text::cut(&mark.name, 64)).collect();
+    let near = pattern.unmatched("name", names.iter().copied());
+    let near = if near.is_empty() { "; there are none".to_owned() } else { near };
+    format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
+}
+
+/// The steps that can show a leak.
+#[derive(Clone, Copy)]
+struct Judged {
+    /// The first of them: those before are warm-up.
+    from: usize,
+    /// The last step, which is none of them: its tensors are still in use.
+    last: usize,
+}
+
+impl Judged {
+    fn new(steps: &Steps, options: &Options) -> Self {
+        Self { from: options.skip.unwrap_or(WARM_UP), last: steps.steps.len().saturating_sub(1) }
+    }
+
+    fn count(self) -> usize {
+        self.last.saturating_sub(self.from)
+    }
+
+    /// The step before which blocks have outlived others, of which the longest lives this many steps: later ones may
+    /// still be freed.
+    fn until(self, lifetime: usize) -> usize {
+        self.last.saturating_sub(lifetime)
+    }
+}
+
+/// A device whose steps are looked at.
+struct DeviceSteps<'s> {
+    profile: &'s Profile,
+    device: &'s DeviceProfile,
+    course: Course,
+    lives: Vec<Life>,
+    steps: &'s Steps,
+    judged: Judged,
+    grouper: &'s Grouper<'s>,
+    options: &'s Options,
+}
+
+impl DeviceSteps<'_> {
+    fn find_leaks(&self) -> DeviceLeaks {
+        let mut found = DeviceLeaks {
+            how: Some(self.steps.how.clone()),
+            points: self.points(),
+            skip: self.judged.from,
+            judged: self.judged.count(),
+            device: self.device.device,
+            ..DeviceLeaks::default()
+        };
+        match self.require_steps().and_then(|()| self.leaks()) {
+            Ok(leaks) if leaks.is_empty() => found.grows_most = self.grows_most(),
+            Ok(leaks) => found.leaks = leaks,
+            Err(unclear) => found.unclear = Some(unclear),
+        }
+        found
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let mut borders = self.steps.borders();
+        borders.push(self.device.trace.end());
+        let windows: Vec<Window> = borders.windows(2).map(|ends| Window { from: ends[0], to: ends[1] }).collect();
+        let parts = self.device.trace.parts(&windows);
+        let is_reserved_known = self.device.figures.reserved.peak.is_some();
+        let points = self.steps.steps.iter().zip(parts).map(|(step, part)| Point {
+            name: step.name.clone(),
+            allocated: Some(part.end.allocated),
+            reserved: is_reserved_known.then_some(part.end.reserved),
+            fragmentation: is_reserved_known.then_some(part.end.fragmentation()),
+            active_peak: Some(part.peak.active),
+        });
+        points.collect()
+    }
+
+    /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not
+    /// clear.
+    fn require_steps(&self) -> Result<(), Unclear> {
+        if self.judged.count() < FEWEST {
+            return Err(format!(
+                "the history has {}, of which {} can tell: neither warm-up nor the last one. {FEWEST} are needed; record \
+                 more steps, or give two or more snapshots",
+                ptmem_base::text::count(self.steps.steps.len() as u64, "step", "steps"),
+                if self.judged.count() == 0 { "none".to_owned() } else { self.judged.count().to_string() },
+            )
+            .into());
+        }
+        if !self.steps.are_plausible(&self.course, self.grouper.code()) {
+            return Err(
+                self.unnamed("no steps were found in the history: it looks like less than a few steps; record more")
+            );
+        }
+        Ok(())
+    }
+
+    /// A reason with the ways to tell steps apart: a release that keeps no annotations can name none.
+    fn unnamed(&self, reason: &str) -> Unclear {
+        if self.profile.keeps_annotations {
+            let reason =
+                format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
+            return Unclear { reason, advice: Some(Advice::NameSteps) };
+        }
+        format!("{reason}. Give two or more snapshots: only PyTorch 2.5 and later keep the names of annotated steps")
+            .into()
+    }
+
+    /// The stacks that leak, or the reason why that is not clear.
+    fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
+        let left = self.left_behind();
+        let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.identity.label.clone());
+        let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
+        let mut leaks: Vec<Leak> = leaks.collect();
+        tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
+        sort(&mut leaks);
+        self.require_no_guess(&leaks)?;
+        match short {
+            Some(label) if leaks.is_empty() => Err(format!(
+                "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps are left that can tell; \
+                 record more steps, or give two or more snapshots"
+            )
+            .into()),
+            _ => Ok(leaks),
+        }
+    }
+
+    /// The label of the stack that holds more at the end of the last step that counts than at that of the first: the
+    /// one that gained most.
+    fn grows_most(&self) -> Option<String> {
+        let first = self.steps.steps.get(self.judged.from + 1)?.from;
+        let last = self.steps.steps.get(self.judged.last)?.from;
+        let [first, last] = [first, last].map(|at| self.device.trace.blocks_at(at));
+        let mut groups: BTreeMap<Key, BTreeMap<String, i128>> = BTreeMap::new();
+        for (class, (first, last)) in self.device.trace.classes.iter().zip(first.into_iter().zip(last)) {
+            let gain = i128::from(class.bytes) * (i128::from(last) - i128::from(first));
+            if gain != 0 {
+                let Identity { key, label, .. } = identity(class, self.grouper);
+                *groups.entry(key).or_default().entry(label).or_default() += gain;
+            }
+        }
+        let gained = groups.into_values().map(|labels| (labels.values().sum::<i128>(), labels));
+        let (_, labels) = gained.max_by_key(|(gain, _)| *gain).filter(|(gain, _)| *gain > 0)?;
+        labels.into_iter().rev().max_by_key(|(_, gain)| *gain).map(|(label, _)| label)
+    }
+
+    /// Refuses leaks that may belong to something else than steps, where these are a guess.
+    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), Unclear> {
+        let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
+        if leaked <= 0 || !self.steps.are_guessed(&self.course, self.grouper.code()) {
+            return Ok(());
+        }
+        if self.steps.go_through_sizes(&self.course) {
+            return Err(self.unnamed(
+                "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays \
+                 may belong to one size each, such as graphs that are captured",
+            ));
+        }
+        if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
+            let most = leaks.first().map(|leak| format!("; {} holds most of it", leak.label)).unwrap_or_default();
+            return Err(self.unnamed(&format!(
+                "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
+                 model or an answer, or leaks{most}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bytes that are allocated in the steps that count.
+    fn allocated_in_judged(&self) -> i128 {
+        let judged = self.judged.from..self.judged.last;
+        let inside = self.lives.iter().filter(|life| life.born != Position::START);
+        let counted = inside.filter(|life| self.steps.at(life.born).is_some_and(|step| judged.contains(&step)));
+        counted.map(|life| i128::from(self.device.trace.classes[life.class as usize].bytes)).sum()
+    }
+}
+
+/// A quotient, rounded to the nearest, halves away from 0.
+fn rounded(dividend: i128, divisor: usize) -> i128 {
+    let divisor = divisor as i128;
+    (dividend * 2 + divisor * dividend.signum()) / (divisor * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_away_from_zero() {
+        assert_eq!([rounded(5, 2), rounded(-5, 2), rounded(4, 3), rounded(-4, 3), rounded(0, 7)], [3, -3, 1, -1, 0]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Growth of the totals from step to step, beside that of stacks.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::units::Size;
+use ptmem_trace::phase::steps::How;
+
+use super::{FEWEST, rounded};
+use crate::leak::trend::rises;
+use crate::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Options, fragmentation_grows};
+
+impl DeviceLeaks {
+    /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
+    pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &Options) -> Vec<Diagnostic> {
+        self.add_growth(peak, options);
+        let mut remarks: Vec<Diagnostic> = self.add_fragmentation(options).into_iter().collect();
+        remarks.extend(self.unexplained(options));
+        remarks
+    }
+
+    /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the
+    /// remark alone where the steps are nothing but equal parts of the history, in which something may be built up, and
+    /// where the steps need the pool.
+    fn add_fragmentation(&mut self, options: &Options) -> Option<Diagnostic> {
+        let leak = self.fragmentation(|point| point.fragmentation, options)?;
+        let remark = fragmentation_grows(self.device, Mode::Steps, &leak);
+        // Memory that steps of growing size leave free at their end is used within them.
+        let unneeded = self.fragmentation(|point| Some(point.reserved?.saturating_sub(point.active_peak?)), options);
+        if self.how != Some(How::Windows) && self.counted().len() > FEWEST && unneeded.is_some() {
+            self.leaks.push(leak);
+        }
+        Some(remark)
+    }
+
+    /// A remark where more grows than what leaks, such as one buffer that is made anew and larger in every step.
+    fn unexplained(&self, options: &Options) -> Option<Diagnostic> {
+        let held = self.totals(|point| point.allocated)?;
+        let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
+        let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
+        let rest = gained - of_stacks.iter().map(|leak| leak.bytes).sum::<i128>();
+        // Steps are not all alike to the byte.
+        let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
+        // Memory that fills and then stays is a cache.
+        let goes_on = held.last() > held.get(held.len() / 2);
+        let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
+        if !matters || !goes_on || !is_steady || falls_back(&held) {
+            return None;
+        }
+        let step = self.noun(Mode::Steps);
+        let message = format!(
+            "allocated bytes grow by {} from {step} to {step} that no stack leaves behind: something may be made anew and \
+             larger each time, or grow in fewer of them. A series of snapshots shows what",
+            Size(u64::try_from(rounded(rest, (held.len() - 1).max(1))).unwrap_or_default()),
+        );
+        Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
+    }
+}
+
+/// True if what was held falls again and again to where it was, as a cache that grows within each request and is then
+/// freed.
+fn falls_back(held: &[u64]) -> bool {
+    let (earlier, later) = held.split_at(held.len() / 2);
+    earlier.iter().min() >= later.iter().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leak::Point;
+
+    const MIB: u64 = 1 << 20;
+
+    fn named() -> How {
+        How::Named("step".to_owned())
+    }
+
+    /// Steps that leave 100 MiB behind in a pool that grows by 8 MiB with each, and need this many MiB beside the growth.
+    fn device(how: How, steps: u64, needed: fn(u64) -> u64) -> DeviceLeaks {
+        let points = (0..steps).map(|step| Point {
+            name: step.to_string(),
+            allocated: Some(100 * MIB),
+            reserved: Some((200 + 8 * step) * MIB),
+            fragmentation: Some((100 + 8 * step) * MIB),
+            active_peak: Some(needed(step) * MIB),
+        });
+        DeviceLeaks { how: Some(how), skip: 1, points: points.collect(), ..DeviceLeaks::default() }
+    }
+
+    /// Bytes per step of the leaks, and how many remarks there are.
+    fn found(mut device: DeviceLeaks) -> (Vec<i128>, usize) {
+        let remarks = device.add_totals(Some(200 * MIB), &Options::default());
+        assert!(device.leaks.iter().all(|leak| leak.metric == LeakMetric::Fragmentation));
+        (device.leaks.iter().map(|leak| leak.bytes_per_step).collect(), remarks.len())
+    }
+
+    #[test]
+    fn a_pool_that_outgrows_what_steps_need_is_a_leak() {
+        assert_eq!(found(device(named(), 9, |_| 180)), (vec![8 << 20], 1));
+    }
+
+    #[test]
+    fn a_pool_that_may_be_needed_is_worth_a_remark_alone() {
+        assert_eq!(found(device(named(), 9, |step| 180 + 8 * step)), (Vec::new(), 1), "it is needed");
+        assert_eq!(found(device(How::Windows, 9, |_| 180)), (Vec::new(), 1), "equal parts may build something up");
+        assert_eq!(found(device(named(), 5, |_| 180)), (Vec::new(), 1), "three steps are few");
+        assert_eq!(found(device(named(), 6, |_| 180)), (vec![8 << 20], 1));
+    }
+
+    /// The number of remarks on nine steps, each of which holds `more` MiB more than the one before, with leaks of these bytes.
+    fn remarks(more: u64, leaks: &[i128]) -> usize {
+        let mut device = device(named(), 9, |_| 180);
+        for (step, point) in (0_u64..).zip(&mut device.points) {
+            *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
+        }
+        device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();
+        device.add_totals(None, &Options::default()).len()
+    }
+
+    #[test]
+    fn a_little_more_than_what_leaks_is_worth_no_remark() {
+        assert_eq!(remarks(1, &[1 << 20]), 0, "5 of 1,007 MiB are not explained");
+        assert_eq!(remarks(3, &[1 << 20]), 1, "17 of 1,021 MiB are not explained");
+        assert_eq!(remarks(1, &[]), 1, "nothing leaks, and something grows");
+        assert_eq!(remarks(0, &[]), 0);
+    }
+}

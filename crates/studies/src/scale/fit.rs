@@ -1,0 +1,313 @@
+//! Fits bytes by a constant, a line or a parabola in the number that was varied.
+
+use ptmem_base::units::approximate;
+use ptmem_trace::profile::Held;
+
+/// How bytes depend on the number that was varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Shape {
+    /// Not at all.
+    Constant,
+    /// As a line.
+    Linear,
+    /// As a parabola.
+    Quadratic,
+    /// As none of these.
+    Irregular,
+}
+
+impl Shape {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A run: the number that was varied, and bytes.
+struct Sample {
+    x: f64,
+    bytes: f64,
+}
+
+/// `constant + linear x + quadratic x²`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Polynomial {
+    /// Bytes at 0.
+    pub constant: f64,
+    /// Bytes per unit.
+    pub linear: f64,
+    /// Bytes per squared unit.
+    pub quadratic: f64,
+}
+
+impl Polynomial {
+    /// The value at a place.
+    #[must_use]
+    pub fn at(&self, x: f64) -> f64 {
+        self.constant + self.linear * x + self.quadratic * x * x
+    }
+
+    fn shape(&self) -> Shape {
+        match (self.linear != 0.0, self.quadratic != 0.0) {
+            (false, false) => Shape::Constant,
+            (true, false) => Shape::Linear,
+            (_, true) => Shape::Quadratic,
+        }
+    }
+}
+
+/// A fit, and others that the samples do not rule out.
+#[derive(Debug, Clone)]
+pub struct Fit {
+    /// How bytes depend on the number that was varied.
+    pub shape: Shape,
+    /// The simplest polynomial that the samples agree with; for an irregular one the one that comes closest.
+    pub best: Polynomial,
+    /// The most by which it misses a sample, in bytes.
+    pub misses: f64,
+    /// Every polynomial that the samples do not rule out, the best among them.
+    possible: Vec<Polynomial>,
+}
+
+/// Values at a place: the best, and what they may be.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Range {
+    /// The lowest that the samples allow.
+    pub low: f64,
+    /// The most likely one.
+    pub best: f64,
+    /// The highest that the samples allow.
+    pub high: f64,
+}
+
+impl Range {
+    /// Each of its values with that of another range.
+    pub(super) fn with(self, other: Self, by: fn(f64, f64) -> f64) -> Self {
+        Self { low: by(self.low, other.low), best: by(self.best, other.best), high: by(self.high, other.high) }
+    }
+}
+
+/// Powers of x in a polynomial, the simplest first.
+const MODELS: [&[u8]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
+
+/// Blocks are rounded up to this many bytes.
+const ROUNDING: f64 = 512.0;
+
+/// Share of the largest sample by which an exact fit may miss.
+const EXACT: f64 = 0.003;
+
+/// Share of the largest sample by which any fit may miss, for blocks that are not split and workspaces.
+const PART: f64 = 0.01;
+
+/// A polynomial is ruled out only where it misses by more than this many times the tolerance.
+const DOUBT: f64 = 3.0;
+
+/// A polynomial with as many coefficients as samples follows any: it counts for exact only if each term is at least this
+/// share of the largest sample.
+const MATERIAL: f64 = 0.05;
+
+/// A polynomial, and how well it follows the samples.
+struct Candidate {
+    polynomial: Polynomial,
+    /// The most by which it misses a sample, in bytes.
+    misses: f64,
+    /// True if it does not follow the samples merely because it could follow any.
+    is_convincing: bool,
+}
+
+impl Candidate {
+    /// `None` where the samples do not determine the polynomial, or memory cannot grow like it.
+    fn of(powers: &[u8], samples: &[Sample]) -> Option<Self> {
+        let polynomial = fit(powers, samples)?;
+        let Polynomial { linear, quadratic, .. } = polynomial;
+        let is_plausible = quadratic >= 0.0 && (powers.len() < 3 || linear >= 0.0);
+        let misses = samples.iter().map(|sample| (polynomial.at(sample.x) - sample.bytes).abs()).fold(0.0, f64::max);
+        let farthest = samples.iter().map(|sample| sample.x).fold(0.0, f64::max);
+        let is_material = linear.min(quadratic * farthest) * farthest >= MATERIAL * highest(samples);
+        let is_convincing = powers.len() < samples.len() || is_material;
+        is_plausible.then_some(Self { polynomial, misses, is_convincing })
+    }
+}
+
+fn highest(samples: &[Sample]) -> f64 {
+    samples.iter().map(|sample| sample.bytes).fold(0.0, f64::max)
+}
+
+impl Fit {
+    /// Fits what is held in runs at these places. `None` for no runs.
+    pub(super) fn of(places: &[f64], held: &[Held]) -> Option<Self> {
+        let runs = places.iter().zip(held);
+        let blocks = runs.clone().map(|(_, held)| held.blocks).max()?;
+        let samples = runs.map(|(&x, held)| Sample { x, bytes: approximate(held.bytes) });
+        let samples: Vec<Sample> = samples.collect();
+        let highest = highest(&samples);
+        let rounding = ROUNDING * approximate(blocks.max(1));
+        let tolerance = PART * highest + rounding;
+        let all: Vec<Candidate> = MODELS.iter().filter_map(|powers| Candidate::of(powers, &samples)).collect();
+        let exact = EXACT * highest + rounding;
+        let chosen = all.iter().find(|candidate| candidate.misses <= exact && candidate.is_convincing);
+        let chosen = chosen.or_else(|| all.iter().find(|candidate| candidate.misses <= tolerance));
+        let best = chosen.or_else(|| all.iter().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
+        let shape = chosen.map_or(Shape::Irregular, |chosen| chosen.polynomial.shape());
+        let farthest = if shape == Shape::Irregular { f64::INFINITY } else { DOUBT * tolerance };
+        let possible = all.iter().filter(|candidate| candidate.misses <= farthest);
+        let possible = possible.map(|candidate| candidate.polynomial).collect();
+        Some(Self { shape, best: best.polynomial, misses: best.misses, possible })
+    }
+
+    /// The bytes at a place. `reach` is the place in multiples of the farthest sample's.
+    #[must_use]
+    pub fn at(&self, x: f64, reach: f64) -> Range {
+        let best = self.best.at(x).max(0.0);
+        // Beyond the runs, PyTorch may choose other kernels and workspaces.
+        let unknown = if reach > 1.0 { PART * best } else { 0.0 };
+        let off = (self.misses * reach.max(1.0)).max(unknown);
+        let values = self.possible.iter().map(|polynomial| polynomial.at(x).max(0.0));
+        let low = (values.clone().fold(best, f64::min) - off).max(0.0);
+        Range { low, best, high: values.fold(best, f64::max) + off }
+    }
+}
+
+/// The polynomial of these powers that fits best, by least squares. `None` where the samples do not determine it.
+fn fit(powers: &[u8], samples: &[Sample]) -> Option<Polynomial> {
+    // In units of the farthest sample, so that squares stay comparable.
+    let unit = samples.iter().map(|sample| sample.x.abs()).fold(0.0, f64::max);
+    let size = powers.len();
+    let mut rows = vec![vec![0.0; size + 1]; size];
+    for sample in samples {
+        let terms: Vec<f64> = powers.iter().map(|&power| (sample.x / unit).powi(power.into())).collect();
+        for (row, term) in rows.iter_mut().zip(&terms) {
+            row.iter_mut().zip(&terms).for_each(|(cell, other)| *cell += term * other);
+            row[size] += term * sample.bytes;
+        }
+    }
+    let solved = solve(rows)?;
+    let mut polynomial = Polynomial::default();
+    for (&power, value) in powers.iter().zip(solved) {
+        match power {
+            0 => polynomial.constant = value,
+            1 => polynomial.linear = value / unit,
+            _ => polynomial.quadratic = value / unit / unit,
+        }
+    }
+    Some(polynomial)
+}
+
+/// Solves the equations of a fit by least squares, whose right sides are the last column, by elimination.
+fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    /// Below it, two samples lie at one place.
+    const SINGULAR: f64 = 1e-9;
+    for at in 0..rows.len() {
+        let mut row = rows[at].clone();
+        let pivot = Some(row[at]).filter(|&pivot| pivot > SINGULAR)?;
+        row.iter_mut().for_each(|cell| *cell /= pivot);
+        for other in &mut rows {
+            let factor = other[at];
+            other.iter_mut().zip(&row).for_each(|(cell, of_row)| *cell -= factor * of_row);
+        }
+        rows[at] = row;
+    }
+    rows.iter().map(|row| row.last().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    /// Bytes at a place.
+    type Curve = fn(f64) -> f64;
+
+    fn width(range: Range) -> f64 {
+        range.high - range.low
+    }
+
+    fn fit_of(of: impl Fn(f64) -> f64, places: &[f64]) -> Fit {
+        let held = places.iter().map(|&x| Held { bytes: whole(of(x)), blocks: 10 });
+        Fit::of(places, &held.collect::<Vec<_>>()).unwrap()
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MiB")]
+    fn whole(bytes: f64) -> u64 {
+        bytes.round() as u64
+    }
+
+    #[test]
+    fn the_simplest_shape_that_agrees_is_found() {
+        let places = [128.0, 256.0, 512.0];
+        let cases: [(Curve, Shape); 5] = [
+            (|_| 400.0 * MIB, Shape::Constant),
+            (|x| 3.0 * MIB + 0.5 * MIB * x, Shape::Linear),
+            (|x| 100.0 * x * x, Shape::Quadratic),
+            (|x| 9.0 * MIB + 0.1 * MIB * x + 2000.0 * x * x, Shape::Quadratic),
+            // One allocation in steps of a power of two.
+            (|x| if x > 200.0 { 64.0 * MIB } else { 8.0 * MIB }, Shape::Irregular),
+        ];
+        for (of, shape) in cases {
+            let fit = fit_of(of, &places);
+            assert_eq!(fit.shape, shape, "{fit:?}");
+            let range = fit.at(2048.0, 4.0);
+            assert!(range.low <= range.best && range.best <= range.high, "{range:?}");
+            if shape != Shape::Irregular {
+                let truth = of(2048.0);
+                assert!((range.best - truth).abs() <= 0.02 * truth, "{range:?} {truth}");
+                assert!(range.low <= truth * 1.0001 && truth <= range.high * 1.0001, "{range:?} {truth}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_does_not_bend_a_line() {
+        let fit = fit_of(|x| ((0.3 * MIB * x) / 512.0).ceil() * 512.0 * 1.002, &[16.0, 32.0, 48.0, 64.0]);
+        assert_eq!(fit.shape, Shape::Linear);
+    }
+
+    #[test]
+    fn doubt_widens_with_the_distance() {
+        let fit = fit_of(|x| MIB * x * if x == 256.0 { 1.009 } else { 1.0 }, &[128.0, 256.0, 384.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Linear);
+        assert!(width(fit.at(4096.0, 8.0)) > 2.0 * width(fit.at(1024.0, 2.0)));
+    }
+
+    /// Three runs that lie on a parabola: a line that comes close does not hide it, but one that comes very close is simpler.
+    #[test]
+    fn a_slight_bend_is_found() {
+        let fit = fit_of(|x| 90.0 * MIB + 0.2 * MIB * x + 50.0 * x * x, &[128.0, 256.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Quadratic);
+        let fit = fit_of(|x| 90.0 * MIB + 0.2 * MIB * x + 20.0 * x * x, &[128.0, 256.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Linear);
+    }
+
+    #[test]
+    fn a_run_that_is_off_does_not_rule_out_a_line() {
+        let fit = fit_of(|x| MIB * x * if x == 256.0 { 0.96 } else { 1.0 }, &[128.0, 256.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Quadratic);
+        let range = fit.at(4096.0, 8.0);
+        assert!(range.low <= 4096.0 * MIB && range.best > 6000.0 * MIB, "{range:?}");
+    }
+
+    /// Other kernels with other workspaces may run there.
+    #[test]
+    fn nothing_is_exact_beyond_the_runs() {
+        let fit = fit_of(|x| MIB * x, &[128.0, 256.0, 512.0]);
+        assert!(width(fit.at(512.0, 1.0)) < 1.0);
+        assert!(width(fit.at(1024.0, 2.0)) >= 20.0 * MIB);
+    }
+
+    /// A workspace of a run in the middle is no bend.
+    #[test]
+    fn of_three_runs_a_line_that_comes_close_is_no_parabola() {
+        let fit = fit_of(|x| MIB * x * if x == 256.0 { 0.988 } else { 1.0 }, &[128.0, 256.0, 512.0]);
+        assert_eq!(fit.shape, Shape::Linear);
+        let best = fit.at(4096.0, 8.0).best / MIB;
+        assert!((4000.0..4200.0).contains(&best), "{best}");
+    }
+
+    #[test]
+    fn one_place_fits_nothing_but_a_constant() {
+        assert_eq!(fit_of(|_| 5.0, &[1.0; 3]).shape, Shape::Constant);
+    }
+}
