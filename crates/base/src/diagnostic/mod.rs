@@ -158,10 +158,10 @@ mod tests {
                 Severity::Note => "Note",
                 Severity::Warning => "Warning",
             };
-            let trust = if code.is_distrusted() { "; `--strict` makes the verdict inconclusive" } else { "" };
+            let trust = if code.is_distrusted() { "; inconclusive with `--strict`" } else { "" };
             let meaning = code.meaning();
             let help = code.help();
-            let section = format!("### {code}\n\n{severity}{trust}.\n\n{meaning}\n\n**What to do:** {help}\n");
+            let section = format!("### {code}\n\n*{severity}{trust}.* {meaning}\n\n→ {help}\n");
             let start = rest.find(&section);
             let start =
                 start.unwrap_or_else(|| panic!("docs/diagnostics.md lacks, in the order of the codes:\n{section}"));
