@@ -10,7 +10,7 @@ use crate::text::count;
 pub struct Label {
     /// The frames that it names.
     pub place: String,
-    /// The operator, led by what separates it; empty where none is known.
+    /// The operator, after any part that distinguishes it; empty if unknown.
     pub operation: String,
 }
 
@@ -20,8 +20,8 @@ impl fmt::Display for Label {
     }
 }
 
-/// How many lines, or operators of one line, a row sums beside the one that it is named after. It stands behind a label
-/// and is no part of it: the number may change from commit to commit, and patterns hold with and without it.
+/// The number of further lines, or operators of one line, that a row sums. It follows the label without being part of
+/// it: the number may change from commit to commit, and patterns match with and without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum More {
     /// The row is one line with one operator.

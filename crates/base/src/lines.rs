@@ -2,8 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Breaks a text that begins at a column at spaces; lines after the first are indented. A word that no line has room for is a
-/// path: it goes on below. What stands in backticks stays on one line where a line has room for it.
+/// Wraps a text that begins at a column; lines after the first are indented. A word longer than a line is a path and
+/// continues on the next line. Text in backticks stays on one line if it fits.
 #[must_use]
 pub fn wrap(text: &str, start: usize, indent: usize, width: usize) -> String {
     let room = width.saturating_sub(indent);
@@ -64,7 +64,7 @@ fn words(text: &str, room: usize) -> Vec<&str> {
 /// Units that stay on the line of their number.
 const UNITS: [&str; 6] = ["%", "B", "KiB", "MiB", "GiB", "TiB"];
 
-/// The end of the number that ends there with the unit behind it; else where it was.
+/// The end of a number including its unit; otherwise the given position.
 fn with_unit(text: &str, end: usize) -> usize {
     let number = text[..end].ends_with(|c: char| c.is_ascii_digit());
     let next = text.get(end + 1..).and_then(|rest| rest.split(' ').next()).filter(|_| number);

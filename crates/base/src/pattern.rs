@@ -14,7 +14,7 @@ pub struct Pattern {
     text: String,
     /// The label that it may be, without the number of further lines behind it.
     label: String,
-    /// The texts that it matches, or the reason why it is no glob: a label may hold a bracket that nothing closes.
+    /// The texts that it matches, or the reason why it is not a valid glob: a label may contain an unclosed bracket.
     matched: Result<Matched, String>,
 }
 
@@ -70,7 +70,7 @@ pub struct Selector<'p> {
 }
 
 impl<'p> Selector<'p> {
-    /// From the ways in which the pattern names all that it could select.
+    /// Chooses among the readings of a pattern the most literal one that selects something.
     #[must_use]
     pub fn new(pattern: &'p Pattern, namings: impl Iterator<Item = Option<Naming>>) -> Self {
         Self { pattern, closest: namings.flatten().max() }
@@ -149,7 +149,7 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), matched })
     }
 
-    /// The same for frames, paths and phases, which are no labels: with wildcards, it has to be a glob.
+    /// The same for frames, paths and phases, which are not labels: a text with wildcards must be a valid glob.
     ///
     /// # Errors
     /// If the text is empty, or no glob.

@@ -1,4 +1,5 @@
-//! The statements of a Python file, and the functions and classes that they lie in. A text that is no Python has some, too.
+//! The statements of a Python file, and the functions and classes that contain them. Also accepts text that is not
+//! valid Python.
 
 use std::ops::RangeInclusive;
 
@@ -31,7 +32,7 @@ struct Function {
     /// The one around it.
     outer: Option<usize>,
     indent: usize,
-    /// Its lines, from the first decorator on.
+    /// Its lines, including decorators.
     lines: RangeInclusive<u32>,
     /// The last line of its head.
     head: u32,
@@ -99,7 +100,7 @@ impl Functions {
 }
 
 impl Function {
-    /// The qualified name of what lies in it.
+    /// The qualified name of its contents.
     fn within(&self, own: &str) -> String {
         format!("{}{}{own}", self.name, self.separator)
     }
@@ -118,7 +119,8 @@ pub fn indent(line: &str) -> usize {
     blanks.fold(0, |columns, blank| if blank == '\t' { columns / TAB * TAB + TAB } else { columns + 1 })
 }
 
-/// The name that a line defines, if it is the head of a function or class, and what stands between it and names within.
+/// The name defined by a line that is the head of a function or class, and the separator between that name and nested
+/// names.
 fn defined(line: &str) -> Option<(&str, &'static str)> {
     let line = line.strip_prefix("async ").unwrap_or(line).trim_start();
     let (rest, separator) = match line.strip_prefix("def ") {
@@ -172,7 +174,7 @@ impl Scanner {
                     at += 1;
                 }
                 b'\n' if is_long => self.line += 1,
-                // It was no string: the line break belongs to whatever it is.
+                // It was not a string: the line break ends the statement that contains it.
                 b'\n' => return at,
                 byte if byte == quote && !is_long => return at + 1,
                 byte if byte == quote && text[at..].starts_with(&[quote; 3]) => return at + 3,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// True for a character that may be printed as it is. Controls move the cursor or start escape sequences; marks of direction and
-/// characters that nobody sees let a name look like another one; those that are no characters break XML.
+/// True for a character that may be printed as it is. Control characters move the cursor or start escape sequences,
+/// direction marks and invisible characters make one name look like another, and noncharacters break XML.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     // Numbers that end in FFFE and FFFF are those of no character.
@@ -109,8 +109,8 @@ pub fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> St
 /// Names that are compared with a pattern that matches none.
 const MOST_NAMES: usize = 1_000;
 
-/// `; the nearest stacks are 'a', 'b' and 'c'`: the three names in which a pattern most nearly occurs, of equally near
-/// ones the first; nothing where there are no names.
+/// `; the nearest stacks are 'a', 'b' and 'c'`: the three names most similar to a pattern, the first of equally similar
+/// ones; empty without names.
 pub fn nearest<'n>(pattern: &str, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
     let literal: String = pattern.chars().filter(|c| !"*?[]{}".contains(*c)).collect();
     let mut seen = HashSet::new();

@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Code {
 pub struct Diagnostic {
     /// Kind, with severity, meaning and help.
     pub code: Code,
-    /// Device ordinal, or none where it concerns the file.
+    /// Device ordinal; `None` if the diagnostic concerns the whole file.
     pub device: Option<u32>,
     /// One or two sentences on what was found here and, where there is something to do, on what to do next.
     pub message: String,

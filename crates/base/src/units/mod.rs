@@ -17,7 +17,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The largest binary unit that is no larger than a size.
+    /// The largest binary unit that does not exceed a size.
     pub fn of(bytes: u64) -> &'static Self {
         BINARY.iter().rev().find(|unit| unit.bytes <= bytes).unwrap_or(&BINARY[0])
     }
@@ -63,7 +63,8 @@ impl fmt::Display for Size {
     }
 }
 
-/// A size as a user gives it, which prints in decimal units where it is whole in them alone: `100 MB`, not `95.37 MiB`.
+/// A size as a user writes it, printed in decimal units if it is a whole number only in those: `100 MB`, not `95.37
+/// MiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GivenSize(pub u64);
 

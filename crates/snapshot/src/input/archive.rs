@@ -8,7 +8,7 @@ use rawzip::{CompressionMethod, ZipArchive};
 use super::bad;
 use super::compressed::Named;
 
-/// The largest archive that is read. Its directory stands at its end, so all of it is held.
+/// The largest archive that is read. Its directory is at its end, so the whole archive is kept in memory.
 const LARGEST: u64 = 1 << 30;
 
 /// Hands the member `data.pkl` to `read`, which reads all of it, so that its checksum is checked.

@@ -6,7 +6,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::{Limit, TooLarge, bad};
 
-/// The most memory that unpacking Zstandard takes: what `zstd -d` accepts without being told.
+/// The most memory that Zstandard decompression may use: the default limit of `zstd -d`.
 const MOST_WINDOW: u64 = 128 << 20;
 
 /// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.

@@ -28,7 +28,7 @@ pub enum Document {
     Unnamed,
 }
 
-/// The keys that tell documents apart.
+/// The keys that distinguish documents.
 #[derive(Deserialize)]
 struct Keys {
     schema: Option<String>,
@@ -40,7 +40,7 @@ impl Document {
     /// The content of a text.
     ///
     /// # Errors
-    /// Where the text is no object of JSON.
+    /// If the text is not a JSON object.
     pub fn of(text: &str) -> serde_json::Result<Self> {
         let keys: Keys = serde_json::from_str(text)?;
         Ok(match keys.schema.as_deref() {
@@ -59,7 +59,7 @@ impl fmt::Display for Document {
             Self::SavedProfile => f.write_str("it is a saved profile"),
             Self::EarlierProfile => write!(
                 f,
-                "it is a saved profile of an earlier release ({REPORT_SCHEMA}), which kept a few moments alone, not the history"
+                "it was saved by an older release ({REPORT_SCHEMA}) that stored only a few moments of the history"
             ),
             Self::SnapshotReport => f.write_str("it is a report on a snapshot"),
             Self::Other(schema) => write!(f, "its schema is '{schema}', not '{PROFILE_SCHEMA}'"),

@@ -41,7 +41,7 @@ const HEAD: u64 = 64;
 /// The most white space before a text of which the format is recognised.
 const MOST_SPACE: usize = 1 << 16;
 
-/// The first bytes of a stream, from which [`Format::of`] tells its format.
+/// The number of leading bytes from which [`Format::of`] recognizes a format.
 ///
 /// # Errors
 /// Where they cannot be read.
@@ -71,8 +71,8 @@ impl Format {
             // The second is that of an archive without members.
             [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Self::Zip,
             [b'P', b'K', 7, 8, ..] => Self::SplitZip,
-            // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or behind
-            // a MARK; `]` and `}` alone are no JSON.
+            // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or after a MARK; a lone
+            // `]` or `}` is not JSON.
             [b']' | b'}', ..] => Self::Pickle,
             [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'o', ..] => Self::Pickle,
             // GLOBAL, from which every pickle of protocol 0 that runs code begins.

@@ -1,4 +1,4 @@
-//! The start of every input: what it is wrapped in is taken off, and its first bytes tell what it is.
+//! The first stage of every input: removes compression and archives, and recognizes the format by its first bytes.
 //!
 //! This is the only place that knows what a format looks like. Whoever reads an input gets it as an [`Input`], which
 //! says its [`Format`]; what a JSON text holds is a [`Document`].
@@ -24,7 +24,7 @@ pub const MOST_EXPANSION: u64 = 200;
 /// A small input may expand to this many bytes.
 pub const SMALLEST_LIMIT: u64 = 256 << 20;
 
-/// A snapshot in an archive that is compressed is all that anybody makes.
+/// Nobody nests deeper than a snapshot in a compressed archive.
 const MOST_LAYERS: usize = 3;
 
 /// An input that expands to more than is allowed.
@@ -82,8 +82,8 @@ impl Read for Input<'_> {
     }
 }
 
-/// Hands on the input without what it is wrapped in. What is not wrapped passes as it is, whatever its size. Where
-/// something is left behind what `read` took, the rest is read, too, so that checksums are checked.
+/// Passes the unwrapped input to `read`. Input without a wrapper is passed unchanged, whatever its size. Bytes that
+/// `read` leaves are read as well, so that checksums are verified.
 ///
 /// # Errors
 /// Errors of `read`; and an [`io::Error`] if a wrapping is damaged, holds no pickle, or expands to more than

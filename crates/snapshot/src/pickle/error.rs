@@ -34,7 +34,7 @@ pub enum ErrorKind<E: std::error::Error + 'static> {
         /// Name in `pickletools`.
         opcode: &'static str,
     },
-    /// A byte that is no opcode of any protocol.
+    /// A byte that is not an opcode of any protocol.
     #[error("0x{byte:02x} is not a pickle opcode; the file is damaged or not a pickle")]
     Unknown {
         /// The byte.

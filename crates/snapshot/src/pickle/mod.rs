@@ -1,8 +1,8 @@
 //! A safe, streaming reader of Python pickles, and a writer of plain ones.
 //!
-//! It reads protocols 2 to 5 as far as they describe plain data: numbers, strings, bytes, tuples,
-//! lists, dictionaries and sets. Every opcode that could import, build or call something is refused
-//! by name before anything happens; there is no code here that could carry it out.
+//! It reads protocols 2 to 5 as far as they describe plain data: numbers, strings, bytes, tuples, lists, dictionaries
+//! and sets. Every opcode that could import, build or call something is refused by name before anything happens; there
+//! is no code that could execute it.
 //!
 //! The reader drives a [`Visitor`], which decides what a value is and how much of it is kept. The
 //! reader itself holds only the stack, the memo and one buffer of the input, and no recursion follows
@@ -70,23 +70,23 @@ pub trait Visitor {
     /// Appends to a list.
     ///
     /// # Errors
-    /// `None` where `list` is not a list, else what the visitor objects to.
+    /// `None` if `list` is not a list, otherwise the visitor's objection.
     fn extend(&mut self, list: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
     /// Puts alternating keys and values into a dictionary. The number of items is even.
     ///
     /// # Errors
-    /// `None` where `dict` is not a dictionary, else what the visitor objects to.
+    /// `None` if `dict` is not a dictionary, otherwise the visitor's objection.
     fn update(&mut self, dict: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
 
     /// Adds to a set.
     ///
     /// # Errors
-    /// `None` where `set` is not a set, else what the visitor objects to.
+    /// `None` if `set` is not a set, otherwise the visitor's objection.
     fn add(&mut self, set: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
 
-    /// A handle to all that `list` holds now, just after a [`Visitor::extend`] with values from the memo
-    /// alone. `None` where the visitor keeps no such handle, or where the list held something before. The
-    /// reader offers it to [`Visitor::recall`] when the same references come again.
+    /// A handle to the present contents of `list`, just after a [`Visitor::extend`] with nothing but values from the
+    /// memo. `None` if the visitor keeps no such handle, or if the list had contents before. The reader passes it to
+    /// [`Visitor::recall`] when the same references occur again.
     fn remember(&mut self, list: Self::Value) -> Option<Self::Run>;
     /// Does to `list` what `extend` did before `run` was remembered, or returns false and changes
     /// nothing where that is not possible (the list is not empty, or the values have changed since).

@@ -81,8 +81,8 @@ where
         }
     }
 
-    /// Fast path: carries out the common opcodes of snapshots that lie in the buffer, with one bounds check each. Stops
-    /// before any other opcode and before any error: [`Machine::any`] handles both.
+    /// Fast path: executes the common opcodes of snapshots within the buffer, with one bounds check each. Stops before
+    /// any other opcode and before any error: [`Machine::any`] handles both.
     fn common(&mut self) {
         let bytes = self.input.buffered();
         let mut at = 0;

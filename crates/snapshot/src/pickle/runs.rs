@@ -43,7 +43,7 @@ pub(super) enum Scan {
     Run(usize),
     /// Something else.
     Other,
-    /// Memo references up to the end of what is there.
+    /// Memo references up to the end of the buffer.
     Unfinished,
 }
 
@@ -61,7 +61,7 @@ const LONGEST: usize = 8 * 1024;
 const MOST_BYTES: usize = 16 << 20;
 const MOST_RUNS: usize = 1 << 17;
 const FEWEST_SLOTS: usize = 1 << 10;
-/// Slots that a run may stand in.
+/// The number of slots in which a run may be stored.
 const WAYS: usize = 4;
 const FOLLOWERS: u32 = 1 << 14;
 
@@ -171,7 +171,7 @@ impl<T: Copy> Runs<T> {
         }
     }
 
-    /// The slots that a run with this hash may stand in.
+    /// The slots in which a run with this hash may be stored.
     fn group(&self, hash: u32) -> std::ops::Range<usize> {
         // The number of slots is a power of two.
         let first = hash as usize & self.slots.len().wrapping_sub(1) & !(WAYS - 1);

@@ -54,7 +54,7 @@ pub(super) struct Builder {
     /// The items of lists, in four bytes each: the longest has all events.
     items: Vec<Vec<Short>>,
     tuples: Vec<Box<[Value]>>,
-    /// How deep tuples lie within each.
+    /// Maximum nesting depth of tuples.
     tuple_depths: Vec<u8>,
     tuple_ids: HashMap<Box<[Value]>, u32>,
     last_tuple: Option<u32>,
@@ -63,19 +63,19 @@ pub(super) struct Builder {
     incomplete: FxHashMap<usize, Present>,
     /// The `forward_frames` of events, by their position: few have any.
     forward: Vec<(usize, Value)>,
-    /// Frames of the forward pass, innermost first, by the list that they stand in: events of one operation share theirs.
+    /// Frames of the forward pass, innermost first, by their list: events of one operation share it.
     forward_frames: HashMap<Value, Vec<FrameId>>,
     /// Stacks with the frames of a list.
     with_forward: HashMap<(StackId, Value), StackId>,
-    /// Segments, blocks and lists of them or of events that were met. Python writes each once. What stands there twice would
-    /// be counted twice, and would cost far more than its bytes in the file.
+    /// Segments, blocks, and lists of them or of events that occurred. Python writes each once. A repeated one would be
+    /// counted twice, and cost far more than its bytes in the file.
     met: FxHashSet<Value>,
     lacks_block_addresses: bool,
     /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
     latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
     /// Where the keys of the latest event stand.
     shape: EventShape,
-    /// The tags of the latest event, as they stand in the file: the next one's are nearly always the same.
+    /// The tags of the latest event, unparsed: those of the next event are nearly always equal.
     latest_tags: Option<([Value; 4], TagsId)>,
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
     frame_changes: u32,
@@ -154,7 +154,7 @@ impl Builder {
         Self::string_id(value).and_then(Key::of)
     }
 
-    /// The kind of a dictionary, where one of its keys tells.
+    /// The kind of a dictionary, if one of its keys identifies it.
     fn kind_of(mut pairs: impl Iterator<Item = (Value, Value)>) -> Option<Kind> {
         pairs.find_map(|(key, _)| Self::key(key)?.kind())
     }
@@ -169,7 +169,7 @@ impl Builder {
         }
     }
 
-    /// The stack that these items are, or `None` where one of them is no frame.
+    /// The stack that these items form, or `None` if one of them is not a frame.
     fn stack_of(&mut self, items: &[Value]) -> Option<StackId> {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();

@@ -2,7 +2,7 @@
 
 use super::tables::{Frame, FrameId, StackId, StringId, Tables};
 
-/// Copies stacks from one set of tables to another; what is there already is found again.
+/// Copies stacks from one set of tables to another; existing entries are reused.
 #[derive(Debug)]
 pub struct Copier<'f, 't> {
     from: &'f Tables,

@@ -2,7 +2,7 @@
 //!
 //! PyTorch writes them for autograd's anomaly mode, as lines of a traceback that is formatted already.
 
-/// The most frames of a traceback that are kept, from the innermost on.
+/// Maximum number of frames kept of a traceback, innermost first.
 pub(super) const DEEPEST: usize = 128;
 
 /// A frame of a formatted traceback.

@@ -1,8 +1,8 @@
 //! PyTorch's model of a CUDA memory snapshot, and reading it.
 //!
-//! The shape of the data and the names are PyTorch's own (`torch.cuda.memory._snapshot`), of every
-//! release from 1.13 on. Strings, frames and stacks are interned behind small handles: a snapshot
-//! repeats the same few hundred stacks tens of thousands of times.
+//! The shape of the data and the names are PyTorch's own (`torch.cuda.memory._snapshot`), of release 1.13 and later.
+//! Strings, frames and stacks are interned behind small handles: a snapshot repeats the same few hundred stacks tens of
+//! thousands of times.
 
 mod build;
 mod copy;
@@ -268,7 +268,7 @@ pub struct Annotation {
 /// Reads a snapshot from the bytes of a file.
 ///
 /// # Errors
-/// Where the input is no snapshot, with the format that it looks like, or is damaged.
+/// If the input is not a snapshot (with the format that it appears to be), or is damaged.
 pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
     let input = Input::new(&mut input).map_err(|error| pickle::Error { offset: 0, kind: error.into() })?;
     decode(input)

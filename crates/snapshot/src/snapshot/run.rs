@@ -80,7 +80,7 @@ pub struct DeviceModules {
 pub struct Steps {
     /// The first that is there whole.
     pub first: u64,
-    /// The last that is there whole; less than the first where none is.
+    /// The last complete step; less than the first if there is none.
     pub last: u64,
     /// The first and the last that were to be recorded; `None` for all of the program.
     #[serde(default)]
@@ -119,7 +119,7 @@ pub enum EndingKind {
 pub struct OwnPackage {
     /// Name in an import.
     pub name: String,
-    /// The folder or file that was imported; from the root of the checkout where it lies inside.
+    /// The imported folder or file; relative to the checkout if inside it.
     pub path: String,
     /// True if it was imported from the checkout.
     pub inside: bool,
@@ -220,7 +220,7 @@ impl fmt::Display for RunFacts {
     }
 }
 
-/// The most versions that are told in a line.
+/// Maximum number of versions listed in a line.
 const MOST_TOLD: usize = 12;
 
 /// Characters of a commit that people write.
@@ -247,7 +247,7 @@ impl RunFacts {
         if is_known { serde_json::from_value(value).ok() } else { None }
     }
 
-    /// The reason why what was recorded is not a whole run, if it is not. Memory that ran out is told by the history.
+    /// The reason why the recorded run is incomplete, if it is. Out-of-memory is known from the history.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let ending = self.ending.as_ref();

@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// Key under which a snapshot keeps the text that was last given to the allocator.
 const TEXT: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
-/// Key that snapshots have from release 2.9 on.
+/// A key of snapshots since PyTorch 2.9.
 const SINCE_2_9: &str = "graph_capture_record_stream_reuse";
 
 /// The part of `allocator_settings` that the figures depend on, and all of it as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllocatorSettings {
-    /// True if the file has them (from release 2.3 on), or the user gave them.
+    /// True if the file has them (PyTorch 2.3 and later), or the user gave them.
     pub present: bool,
     /// True if the user gave them, as those of the whole run.
     pub given: bool,
@@ -135,7 +135,8 @@ fn power_of_two(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().filter(|number| number.is_power_of_two())
 }
 
-/// A number for all sizes, or a list such as `[256:1,512:2,1024:4,>:8]`: from each size in MiB on, up to the next.
+/// A number for all sizes, or a list such as `[256:1,512:2,1024:4,>:8]`, in which each entry applies from its size in
+/// MiB up to the next.
 fn divisions(text: &str) -> Option<[u64; 16]> {
     let Some(list) = text.strip_prefix('[').and_then(|list| list.strip_suffix(']')) else {
         return Some([power_of_two(text)?; 16]);

@@ -68,7 +68,7 @@ pub struct Tags {
     pub compile_context: Option<StringId>,
     /// `user_metadata`, where some was set.
     pub user_metadata: Option<StringId>,
-    /// `pool_id`, from release 2.12 on.
+    /// `pool_id`, in PyTorch 2.12 and later.
     pub pool_id: Option<(u64, u64)>,
 }
 

@@ -81,7 +81,7 @@ impl Value {
     }
 }
 
-/// A value in four bytes: of all that the memo of a file holds, hardly anything needs more.
+/// A value in four bytes, which is enough for nearly every value in the memo of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Short(u32);
 

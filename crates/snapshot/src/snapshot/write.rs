@@ -49,7 +49,7 @@ struct SnapshotWriter<'s> {
     frames: Written,
     stacks: Written,
     forward: FxHashMap<StackId, Reference>,
-    /// Texts of the format itself that are no keys.
+    /// Texts of the format that are not keys.
     words: FxHashMap<&'static str, Reference>,
     empty_list: Option<Reference>,
     has_compile_context: bool,

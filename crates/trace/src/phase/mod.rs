@@ -82,8 +82,8 @@ pub(crate) fn folded_name(text: &str) -> &str {
 
 /// The phases of one device, in the order in which they begin, outer ones first.
 ///
-/// Annotations do not say which device they are about (their `device` is the current one of the thread, often another),
-/// so they count for all. Where the file has no times, there are no phases by annotations.
+/// Annotations do not state their device (`device` is the thread's current one, often another), so they apply to all
+/// devices. Without times in the file, phases cannot be derived from annotations.
 #[must_use]
 pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);

@@ -1,7 +1,7 @@
 //! The passes of training, as call stacks show them: setup, forward, backward, optimizer.
 //!
-//! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins, or
-//! where other code allocates; the loss, which lies between both, belongs to the forward pass.
+//! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins,
+//! or where other code allocates; the loss, between both passes, belongs to the forward pass.
 
 use crate::stack::{Code, Pass};
 use crate::trace::{Bucket, Origin, Position, Trace, Window};
@@ -89,15 +89,15 @@ fn sightings(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Sight
 }
 
 impl Window {
-    /// Its end. One in which nothing is allocated is seen from its beginning on. One that lies within another optimizer ends
-    /// before that does, which is no end.
+    /// The end of a pass. A pass that allocates nothing is only known from its beginning. A pass nested in another
+    /// optimizer ends before that one, which does not end the outer pass.
     fn end_of_optimizer(self, last: Option<&Sighting>) -> Option<Sighting> {
         let from = if self.is_seen(last) { self.to } else { self.from };
         let is_within = last.is_some_and(|last| last.from > self.to);
         (!is_within).then_some(Sighting { pass: Some(Pass::Optimizer), from, to: Some(self.to) })
     }
 
-    /// True if the last that was seen lies in it.
+    /// True if the latest sighting is inside this window.
     fn is_seen(self, last: Option<&Sighting>) -> bool {
         last.is_some_and(|last| last.from >= self.from)
     }

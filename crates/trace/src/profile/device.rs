@@ -253,7 +253,7 @@ impl DeviceProfile {
         self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
     }
 
-    /// Microseconds from the first event of any device to a place, as far as the times that are kept tell.
+    /// Microseconds from the first event of any device to a place, interpolated between the stored times.
     pub fn time_us(&self, at: Position) -> Option<u64> {
         let next = self.times.partition_point(|&(place, _)| place < at);
         let &(to, until) = self.times.get(next)?;

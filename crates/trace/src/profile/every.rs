@@ -14,7 +14,7 @@ use crate::replay::Position;
 use crate::stack::Code;
 use crate::trace::{Part, Window};
 
-/// The most parts: more is no table any more.
+/// Maximum number of parts; more would not be readable as a table.
 pub const MOST_INTERVALS: usize = 10_000;
 
 /// The longest name of a step in bytes; the rest is cut off.
@@ -119,7 +119,7 @@ pub(super) fn divide(
     undivided.filter(|_| !is_divided).map_or(Ok(()), Err)
 }
 
-/// Parts of a history with what was held in them; none where that is not known.
+/// Parts of a history and the memory held in them; empty if unknown.
 fn measured(device: &DeviceProfile, parts: Vec<(String, Window)>) -> Vec<Interval> {
     if !are_known(&device.figures) {
         return Vec::new();
@@ -156,7 +156,7 @@ fn parts(
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
             let steps = steps::find(&Course::new(&device.trace), &device.phases.marks(), code, &wanted);
-            // Equal parts would be no steps.
+            // Equal parts would not be steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
                 let named = named.as_ref().map(|pattern| Lack::StepsNamed(pattern.as_str().to_owned()));
                 return Err(undivided(id, every, named.unwrap_or(Lack::Steps)));
@@ -204,7 +204,7 @@ fn by_events(length: usize, events: usize) -> Vec<(String, Window)> {
     parts.collect()
 }
 
-/// The last one lasts until the dump; what lies before the first is a part of its own.
+/// The last one lasts until the dump; events before the first form a part of their own.
 fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<(String, Window)> {
     let mut parts = Vec::new();
     if let Some(first) = steps.first().filter(|first| first.from > Position::START) {

@@ -18,7 +18,7 @@ pub struct Line<H> {
 /// The lines that a group sums.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lines<H> {
-    /// Each of them, the largest first; none where there are not several.
+    /// Each line, the largest first; empty if there is only one.
     pub all: Vec<Line<H>>,
     /// How many there are beside the one that the group is named after.
     pub more: More,

@@ -59,15 +59,15 @@ impl Metric {
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
-    /// The values on both sides. Where all that is known of both sides is the same, as of a recording and its copy, lower
-    /// bounds stand for values: what was not recorded is taken to be the same as well.
+    /// The values on both sides. If everything known about both sides is equal, as for a recording and its copy, lower
+    /// bounds are compared as values: the unrecorded part is assumed to be equal as well.
     #[must_use]
     pub fn values(self, sides: Sides<Option<&DeviceProfile>>) -> Sides<Option<u64>> {
         let repeats = sides.both().is_some_and(|both| self.is_least(both.before) && holds_the_same(both));
         sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
     }
 
-    /// The counter that it is taken from; fragmentation lies between reserved and active bytes.
+    /// The counter that the metric is taken from; fragmentation is reserved minus active bytes.
     fn counter(self, figures: &Figures) -> &Counter {
         match self {
             Self::Peak | Self::Baseline | Self::End => &figures.allocated,

@@ -1,4 +1,4 @@
-//! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they stand in for the
+//! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they replace the
 //! snapshot.
 
 mod device;
@@ -152,7 +152,7 @@ impl Profile {
         self.facts = None;
     }
 
-    /// Does something with the devices, beside all that is known of their stacks.
+    /// Runs a function on the devices, after computing the facts about their stacks.
     fn with_devices<T>(&mut self, act: impl FnOnce(&Self, &mut [DeviceProfile]) -> T) -> T {
         let mut devices = std::mem::take(&mut self.devices);
         self.facts = Some(self.code().facts());

@@ -211,7 +211,7 @@ fn left_out(number: u64) -> Option<String> {
     (number > 0).then_some(message)
 }
 
-/// A remark on annotations that do not lie within the recording. (Metadata and compile contexts have no
+/// A diagnostic for annotations that begin or end outside of the recording. (Metadata and compile contexts have no
 /// recorded ends, and belong to their threads.)
 fn irregular(phases: &[Phase]) -> Option<String> {
     let annotated = phases.iter().filter(|phase| phase.source == Source::Annotation);

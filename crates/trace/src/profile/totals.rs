@@ -123,7 +123,7 @@ pub struct StackTotal {
     pub bucket: Option<Bucket>,
     /// The stacks of the group, the largest at the moment that was asked for first.
     pub members: Vec<Member>,
-    /// What it held, and what it allocated.
+    /// The bytes it held, and the bytes it allocated.
     pub sums: Sums,
     /// The most that it held at any moment; `None` where a saved profile does not say.
     pub highest: Option<Highest>,
@@ -229,8 +229,8 @@ impl Exact {
         Self { origin: class.origin, tag: class.tags.of(by), cpp: class.cpp, sums: Sums::default() }
     }
 
-    /// True if its tag decides on its group. Tagged memory has one even without frames, and memory of any age lies in a pool
-    /// and may belong to a module.
+    /// True if the group of this memory follows from its tag. Tagged memory has a group even without frames; memory of
+    /// any age belongs to a pool and possibly to a module.
     fn goes_by_tag(&self, grouper: &Grouper<'_>) -> bool {
         let is_recorded = matches!(self.origin, Origin::Stack(_) | Origin::Bucket(Bucket::NoFrames));
         grouper.by().is_tag() && (is_recorded || self.tag.is_some())

@@ -40,7 +40,8 @@ impl Backing {
             match event.action {
                 Action::Alloc | Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
                 Action::SegmentAlloc | Action::SegmentMap => {
-                    // A range is mapped for the request that follows; other segments tell their pool by their size.
+                    // A range is mapped for the request that follows; the pool of other segments follows from their
+                    // size.
                     let is_small = Some(event.size == SMALL_SEGMENT);
                     let small = if event.action == Action::SegmentMap { next_request } else { is_small };
                     let home = segments.home(event.addr, event.size).unwrap_or_default();
@@ -74,7 +75,7 @@ impl Backing {
     }
 }
 
-/// The pool of a segment that an event tells of.
+/// The pool of a segment, from its event.
 fn pool_of(event: &Event) -> Pool {
     match event.action {
         Action::SegmentMap | Action::SegmentUnmap => Pool::Expandable,

@@ -157,7 +157,7 @@ pub(super) struct Counters {
     pub(super) active_at_reserved_peak: i128,
     pub(super) checkpoints: Matched,
     pub(super) checkpoints_missed: u64,
-    /// The most that a `snapshot` event lies outside of what the sizes allow.
+    /// The largest distance of a `snapshot` event from the range that the sizes allow.
     pub(super) checkpoint_error: i128,
     /// Failed allocations.
     pub(super) ooms: Vec<Oom>,

@@ -267,9 +267,8 @@ impl Report<'_> {
     }
 }
 
-/// True if a history of this length may have filled a ring buffer: these are given thousands of events, powers of two,
-/// or at least hundreds. A recording that was started again leaves blocks `with_stacks` as well, so those alone tell
-/// nothing.
+/// True if a history of this length may have filled a ring buffer: limits are thousands of events, powers of two, or at
+/// least hundreds. A restarted recording also leaves blocks `with_stacks`, so those are not evidence by themselves.
 fn is_length_of_ring(events: usize, with_stacks: bool, with_unmatched_frees: bool) -> bool {
     let is_usual = events >= 1000 && (events.is_multiple_of(1000) || events.is_power_of_two());
     let is_round = events >= 100 && events.is_multiple_of(100);

@@ -1,4 +1,4 @@
-//! The figures of a device: the counters over its history, held against what else the file says.
+//! The figures of a device: the counters over its history, checked against the rest of the file.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device};
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::trace::{Measure, Trace};
 
-/// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:
+/// Memory of the largest device known to PyTorch 2.0, the only release that does not record every returned segment:
 /// H200 and GH200 have up to 144 GB.
 const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 
@@ -180,7 +180,7 @@ impl<'a> Findings<'a> {
         !self.misses_segments() && !self.nothing_recorded() && !self.is_least()
     }
 
-    /// True if less seems reserved than is active: then segments are missing of which nothing tells.
+    /// True if reserved appears to be less than active: some segments were not recorded.
     fn contradicts_active(&self) -> bool {
         let [active, reserved] = [Measure::Active, Measure::Reserved].map(|measure| self.counters.of(measure));
         reserved.peak < active.peak - active.peak_error() || reserved.baseline < active.baseline - active.baseline_error

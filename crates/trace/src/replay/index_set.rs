@@ -2,8 +2,8 @@
 
 /// A set of integers below a limit that finds the neighbours of each in a few steps, however many it holds.
 ///
-/// It is a bit for each integer, and above them a tree: each word of 64 bits has one bit in the level above, set while
-/// any of its own is. Three levels are enough for 262,144 integers, and most neighbours lie in the same word.
+/// It has a bit for each integer, and above them a tree: each word of 64 bits has one bit in the level above, set while
+/// any of its own is. Three levels are enough for 262,144 integers, and most neighbors are in the same word.
 #[derive(Debug)]
 pub(super) struct IndexSet {
     /// The members, then which words of the level before are not empty; the last is one word.

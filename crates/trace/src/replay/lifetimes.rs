@@ -11,7 +11,7 @@ use super::{Allocation, Basis, Position};
 /// All uses of blocks that the history or the final state knows of, and what did not fit together.
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
-    /// Those that begin inside the history stand in the order of their events.
+    /// Those that begin within the history are in the order of their events.
     pub(super) allocations: Vec<Allocation>,
     /// The allocation that each event begins, or ends a part of; [`NONE`] where there is none.
     pub(super) of_event: Vec<u32>,
@@ -210,8 +210,8 @@ fn number(count: usize) -> u32 {
 }
 
 impl Lifetimes {
-    /// Makes the allocations agree with the final state from the dump on, so that what they add up to there is
-    /// that state also where the history does not lead to it.
+    /// Reconciles the allocations with the final state at the dump, so that they add up to that state even if the
+    /// history does not lead to it.
     pub(super) fn reconcile(&mut self, dump: Position) {
         let mut ended = self.vanished.clone();
         for &index in &ended {

@@ -59,8 +59,8 @@ pub struct Allocation {
     pub freed: Position,
     /// `free_completed`: from here on no longer active.
     pub completed: Position,
-    /// The place of its address among all that blocks begin at; once the trace is made, its class there. (Of a long
-    /// history there are so many that each field counts.)
+    /// The index of its address among all block addresses; once the trace is built, its class there. (Long histories
+    /// have so many that each field counts.)
     place: u32,
     /// Where `bytes` comes from.
     basis: Basis,

@@ -11,11 +11,11 @@ use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
 use super::segment_map::{Range, SegmentMap};
 use super::{Allocation, FreeBlocks, Position};
 
-/// The free blocks are looked at for this many failed allocations of a device; a job that catches and retries has many,
-/// and each takes a walk over all that is held.
+/// Free blocks are examined for at most this many failed allocations of a device; a job that catches and retries has
+/// many, and each takes a walk over all held memory.
 const MOST_LOOKED_AT: usize = 16;
 
-/// The free blocks of the pool that was asked, for the first failed allocations of a device, where the file tells.
+/// The free blocks of the requested pool, for the first failed allocations of a device, if the file states enough.
 pub(super) fn pools(
     snapshot: &Snapshot,
     device: &Device,

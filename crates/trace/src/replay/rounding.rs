@@ -31,8 +31,8 @@ pub(super) fn round_to_unit(size: u64) -> Option<u64> {
     size.max(1).checked_next_multiple_of(MIN_BLOCK)
 }
 
-/// The kinds of rounding that a block may be held against: to the unit, and to 2, 4, … 64 divisions. More divisions
-/// give steps that sizes hardly ever fall between.
+/// The kinds of rounding that a block is checked against: to the unit, and to 2, 4, … 64 divisions. The steps of more
+/// divisions are so small that sizes hardly ever fall between them.
 pub(super) const ROUNDINGS: usize = 8;
 /// The kind of rounding that leaves sizes as they are: releases before 2.9 may do so where a list of
 /// `roundup_power2_divisions` says 1.
@@ -53,7 +53,7 @@ pub(super) fn roundings(size: u64) -> impl Iterator<Item = u64> {
     (0..UNROUNDED).filter_map(move |kind| round_by(size, kind))
 }
 
-/// `roundup_power2_divisions(size)`: the setting for the power of two at or below `size`, from 1 MiB on.
+/// `roundup_power2_divisions(size)`: the setting for the power of two at or below `size`, for sizes of 1 MiB and more.
 fn divisions(size: u64, settings: &AllocatorSettings) -> u64 {
     let all = &settings.roundup_power2_divisions;
     let interval = size.ilog2().saturating_sub(SMALL_SIZE.ilog2()) as usize;

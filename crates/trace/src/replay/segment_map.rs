@@ -38,7 +38,7 @@ const PLACE: u64 = 2 << 20;
 /// Number of places to remember what was found in: of two ranges that share one, the latter stays.
 const PLACES: u64 = 1024;
 
-/// A range from its start on.
+/// A range, by its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) end: u64,
@@ -46,7 +46,7 @@ pub(super) struct Range {
     pub(super) home: Home,
 }
 
-/// Which requests a range serves, as far as the file tells.
+/// The requests that a range serves, as far as the file states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Home {
     /// Those up to 1 MiB, or larger ones.
@@ -67,7 +67,7 @@ impl Home {
         }
     }
 
-    /// The private pool, such as that of a CUDA graph; none where it is the one that everybody allocates from, or unknown.
+    /// The private pool, such as that of a CUDA graph; `None` for the default pool, or if unknown.
     #[must_use]
     pub fn private_pool(self) -> Option<(u64, u64)> {
         self.pool_id.filter(|&pool| pool != SHARED_POOL)

@@ -1,7 +1,7 @@
 //! The true sizes of all blocks. They do not depend on the counters, so they are found before these run.
 //!
-//! An allocation gets the size that the rules give. Where the file shows the true one (the block is in the final state,
-//! or another block begins where it ends), that one counts, and the rules are held against it. Sizes that stay
+//! An allocation gets the size that the rules give. If the file shows the true size (the block is in the final state,
+//! or another block begins at its end), that size counts, and the rules are checked against it. Sizes that stay
 //! uncertain carry a [`Spread`].
 
 mod pools;
@@ -22,7 +22,7 @@ use crate::trace::Spread;
 use pools::PrivatePools;
 use rules::{Confirmed, Decision};
 
-/// The sizes of all blocks, and what finding them tells.
+/// The sizes of all blocks, and the evidence found on the way.
 pub(super) struct Sizes {
     /// The sizes that are not certain, by allocation.
     pub(super) spreads: FxHashMap<u32, Spread>,
@@ -180,8 +180,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether an event about a segment concerns the pool that everybody allocates from. `None` where nothing tells:
-    /// the segment is gone at the end, and the event does not name its pool.
+    /// Whether an event about a segment concerns the default pool. `None` if unknown: the segment is gone at the end,
+    /// and the event does not name its pool.
     fn is_shared(&self, event: &Event) -> Option<bool> {
         let pool = self.snapshot.tables.tags(event.tags).pool_id;
         let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));

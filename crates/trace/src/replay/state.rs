@@ -59,7 +59,7 @@ fn blocks<'a>(
     let mut blocks = Vec::new();
     let mut next = start;
     while let Some((address, allocation)) = live.next_if(|&(address, _)| address < end) {
-        // Only in a damaged file does a block lie outside of all segments, or over another one.
+        // Only in a damaged file is a block outside of all segments, or over another one.
         if address < next {
             continue;
         }

@@ -1,5 +1,5 @@
-//! PyTorch's own counters, where the recorder added them: they make sizes certain that the events only bound, and every
-//! figure is held against them.
+//! PyTorch's own counters, if the recorder added them: they determine sizes that the events only bound, and every
+//! figure is checked against them.
 
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::DeviceCounters;
@@ -18,7 +18,7 @@ pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &
         older.iter().filter_map(|&index| Some((index, *sizes.spreads.get(&index)?))).collect();
     let room = sum(&uncertain);
     let mut rest = i128::from(active) - counted;
-    // Otherwise they contradict each other, which the comparison of the figures tells.
+    // Otherwise they contradict each other, which the comparison of the figures reports.
     if rest < -i128::from(room.below) || rest > i128::from(room.above) {
         return;
     }
@@ -95,7 +95,7 @@ impl Stated {
             }
             counter.baseline_error = Some(off);
         }
-        // A peak that did not rise lies before the recording, and one that fell was reset by the program.
+        // A peak that did not rise was before the recording, and one that fell was reset by the program.
         if let (Some(peak), Some(error)) = (counter.peak, counter.peak_error)
             && self.peak_at_end > self.peak_at_start
         {

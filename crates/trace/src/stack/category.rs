@@ -17,7 +17,7 @@ pub const OTHER: &str = "other";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Pass {
-    /// What comes before the first of the others, where the history begins with the program.
+    /// Code before the first of the others, if the history begins with the program.
     Setup,
     /// The others up to the end of the optimizer.
     Step,
@@ -89,7 +89,7 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     }
 }
 
-/// True if some frame lies below a folder of an installed package.
+/// True if some frame is below the folder of an installed package.
 fn has_frame_below(code: &Code<'_>, stack: StackId, folder: &str) -> bool {
     code.python(stack).any(|frame| code.path(frame).starts_with(folder))
 }

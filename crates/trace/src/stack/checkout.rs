@@ -1,4 +1,4 @@
-//! Where recorded files lie in the checkout that reports speak of: snapshots are recorded elsewhere.
+//! Finds recorded files in the checkout of the report: snapshots are recorded in other folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,7 @@ impl Checkout {
         Self(Some(Arc::new(Inner { root, files: LazyLock::new(files) })))
     }
 
-    /// The paths of files of the user from the root of the checkout, for those that lie in it or did when they were
+    /// The paths of user files relative to the root of the checkout, for those that are in it or were when they were
     /// recorded.
     pub(super) fn place<'p>(&self, users: &BTreeSet<&'p str>) -> BTreeMap<&'p str, String> {
         let Some(inner) = &self.0 else { return BTreeMap::new() };
@@ -56,8 +56,7 @@ impl Checkout {
         placed
     }
 
-    /// The path of an installed file, which is named from its package on, where it is the one file of the checkout that
-    /// it can be.
+    /// The path of an installed file, relative to its package, if exactly one file of the checkout can be its source.
     pub(super) fn of_installed(&self, file: &str) -> Option<String> {
         self.0.as_ref()?.files.of_installed(file)
     }
@@ -85,8 +84,7 @@ struct Anchor {
     checkout: String,
 }
 
-/// The number of files that speak for each anchor: by the folder that they lie in, or, and this weighs less, by their names
-/// alone.
+/// The number of files that support each anchor: by their folder or, with less weight, by name only.
 #[derive(Debug, Default)]
 struct Anchors(BTreeMap<(IsNameAlone, Anchor), usize>);
 
@@ -98,7 +96,7 @@ impl Anchors {
         let Some(found) = files.nearest(path) else { return };
         let recorded = path[..path.len() - found.common.len()].to_owned();
         let checkout = found.file[..found.file.len() - found.common.len()].to_owned();
-        // A package may be recorded without the `src` that it lies in; other folders are parts of its name.
+        // A package may be recorded without its `src` folder; other folders are parts of its name.
         if checkout.is_empty() || checkout == "src/" || checkout.ends_with("/src/") {
             *self.0.entry((!found.common.contains('/'), Anchor { recorded, checkout })).or_default() += 1;
         }
@@ -146,7 +144,8 @@ impl Files {
         from_there.take_while(move |file| file.starts_with(end)).filter(move |file| is_part(file, end))
     }
 
-    /// The file that shares the longest end with a recorded one: one that is nothing but this end, else the only one.
+    /// The file that shares the longest path suffix with a recorded one: a file whose whole path is that suffix,
+    /// otherwise the only one.
     fn nearest(&self, path: &str) -> Option<Nearest> {
         let wanted = reverse(path);
         let at = self.reversed.partition_point(|file| *file < wanted);
@@ -173,8 +172,8 @@ impl Files {
         files.next().is_none().then_some(first)
     }
 
-    /// True if a file of the checkout may be installed under a name: the folder in front of the name is no package, no
-    /// copy of another project, and for a single module the root or `src`.
+    /// True if a file of the checkout may be installed under a name: the folder before the name is neither a package
+    /// nor a copy of another project, and for a single module it is the root or `src`.
     fn may_be_installed(&self, found: &str, name: &str) -> bool {
         let folder = found[..found.len() - name.len()].trim_end_matches('/');
         if folder.is_empty() {
@@ -244,7 +243,7 @@ mod tests {
             placed(&files, &["/app/ourlib/model.py", "/app/ourlib/gone.py"]),
             ["src/ourlib/model.py", "src/ourlib/gone.py"]
         );
-        // A folder that is part of the name tells another file.
+        // With a folder that is part of the name, it is another file.
         assert_eq!(placed(&files, &["/app/deep/model.py"]), ["-"]);
     }
 
@@ -255,7 +254,7 @@ mod tests {
         let cases: [(&[&str], &str, Option<&str>); 8] = [
             (&FILES, "ourlib/model.py", Some("src/ourlib/model.py")),
             (&FILES, "model.py", None),
-            // ourlib.utils is no package of its own.
+            // ourlib.utils is not a package of its own.
             (&FILES, "utils/io.py", None),
             (&FILES, "lib/x.py", None),
             (&["a/ourlib/m.py", "b/ourlib/m.py"], "ourlib/m.py", None),

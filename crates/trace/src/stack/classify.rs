@@ -27,7 +27,7 @@ pub(super) struct Place {
     language: Language,
 }
 
-/// The language of the functions in a file, as far as its path tells.
+/// The language of the functions in a file, judged by its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Python,
@@ -57,7 +57,7 @@ impl Language {
         }
     }
 
-    /// The function of a Python frame is no C++ signature.
+    /// The function name of a Python frame is not a C++ signature.
     fn is_python(self, function: &str) -> bool {
         let may_be = match self {
             Self::Python => true,

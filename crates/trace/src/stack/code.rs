@@ -1,5 +1,5 @@
-//! Questions about the frames and stacks of one snapshot: the owner of the code, its name, and the frames that tell one
-//! stack from another.
+//! Questions about the frames and stacks of one snapshot: the owner of the code, its name, and the frames that identify
+//! a stack.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -184,9 +184,9 @@ impl<'t> Code<'t> {
         self.facts.text(self.tables, frame, line)
     }
 
-    /// The Python frames of a stack, innermost first. PyTorch's order holds within a language only. Those of
-    /// the forward pass stand in for those of the backward pass, which has none; what generated code was
-    /// generated from stands inside of it.
+    /// The Python frames of a stack, innermost first. PyTorch's order is valid within a language only. Frames of the
+    /// forward pass replace those of the backward pass, which has none; the source of generated code follows inside of
+    /// it.
     pub fn python(&self, stack: StackId) -> impl Iterator<Item = FrameId> + Clone + '_ {
         let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack)).copied();
         let all = all.flat_map(|frame| self.tables.frame(frame).original.into_iter().chain([frame]));
@@ -198,9 +198,8 @@ impl<'t> Code<'t> {
         self.tables.stack(stack).iter().copied().filter(|&frame| self.owner(frame) == Owner::Cpp)
     }
 
-    /// The Python frames that tell one stack from another, innermost first: those of the user and of
-    /// libraries, and of PyTorch what lies inside all of them. In between, PyTorch only passes calls on, and in
-    /// other ways with every release.
+    /// The Python frames that identify a stack, innermost first: those of user and library code, and PyTorch's frames
+    /// inside all of them. In between, PyTorch only passes calls on, differently in every release.
     #[must_use]
     pub fn identifying_frames(&self, stack: StackId) -> Vec<FrameId> {
         let mut inside = true;
@@ -232,8 +231,8 @@ impl<'t> Code<'t> {
         frames
     }
 
-    /// The functions that tell one stack from another, innermost first. Where there is none in Python, and where
-    /// those are of the forward pass, the operation of the C++ frames is among them.
+    /// The functions that identify a stack, innermost first. Without a Python function, or if those are of the forward
+    /// pass, the operation of the C++ frames is included.
     #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
         self.tokens_of(stack, &self.identifying_frames(stack))
@@ -251,9 +250,9 @@ impl<'t> Code<'t> {
         python.collect()
     }
 
-    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any. The backward
-    /// pass of a compiled graph has none: its frames are those of the compiler, which call every graph alike. Nor has the
-    /// workspace of a handle of cuBLAS: whatever product comes first gets it.
+    /// The frame to blame: the innermost one of user code, otherwise of a library, of PyTorch, or any. The backward
+    /// pass of a compiled graph has none: its frames are the compiler's, which calls every graph in the same way. Nor
+    /// has the workspace of a cuBLAS handle: the first product gets it, whichever that is.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
         if self.is_compiled_backward(stack) || self.is_workspace(stack) {
@@ -269,8 +268,8 @@ impl<'t> Code<'t> {
         self.python(stack).find(|&frame| self.owner(frame) == owner)
     }
 
-    /// The operation of the C++ frames of a stack: of all where there is no Python, else of those inside the innermost
-    /// Python frame.
+    /// The operation of the C++ frames of a stack: of all frames without Python, otherwise of those inside the
+    /// innermost Python frame.
     pub(super) fn operation(&self, stack: StackId) -> Operation<'_> {
         let frames = self.tables.stack(stack).iter();
         let mut operation = Operation::of(frames.map_while(|&frame| self.known(frame).symbol.as_deref()));
@@ -335,7 +334,7 @@ impl<'t> Code<'t> {
         operation.allocating.or(operation.operator).or(operation.node)
     }
 
-    /// The functions that tell a stack from others, without their classes and files, as digests.
+    /// The functions that identify a stack, without their classes and files, as digests.
     #[must_use]
     pub fn plain_names(&self, stack: StackId) -> Vec<u64> {
         self.tokens(stack).into_iter().map(|token| token.name).collect()

@@ -6,7 +6,7 @@ use sha1::{Digest as _, Sha1};
 use super::classify;
 use super::code::{Digest, head, sha1};
 
-/// True for a frame in Python, as far as its own names tell.
+/// True for a Python frame, judged by its own names.
 #[must_use]
 pub fn is_python(tables: &Tables, frame: FrameId) -> bool {
     let frame = tables.frame(frame);

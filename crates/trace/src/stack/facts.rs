@@ -1,4 +1,4 @@
-//! Facts about the frames of one snapshot: their owner, their names, and the digests that tell functions apart.
+//! Facts about the frames of one snapshot: their owner, their names, and the digests that identify functions.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,7 +191,7 @@ pub(super) fn written(name: &str) -> &str {
     resumed.map_or(name, |(function, _)| function)
 }
 
-/// The files that the frames of a snapshot lie in.
+/// The files of the frames of a snapshot.
 struct FilesOfFrames<'t> {
     /// Their clean paths, each once.
     paths: Vec<Cow<'t, str>>,
@@ -207,8 +207,7 @@ impl<'t> FilesOfFrames<'t> {
         Self { paths: files.items().iter().map(|&file| clean(tables.string(file))).collect(), of_frames }
     }
 
-    /// The paths of the user's files that lie in a checkout. Installed code keeps the name of its package, whosever it
-    /// is.
+    /// The paths of the user's files inside a checkout. Installed code keeps the name of its package, whoever owns it.
     fn of_user(&self, owners: &[Owner], prefixes: &Names) -> BTreeSet<&str> {
         let frames = self.of_frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User);
         let files: BTreeSet<usize> = frames.map(|(&file, _)| file).collect();

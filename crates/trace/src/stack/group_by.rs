@@ -117,7 +117,7 @@ pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
                 let name = part.trim_end_matches('.');
                 let number = is_number(name);
                 folded.push_str(&if number && after_name { part.replace(name, "*") } else { part.to_owned() });
-                // The digits behind the point of a number are no layer.
+                // The digits after the decimal point of a number are not a layer.
                 after_name = number && after_name || name.ends_with(|c: char| c.is_alphabetic() || c == '_');
             }
             folded

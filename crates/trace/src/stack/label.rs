@@ -26,7 +26,7 @@ struct Name {
     is_backward: bool,
     /// The frame to blame; empty without Python frames.
     site: String,
-    /// Frames inside of it, by how many lie between it and them.
+    /// Frames inside of it, by the number of frames in between.
     inside: BTreeMap<usize, String>,
     /// The operator or autograd node, led by what separates it.
     operation: String,
@@ -142,7 +142,7 @@ fn is_nested(function: &str) -> bool {
     matches!(function, "<lambda>" | "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
 }
 
-/// The operation that stands behind Python frames.
+/// The operation that follows Python frames.
 fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
     match operation.node.filter(|_| has_forward) {
         Some(node) => format!(" {node}"),
@@ -197,8 +197,8 @@ enum Part {
     Operation,
 }
 
-/// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What
-/// cannot be told apart by frames is numbered. Returns a label for each.
+/// Distinguishes stacks with one label by the first frames in which they differ: their callers, otherwise their
+/// callees. Stacks with equal frames are numbered. Returns a label for each.
 pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
     let mut labels = vec![label.to_owned(); stacks.len()];
     if stacks.iter().all(|(grouper, _)| matches!(grouper.by(), GroupBy::Stack | GroupBy::Frames)) {
@@ -216,8 +216,8 @@ pub(super) fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -
     labels
 }
 
-/// Gives things that share a label distinct ones: readers and limits tell rows apart by their labels. `stack` gives the key
-/// and the stack of a thing that has one.
+/// Gives distinct labels to things that share one: readers and limits identify rows by their labels. `stack` returns
+/// the key and the stack of a thing that has one.
 pub fn tell_apart<'g, T>(
     all: &mut [T],
     label: impl Fn(&mut T) -> &mut String,

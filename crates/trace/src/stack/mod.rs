@@ -1,9 +1,9 @@
 //! The identity of call stacks across code changes, and their names.
 //!
-//! Snapshots of two commits never hold equal stacks: lines move, functions are renamed, checkouts lie
-//! elsewhere, C++ text changes with the compiler. So stacks are put into groups by a key that keeps what
-//! identifies the code and drops the rest; what has no equal on the other side is paired by similarity; and
-//! every group has a label that names the line of the user's code.
+//! Snapshots of two commits never have equal stacks: lines move, functions are renamed, checkouts have other folders,
+//! C++ text changes with the compiler. Stacks are therefore grouped by a key that keeps only what identifies the code;
+//! groups without an equal key on the other side are paired by similarity; and every group has a label that names the
+//! line of the user's code.
 
 mod category;
 mod checkout;

@@ -52,8 +52,8 @@ fn without_overload(operator: &str) -> &str {
 /// Operators that get memory for others.
 const PLUMBING: &str = "empty empty_strided empty_like new_empty new_empty_strided resize_ resize_as_ resize_output";
 
-/// Autocast's copy of a weight or an input in a smaller type, which is no operator of its own and hides in the one that
-/// wanted it.
+/// Autocast's copy of a weight or input in a smaller type, which is not an operator of its own and appears within the
+/// operator that needed it.
 const CACHED_CAST: &str = "cached_cast";
 
 /// Functions that get the workspace of a handle of cuBLAS: once for each, whatever product comes first.
@@ -186,8 +186,7 @@ impl<'t> Operation<'t> {
         operation
     }
 
-    /// The operators that stand behind Python frames: the one that was asked for, and the one that allocated where that
-    /// is another.
+    /// The operators that follow Python frames: the one that was called, and the one that allocated if it is another.
     pub(super) fn operators(&self) -> Option<String> {
         let operator = self.operator?;
         let allocating =
@@ -212,8 +211,8 @@ impl<'t> Operation<'t> {
         names.map(|(kind, name)| stand_in(kind, name)).collect()
     }
 
-    /// The name of a stack without Python frames: the autograd node and the operator in it, where that is not the one
-    /// the node is named after, else the operator, else the function.
+    /// The name of a stack without Python frames: the autograd node with its operator (unless the node is named after
+    /// it), otherwise the operator, otherwise the function.
     pub(super) fn label(&self) -> String {
         match (self.node, self.operator) {
             (Some(node), Some(operator)) if !self.is_workspace && is_named_after(node, operator) => {
@@ -240,7 +239,7 @@ impl<'t> Operation<'t> {
     }
 }
 
-/// The token that stands in for a function.
+/// The token that represents a function.
 fn stand_in(kind: &str, name: &str) -> Token {
     let kind = sha1(&[kind.as_bytes()]);
     Token::new(&kind, &kind, &sha1(&[name.as_bytes()]))

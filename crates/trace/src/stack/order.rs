@@ -18,7 +18,7 @@ pub struct InOrder<'t> {
 const LEVELS: [fn(Figures) -> Figures; 3] = [std::convert::identity, Figures::counts, Figures::none];
 
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
-/// the pairs. A line whose partner cannot be told is in no pair.
+/// the pairs. A line with an ambiguous partner is not paired.
 #[must_use]
 pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usize, usize)> {
     let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
@@ -90,7 +90,7 @@ mod tests {
         let before = [line(&["mul"], 4, 100), line(&["softmax"], 4, 200)];
         let after = [line(&["mul"], 4, 300), line(&["to"], 4, 100), line(&["softmax"], 4, 900)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 2)]);
-        // Without operators, what did not change tells.
+        // Without operators, unchanged figures decide.
         let before = [line(&[], 4, 100), line(&[], 4, 200)];
         let after = [line(&[], 4, 100), line(&[], 4, 300), line(&[], 4, 200)];
         assert_eq!(pair_in_order(&before, &after), [(0, 0), (1, 2)]);

@@ -1,9 +1,9 @@
 //! Normal forms of file names: the same file has the same name on every machine.
 //!
-//! Installed code is named from its package on, whatever the environment and the Python version. The user's
-//! code may be checked out anywhere: people see it relative to the checkout, else to the folder of its package, and
-//! it is compared by the shortest end of its path that no other file of the user ends in, so that neither
-//! another checkout nor a move to another folder makes another file of it.
+//! Installed code is named relative to its package, whatever the environment and the Python version. User code may be
+//! checked out anywhere: it is shown relative to the checkout, otherwise to the folder of its package, and is compared
+//! by the shortest path suffix that no other user file has, so that neither another checkout nor a move to another
+//! folder makes it another file.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ pub(super) fn standard_library(path: &str) -> Option<&str> {
     path[..at].contains(':').then(|| &path[at + "/Lib/".len()..])
 }
 
-/// True if a character stands in the number of a Python version, such as the `.13t` of a build without the lock.
+/// True if a character may be part of a Python version number, such as `.13t` of a build without the lock.
 fn is_of_version(c: char) -> bool {
     c == '.' || c.is_ascii_digit() || c == 't'
 }
@@ -87,7 +87,7 @@ pub(super) fn is_absolute(path: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     prefixes: Vec<String>,
-    /// Those that people see, except for what lies below a prefix.
+    /// Shown paths, except for files below a prefix.
     shown: BTreeMap<String, String>,
     suffixes: BTreeMap<String, usize>,
 }
@@ -152,8 +152,8 @@ fn folder(path: &str) -> Option<&str> {
     (!folder.is_empty() && !folder.ends_with(':')).then_some(folder)
 }
 
-/// The topmost of the folders that a file lies in. Of the user's code, what lies together below one folder with a file
-/// of its own is a package: code beside it changes none of its names.
+/// The topmost of the folders that contain a file. User code below one folder that contains a file itself is a package:
+/// code beside it changes none of its names.
 fn topmost<'p>(path: &'p str, folders: &BTreeSet<&str>) -> Option<&'p str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).find(|folder| folders.contains(folder))
 }

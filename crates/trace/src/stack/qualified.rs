@@ -1,5 +1,5 @@
-//! Names of functions within their classes, which tell one `forward` of a file from another. Snapshots have the last part
-//! of a name alone; recorders add the others to the facts of the run.
+//! Names of functions within their classes, which distinguish one `forward` of a file from another. Snapshots have only
+//! the last part of a name; recorders add the others to the facts of the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::{Code, Owner};
 /// The functions of files as their texts tell them; none of a file whose text is not known.
 pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
 
-/// The names of the user's functions by the texts of their files, which go by their recorded paths; `None` where a frame does
-/// not fit a text: that is not the one that ran. Files without an entry tell nothing.
+/// The names of the user's functions from the texts of their files, by recorded path; `None` if a frame does not fit
+/// its text, which then is not the one that ran. Files without an entry are skipped.
 #[must_use]
 pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
     let mut names: BTreeMap<&str, Vec<(u64, u64, String)>> = BTreeMap::new();

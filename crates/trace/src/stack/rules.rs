@@ -7,8 +7,8 @@ use super::checkout::Checkout;
 /// Rules about frames, beside those that are built in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// Folders of the user's code. What lies below one is shown relative to it, and is the user's unless it lies in a
-    /// `site-packages` below it.
+    /// Folders of user code. Files below one are shown relative to it and are user code, except in a `site-packages`
+    /// below it.
     pub strip_prefix: Vec<String>,
     /// Paths whose Python code is the user's, wherever it is installed.
     pub own: Vec<Pattern>,

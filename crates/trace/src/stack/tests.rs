@@ -57,7 +57,7 @@ fn library_code_below_the_line_of_the_user_is_named_as_well() {
     let train = ("<module>", "/home/me/repo/train.py", 8);
     let frames = [UNWIND, MM, ("forward", LINEAR, 125), ("forward", ACTIVATIONS, 57), ("forward", BERT, 9), train];
     assert_eq!(label(&frames, &[]), "<module> (train.py:8) > forward (transformers/activations.py:57) aten::mm");
-    // Library code that calls the user, such as a trainer, is no part of it.
+    // Library code that calls the user, such as a trainer, does not belong to it.
     let frames = [UNWIND, MM, train, ("fit", BERT, 9)];
     assert_eq!(label(&frames, &[]), "<module> (train.py:8) aten::mm");
 }

@@ -27,10 +27,10 @@ pub struct DeviceTags {
 /// Names that a grouping goes by.
 #[derive(Debug, Default)]
 enum Named {
-    /// None are asked for.
+    /// No tags are requested.
     #[default]
     None,
-    /// The innermost open annotation from each of these events on, in order.
+    /// Events, in order, each with the innermost annotation that is open from it on.
     Annotations(Vec<(u32, Option<StringId>)>),
     /// The pools, with their streams.
     Pools(Pools),
@@ -70,13 +70,13 @@ impl DeviceTags {
     }
 }
 
-/// The value at an event. Each of `borders` is an event and the value from there on.
+/// The value at an event. Each of `borders` is an event and the value from it to the next.
 fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
     let next = borders.partition_point(|&(from, _)| from <= event);
     borders.get(next.checked_sub(1)?).map(|&(_, held)| held)
 }
 
-/// The innermost open annotation from each of these events on.
+/// Events, each with the innermost annotation that is open from it to the next.
 fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
     let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
     let mut open = phases(snapshot, snapshot.events_of(of));
@@ -87,7 +87,7 @@ fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringI
     innermost(&open).into_iter().map(|(from, phase)| (from, phase.map(|phase| names[phase]))).collect()
 }
 
-/// The open phase that began last, from each of these events on. `phases` are in order.
+/// Events, each with the latest open phase from it to the next. `phases` are in order.
 fn innermost(phases: &[Phase]) -> Vec<(u32, Option<usize>)> {
     let mut borders: Vec<_> = phases.iter().flat_map(|phase| [phase.from, phase.to]).collect();
     borders.sort_unstable();
@@ -170,7 +170,7 @@ impl Pools {
         pools
     }
 
-    /// The pool and the stream of a block, from the event that made it and else from the segment that it lies in.
+    /// The pool and the stream of a block, from the event that created it, otherwise from its segment.
     fn place(&self, address: u64, tags: &Tags) -> Place {
         let segment = self.segments.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
         let known = segment.map(|(_, &(_, place))| place).unwrap_or_default();

@@ -15,7 +15,7 @@ pub const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem
 /// The tags of the allocations of one device.
 #[derive(Debug)]
 pub(super) struct Recorded {
-    /// The tags from each of these events on, in order.
+    /// Events, in order, each with the tags that apply from it to the next.
     borders: Vec<(u32, ClassTags)>,
     /// Those of blocks from before, by address.
     blocks: FxHashMap<u64, ClassTags>,

@@ -48,7 +48,7 @@ pub struct Part {
 }
 
 impl Trace {
-    /// The counters over parts of the history; what it does not reach is at its end.
+    /// The counters over parts of the history; parts beyond it have its final values.
     #[must_use]
     pub fn parts(&self, windows: &[Window]) -> Vec<Part> {
         let mut borders: Vec<Position> = windows.iter().flat_map(|window| [window.from, window.to]).collect();
@@ -104,7 +104,7 @@ impl Levels {
         Self { borders, at, highest: tree }
     }
 
-    /// At the first border that is no earlier, or the last one.
+    /// At the first border at or after it, or at the last one.
     fn at(&self, index: usize) -> Level {
         self.at.get(index).or(self.at.last()).copied().unwrap_or_default()
     }

@@ -6,7 +6,7 @@
 //!   moves differ, so each event is a symbol: the index of its move in [`Trace::moves`]. An event without effect is a
 //!   move too, so that the place of every event is known.
 //! * A [`Position`] is a place: 0 is before the first event, n just after event n - 1. The last one, [`Trace::dump`],
-//!   lies after the moves that no event tells of and that the final state implies.
+//!   is after the implied moves, which are not recorded as events but needed to reach the final state.
 //!
 //! # Queries
 //!
@@ -15,7 +15,8 @@
 //! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
 //! * [`Trace::parts`]: the counters at the ends of parts, and the highest within each.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
-//! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: what they held at places.
+//! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: their bytes at
+//!   places.
 //! * [`Trace::begun`]: when each recorded block came.
 //! * [`Trace::lives`]: every block, with the places at which it came and went.
 //!
@@ -177,7 +178,8 @@ pub struct Class {
 }
 
 impl Hash for Class {
-    /// What is nearly always left out adds nothing, as each allocation of a history is looked up by its class.
+    /// Fields with their usual default values are not hashed, because each allocation of a history is looked up by its
+    /// class.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { origin, bytes, requested, spread, maybe_pending, tags, cpp } = *self;
         (origin, bytes, requested).hash(state);
@@ -245,7 +247,7 @@ pub struct Trace {
     pub moves: Vec<Move>,
     /// The move of every event, as an index into `moves`.
     pub symbols: Vec<u32>,
-    /// Moves at the dump that no event tells of, as indices into `moves`: they lead to the final state.
+    /// Implied moves at the dump: not recorded as events, but needed to reach the final state. Indices into `moves`.
     pub implied: Vec<u32>,
     /// The blocks of every class before the first event.
     pub start: Vec<Start>,

@@ -73,7 +73,7 @@ pub struct Block {
 /// What an event does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Move {
-    /// Nothing: a marker, a free of what is free already, an unknown action.
+    /// No change: a marker, a double free or an unknown action.
     Nothing,
     /// A block of this class is handed out.
     Alloc(u32),
@@ -81,7 +81,7 @@ pub enum Move {
     Request(u32),
     /// A block is given back: it is no longer active, nor allocated if it was until now.
     Free(Block),
-    /// A block of this class is handed out where another one ends, of whose free no event tells.
+    /// Allocates a block of this class at an address whose previous block was freed without an event.
     Replace(Block, u32),
     /// A segment of this size comes.
     Reserve(u64),
@@ -124,7 +124,7 @@ impl Move {
         }
     }
 
-    /// What it adds to a counter.
+    /// Its contribution to a counter.
     #[must_use]
     pub fn change(self, measure: Measure, classes: &[Class]) -> i128 {
         let begun = self.begins().map(|block| block.class);

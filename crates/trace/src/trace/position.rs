@@ -24,7 +24,7 @@ impl Position {
         count.checked_sub(1).map_or(Self::START, Self::after)
     }
 
-    /// How many events lie before it.
+    /// The number of events before it.
     #[must_use]
     pub fn count(self) -> usize {
         self.0 as usize

@@ -27,7 +27,7 @@ impl Tree {
         self.among(self.0.len() - 1) - self.among(index as usize + 1)
     }
 
-    /// The block of a rank; `None` where there are not so many.
+    /// The block of a rank; `None` if there are fewer blocks.
     fn find(&self, rank: u32) -> Option<u32> {
         let mut left = self.among(self.0.len() - 1).checked_sub(rank)?.checked_sub(1)?;
         let mut at = 0;

@@ -25,7 +25,7 @@ pub use between::{Between, ParseBetweenError};
 pub struct Options {
     /// The window of the history; `None` keeps all of it.
     pub between: Option<Between>,
-    /// The devices; all of them where none is named.
+    /// The devices; empty selects all of them.
     pub devices: Vec<u32>,
     /// Number of stacks to keep, the largest at the peak within the window; 0 keeps all.
     pub top: usize,
@@ -150,7 +150,7 @@ struct History<'s> {
     events: &'s [Event],
     replay: Replay,
     window: Window,
-    /// For each class of the trace, true if it is kept; `None` keeps all. What is left out counts nothing in the trace.
+    /// For each class of the trace, true if it is kept; `None` keeps all. Omitted memory does not count in the trace.
     kept: Option<Vec<bool>>,
 }
 

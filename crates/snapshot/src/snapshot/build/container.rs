@@ -24,7 +24,7 @@ pub(super) enum List {
     Used(StackId),
     /// An index.
     Items(u32),
-    /// The same, known to be no stack.
+    /// The same, known not to be a stack.
     NoStack(u32),
 }
 

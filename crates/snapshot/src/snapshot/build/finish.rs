@@ -26,7 +26,7 @@ fn invalid(problem: impl Into<String>) -> Error {
 }
 
 fn repeated(what: &str) -> Error {
-    invalid(format!("the same {what} object stands in the list before; the file is damaged"))
+    invalid(format!("the same {what} object occurs twice; the file is damaged"))
 }
 
 fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {

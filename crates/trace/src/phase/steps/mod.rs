@@ -29,7 +29,7 @@ pub struct Mark {
 /// The steps that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// Those that the profiler names, else those of the optimizer, else what recurs, else equal parts.
+    /// In order of preference: steps named by the profiler, calls of the optimizer, recurring calls, equal parts.
     #[default]
     Any,
     /// They begin where phases of matching names do.
@@ -63,7 +63,7 @@ pub struct Step {
 pub struct Steps {
     /// The way in which they were found.
     pub how: How,
-    /// In order. What lies before the first belongs to none.
+    /// In order. Events before the first step belong to none.
     pub steps: Vec<Step>,
 }
 
@@ -100,7 +100,7 @@ const NEARLY_ALL: usize = 80;
 /// steps.
 const LONGEST_REST: usize = 4;
 
-/// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
+/// Finds the steps of a device; `None` if the requested names do not occur, or there is no history.
 #[must_use]
 pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
     match wanted {
@@ -161,18 +161,18 @@ impl Steps {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(course.events);
         let rounds = Rounds::new(course, code);
-        // Without Python, layers and steps look alike.
+        // Without Python frames, layers cannot be distinguished from steps.
         rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
     }
 
-    /// Whether it is only a guess that these are steps: they have no names, and there is no backward pass among them.
+    /// Whether the steps are only a guess: they have no names, and the recording has no backward pass.
     #[must_use]
     pub fn are_guessed(&self, course: &Course, code: &Code<'_>) -> bool {
         !matches!(self.how, How::Named(_)) && !Rounds::new(course, code).has_backward
     }
 
-    /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after
-    /// another, as when graphs are captured, is not a loop that could leak.
+    /// Whether nearly every size grows (or shrinks) from each step to the next. Work on one size after another, such as
+    /// capturing graphs, is not a loop that could leak.
     #[must_use]
     pub fn go_through_sizes(&self, course: &Course) -> bool {
         let mut sizes: FxHashMap<_, Vec<u64>> = FxHashMap::default();
@@ -269,15 +269,15 @@ impl Course {
 /// A step calls no more optimizers than these.
 const MOST_IN_ROUND: usize = 8;
 
-/// Calls that are this alike, in thousandths, recur.
+/// Calls with at least this similarity, in thousandths, recur.
 const ALIKE: u64 = 700;
 
-/// Neighbours are at most this percentage as alike as calls that recur.
+/// The similarity of neighbors is at most this percentage of the similarity of recurring calls.
 const NEIGHBOURS_ALIKE: u64 = 75;
 
 impl Steps {
-    /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
-    /// Merges each two rounds if every second round is more alike than neighbours are.
+    /// Joins the calls that make up one round: a step may call several optimizers, for several models or devices.
+    /// Merges pairs of rounds if every second round is more similar than neighbors are.
     fn folded(mut self, course: &Course) -> Self {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(course.events);

@@ -27,9 +27,8 @@ const FEWEST_STACKS: usize = 3;
 /// The stack that comes first among those that allocate equally often, each between two of the others, begins a step.
 ///
 /// Layers recur as well, and so does loading weights. They are distinguished from steps by the events between two
-/// allocations of a stack: all of it is within one call of a module, none of it is a backward pass where there is one
-/// elsewhere, or nothing is freed. A round of inference is one call of the model, though: see
-/// [`Rounds::are_whole_calls`].
+/// allocations of a stack: all within one call of a module, without a backward pass although the recording has one, or
+/// without a free. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
 pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(course, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
@@ -122,16 +121,16 @@ impl<'c, 't> Rounds<'c, 't> {
         begins.len() > 1 && nearly_all(plausible, begins.len() - 1) && !self.are_over(begins)
     }
 
-    /// Whether rounds stop long before the end: then they are a part of the history, such as loading the weights. What is
-    /// freed behind the last one is no sign of that: it may be all that they kept.
+    /// Whether rounds stop long before the end: then they are a part of the history, such as loading weights. Frees
+    /// after the last round do not count against that: they may free everything that the rounds kept.
     fn are_over(&self, begins: &[usize]) -> bool {
         let longest = begins.windows(2).map(|pair| self.course.within(&(pair[0]..pair[1])).len()).max().unwrap_or(0);
         let last = begins.last().copied().unwrap_or_default();
         self.course.within(&(last..self.course.events)).len() > longest.saturating_mul(LONGEST_REST)
     }
 
-    /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers
-    /// within one call that does not hold: what the call does before the first and after the last layer happens once.
+    /// Whether each round is a call of the model and everything within that call belongs to some round. Layers within
+    /// one call do not satisfy this: the code before the first and after the last layer runs once.
     fn are_whole_calls(&self, clock: StackId) -> bool {
         let begins = &self.of_stack[&clock];
         let (Some(&first), Some(&last)) = (begins.first(), begins.last()) else { return false };
@@ -152,7 +151,7 @@ impl<'c, 't> Rounds<'c, 't> {
             && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
     }
 
-    /// The number of calls of modules that most rounds lie within, one in the other.
+    /// The number of nested module calls that contain most rounds.
     fn calls_in_common(&self, rounds: &[Range<usize>]) -> usize {
         let mut calls: Vec<usize> = rounds.iter().map(|round| count_calls(self.code, self.common(round))).collect();
         calls.sort_unstable();
@@ -209,7 +208,7 @@ impl<'c, 't> Rounds<'c, 't> {
     }
 }
 
-/// Whether of two places in a history one lies between each two of the other.
+/// Whether the positions of two places alternate in a history.
 fn take_turns(a: &[usize], b: &[usize]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a < b) && b.iter().zip(&a[1..]).all(|(b, a)| b < a)
 }
@@ -247,7 +246,7 @@ fn common_start<'f>(a: &'f [FrameId], b: &'f [FrameId]) -> &'f [FrameId] {
     &a[..common]
 }
 
-/// Whether a frame calls a module, or all of its parts: what goes on in there are layers.
+/// Whether a frame calls a module or all of its parts: the rounds within are layers.
 fn is_call_of_module(code: &Code<'_>, frame: FrameId) -> bool {
     let file = code.file(frame);
     file.ends_with("torch/nn/modules/module.py") || file.contains("torch/optim/")

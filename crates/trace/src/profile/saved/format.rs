@@ -38,7 +38,7 @@ pub(super) struct Tool {
     pub(super) version: String,
 }
 
-/// A diagnostic with its weight, which tells what one of a newer version is worth.
+/// A diagnostic with its weight, so that readers know the weight of codes from newer versions.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedDiagnostic {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The layout of the file: what is compared line by line has a line per item, the rest is compact.
+//! The layout of the file: items that are compared line by line have a line each, the rest is compact.
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;

@@ -59,7 +59,7 @@ pub enum Error {
         /// Number of its events.
         events: u64,
     },
-    /// Something that the history of a device would have to tell, where that is kept coarsely.
+    /// A question that a coarse history cannot answer.
     #[error(
         "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \
          give the snapshot itself"

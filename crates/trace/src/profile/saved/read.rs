@@ -18,7 +18,7 @@ use crate::replay::{Origin, Timeline};
 /// Reads a saved profile, whose file is `source`.
 ///
 /// # Errors
-/// Where the text is no saved profile, contradicts itself, or does not know the moment.
+/// If the text is not a saved profile, contradicts itself, or does not have the moment.
 pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) -> Result<Profile, Error> {
     let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
@@ -61,7 +61,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     Ok(profile)
 }
 
-/// Refuses what a history that is kept coarsely does not tell.
+/// Refuses questions that a coarse history cannot answer.
 fn require_known(device: u32, options: &Options) -> Result<(), Error> {
     let asked = match &options.at {
         _ if options.group_by.is_tag() => format!("groups by {}", options.group_by),

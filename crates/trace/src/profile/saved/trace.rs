@@ -65,7 +65,8 @@ impl Kept {
     }
 }
 
-/// Names of classes, which depend on what a class is alone. `stacks` has the contents of the stack of every class.
+/// Names of classes, which depend only on the contents of a class. `stacks` has the contents of the stack of every
+/// class.
 pub(super) fn names(classes: &[Class], stacks: &[String], tables: &Tables) -> Vec<String> {
     let contents: Vec<String> =
         classes.iter().zip(stacks).map(|(class, stack)| content(class, stack, tables)).collect();
@@ -101,7 +102,7 @@ fn end(Block { class, pending }: Block, names: &[String]) -> String {
     format!("{}{}", if pending { '!' } else { '-' }, names[class as usize])
 }
 
-/// What tells a class from others.
+/// The key of a class.
 fn content(class: &Class, stack: &str, tables: &Tables) -> String {
     let Class { bytes, requested, spread, maybe_pending, .. } = class;
     format!("{stack} {bytes} {requested} {spread:?} {maybe_pending} {:?}", tags(class, tables))
@@ -160,7 +161,7 @@ impl Classes {
         });
     }
 
-    /// The trace of a device with so many events.
+    /// The trace of a device with this number of events.
     pub(super) fn trace(self, saved: &SavedTrace, events: u64, place: &str) -> Result<Trace, Error> {
         let blocks: u64 = self.start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
         let length = events.checked_add(saved.implied).filter(|&length| length <= MOST_MOVES);

@@ -60,7 +60,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let writer = Writer { grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let devices: Vec<SavedDevice<_>> = profile.devices.iter().map(|device| writer.device(device)).collect();
-    // Those of a profile which is saved again are added anew.
+    // The notes about coarse histories are added again below, for a loaded profile too.
     let known = profile.diagnostics.iter().filter(|found| found.code != Kind::HistoryCoarse);
     let coarse = devices.iter().filter(|device| device.coarse.is_some());
     let notes: Vec<Diagnostic> = coarse.map(|device| note(device.device.device)).collect();

@@ -1,4 +1,4 @@
-//! Private pools, and whether they split their segments (`MemPool(no_split=True)`, from release 2.10 on).
+//! Private pools, and whether they split their segments (`MemPool(no_split=True)`, PyTorch 2.10 and later).
 
 use ptmem_snapshot::snapshot::{Action, Device, Snapshot};
 use rustc_hash::FxHashMap;
@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use super::super::census::Census;
 use super::super::rounding::SHARED_POOL;
 
-/// A pool, as far as it is known: nothing tells that of a segment which the final state does not hold, so it counts as
-/// one of its own.
+/// A pool, as far as it is known: the pool of a segment that is missing in the final state is unknown, so it counts as
+/// a pool of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum PoolKey {
     /// The number of the pool.
@@ -26,9 +26,9 @@ pub(super) enum PoolKey {
 pub(super) struct PrivatePools {
     /// True if there can be pools that never split.
     pub(super) possible: bool,
-    /// True if the file tells of a pool that may be one.
+    /// True if the file shows a pool that may be one.
     pub(super) known: bool,
-    /// Whether pools split their segments, where something tells.
+    /// Whether pools split their segments, if there is evidence.
     pub(super) splits: FxHashMap<PoolKey, bool>,
     /// The pool of each allocation in a segment that is, or may be, of a private pool.
     members: FxHashMap<u32, PoolKey>,
@@ -42,7 +42,8 @@ impl PrivatePools {
         let tags = snapshot.tables.all_tags().iter().map(|tags| tags.pool_id);
         let segments = device.segments.iter().map(|segment| segment.pool_id);
         let known = has_unsplit && segments.chain(tags.clone()).flatten().any(is_of_user);
-        // All segments of a pool may have been freed, and before release 2.12 events do not tell the pool of a segment.
+        // All segments of a pool may have been freed, and before PyTorch 2.12 events do not state the pool of a
+        // segment.
         let may_be_gone =
             has_unsplit && census.count(Action::SegmentFree) > 0 && tags.clone().all(|pool| pool.is_none());
         let split = device.segments.iter().filter(|segment| segment.blocks.len() > 1);
@@ -75,7 +76,7 @@ impl PrivatePools {
     }
 
     /// Notes that an allocation was not split off although the rules would have done so. Returns whether its pool
-    /// explains it. Where other settings do as well (`is_ambiguous`), that tells nothing new of the pool.
+    /// explains it. If other settings explain it too (`is_ambiguous`), this is not evidence about the pool.
     pub(super) fn note_whole(&mut self, allocation: u32, is_ambiguous: bool) -> bool {
         let Some(pool) = self.members.get(&allocation) else { return false };
         let splits = self.splits.get(pool).copied();
@@ -86,7 +87,7 @@ impl PrivatePools {
         splits == Some(false)
     }
 
-    /// True if an allocation is of a pool that splits; `None` where nothing tells.
+    /// True if an allocation is from a pool that splits; `None` if unknown.
     pub(super) fn has_split(&self, allocation: u32) -> Option<bool> {
         self.members.get(&allocation).map_or(Some(true), |pool| self.splits.get(pool).copied())
     }

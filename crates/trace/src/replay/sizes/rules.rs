@@ -1,4 +1,4 @@
-//! Which allocator settings held at which time, as far as the file tells.
+//! Which allocator settings applied at which time, as far as the file shows.
 //!
 //! The size of a block follows from its request and from the settings. A snapshot states the settings at the dump; the
 //! program may have had others before (`_set_allocator_settings`), and releases before 2.3 state none. The settings are
@@ -83,7 +83,7 @@ pub(in crate::replay) struct Rules {
     /// The place from which on all segments of the shared pool are of the kind that the settings state.
     segments_agree_since: Option<Position>,
     /// True if there are private pools at the start: a block in one may be older than
-    /// [`segments_agree_since`](Self::segments_agree_since), and nothing tells.
+    /// [`segments_agree_since`](Self::segments_agree_since), without a trace in the file.
     starts_with_pools: bool,
     /// Sizes that no setting explains.
     pub(in crate::replay) unexplained: u64,
@@ -179,7 +179,7 @@ impl Rules {
         }
     }
 
-    /// Learns what became of a decision. Returns whether some settings explain it.
+    /// Learns from the outcome of a decision. Returns whether some settings explain it.
     pub(super) fn learn(&mut self, decision: Decision, actual: u64, at: Position) -> bool {
         if self.outcomes(decision, false).include(decision, actual) {
             let is_split = decision.pool == Pool::Large && actual == decision.least && decision.rest() > SMALL_SIZE;
@@ -279,16 +279,16 @@ impl Rules {
         self.contradicted.is_some()
     }
 
-    /// True if the program may have switched its settings while it was recorded, or gave them more than once. It may then
-    /// have switched to others and back between any two decisions, so that one decision tells nothing about another.
+    /// True if the program may have changed its settings while it was recorded, or gave them more than once. It may
+    /// then have switched back and forth between any two decisions, so one decision is not evidence for another.
     fn may_switch_back(&self) -> bool {
         let is_switched_within = self.contradicted > Some(Position::START);
         let is_switched = is_switched_within || self.may_have_been_off || self.is_given_twice;
         self.source == Source::Dump && is_switched
     }
 
-    /// True if the file states no settings, and no single rounding explains all sizes: the program switched its settings,
-    /// so that one decision tells nothing about another.
+    /// True if the file states no settings, and no single rounding explains all sizes: the program changed its
+    /// settings, so one decision is not evidence for another.
     fn switches_unstated(&self) -> bool {
         let is_unexplained = self.contradicts_rounding && self.roundings_out[1..].iter().all(|is_out| *is_out);
         self.source == Source::Assumed && is_unexplained

@@ -1,5 +1,5 @@
-//! Groups that a change to the code took apart or put together. Functions of one name in one file, such as `forward` of
-//! several classes, are one function in a stack; once their classes lie in several files they are several.
+//! Groups that a change to the code split or joined. Functions of one name in one file, such as `forward` of several
+//! classes, are one function in a stack; once their classes are in several files they are several.
 
 use std::collections::{BTreeMap, HashSet};
 

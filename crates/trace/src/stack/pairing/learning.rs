@@ -13,12 +13,13 @@ use crate::stack::Token;
 struct Votes {
     /// Functions of the before that became functions of the after.
     became: BTreeMap<(Token, Token), usize>,
-    /// Functions that stand on one side alone.
+    /// Functions that exist on one side only.
     inserted: BTreeMap<Token, usize>,
 }
 
 impl Votes {
-    /// The renames, the most frequent first: those that are seen at least as often as the function stands there alone.
+    /// The renames, the most frequent first: those that occur at least as often as the function occurs on one side
+    /// only.
     fn renames(&self) -> impl Iterator<Item = (usize, Token, Token)> {
         let mut renames: Vec<_> = self.became.iter().map(|(&(old, new), &count)| (Reverse(count), old, new)).collect();
         renames.sort_unstable();
@@ -32,8 +33,8 @@ impl Votes {
 }
 
 impl Pairing<'_> {
-    /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it
-    /// learnt something.
+    /// Learns which function became which from unambiguous pairs: similar, with equal figures. Returns whether anything
+    /// was learned.
     pub(super) fn learn(&mut self) -> bool {
         let candidates = self.candidates(Self::counts);
         let confident = self.best_first(candidates, SAME_FUNCTION, |score| score.same_figures || score.ratio > 0.8);

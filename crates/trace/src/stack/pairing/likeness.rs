@@ -28,7 +28,7 @@ pub(super) struct Score {
     pub(super) closeness: f64,
 }
 
-/// A function of the before and the one of the after that stands in its place.
+/// A function of the before and the one that replaced it in the after.
 #[derive(Debug)]
 pub(super) struct Became {
     pub(super) old: Token,
@@ -60,7 +60,7 @@ impl Part<'_> {
         self.tokens[self.unknown[index]]
     }
 
-    /// How often an unknown function stands in the stack.
+    /// How often an unknown function occurs in the stack.
     fn count(&self, index: usize) -> usize {
         let token = self.unknown(index);
         self.all.iter().filter(|other| **other == token).count()
@@ -168,17 +168,17 @@ impl Pairing<'_> {
         Part { all, tokens, unknown: unknown.take(MOST).collect() }
     }
 
-    /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as alike
-    /// as can be: the longest common subsequence with weights.
+    /// Pairs the functions that vanished with those that appeared in their place, in order, with the greatest total
+    /// similarity: the longest common subsequence with weights.
     fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
         let [rows, columns] = [old, new].map(|part| part.unknown.len());
         let mut values = vec![vec![0.0; columns]; rows];
-        // The most that pairs can add up to from there on.
+        // The greatest total that pairs can reach from each position.
         let mut best = vec![vec![0.0_f64; columns + 1]; rows + 1];
         for i in (0..rows).rev() {
             for j in (0..columns).rev() {
                 // A little for any pair: functions in the same place are more likely the same. But a wrapper that
-                // stands there again and again is no new name of a function that stood there once.
+                // occurs repeatedly is not the new name of a function that occurred once.
                 let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
                 values[i][j] = self.alike(old.unknown(i), new.unknown(j)) + same_place;
                 best[i][j] = (values[i][j] + best[i + 1][j + 1]).max(best[i + 1][j]).max(best[i][j + 1]);
@@ -188,7 +188,7 @@ impl Pairing<'_> {
         let mut i = 0;
         let mut j = 0;
         while i < rows && j < columns {
-            // Where it makes no difference the inner one: wrappers stand outside.
+            // In a tie, the inner one: wrappers are outside.
             if values[i][j] > 0.0 && best[i][j] <= values[i][j] + best[i + 1][j + 1] {
                 paired.push((i, j));
                 i += 1;

@@ -20,7 +20,7 @@ use super::order::{InOrder, pair_in_order};
 use super::{Key, Lines, Token};
 use likeness::{Shift, shape_shift};
 
-/// Deep recursion is cut: the innermost frames tell.
+/// Deep recursion is cut: the innermost frames are sufficient.
 const DEEPEST: usize = 256;
 
 /// A group is compared with at most this many candidates of one kind, which keeps the time near linear.
@@ -56,7 +56,7 @@ impl Figures {
         Self::default()
     }
 
-    /// How close two sizes are, from 0 to 1: what both hold, else all that they allocated.
+    /// How close two sizes are, from 0 to 1: of the bytes that both hold, otherwise of the bytes that they allocated.
     fn closeness(self, other: Self) -> f64 {
         let both_hold = self.bytes > 0 && other.bytes > 0;
         let [one, another] = [self, other].map(|side| if both_hold { side.bytes } else { side.allocated_total });
@@ -106,7 +106,7 @@ struct Side<'g> {
 
 impl<'g> Side<'g> {
     fn new((groups, mut lines): (&'g [Group<'g>], Lines)) -> Self {
-        // Operations stand in for functions where there are none in Python.
+        // Operations replace functions if there are none in Python.
         for token in groups.iter().flat_map(|group| &group.tokens) {
             lines.entry(*token).or_default();
         }

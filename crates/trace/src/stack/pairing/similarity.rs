@@ -88,7 +88,7 @@ impl Pairing<'_> {
         aspects
     }
 
-    /// The one aspect by which groups are alike beyond doubt.
+    /// The one aspect in which groups match without doubt.
     pub(super) fn counts(&self, group: &Group<'_>, _: &[Token], _: Option<Token>) -> Vec<Aspect> {
         vec![Aspect::Counts(group.figures.counts())]
     }

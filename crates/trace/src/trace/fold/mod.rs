@@ -47,7 +47,7 @@ impl Item {
 /// A folded sequence of symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Folded {
-    /// The bodies, and last the sequence itself. Each refers to those before it alone, and no body is empty.
+    /// The bodies, and last the sequence itself. Each refers only to those before it, and no body is empty.
     sequences: Vec<Vec<Item>>,
 }
 
@@ -71,7 +71,7 @@ impl Folded {
     fn ordered(mut sequences: Vec<Vec<Item>>, root: usize) -> Option<Self> {
         let mut states = vec![State::New; sequences.len()];
         let mut ordered: Vec<Vec<Item>> = Vec::with_capacity(sequences.len());
-        // No recursion: rules may lie in rules as deep as there are rules.
+        // No recursion: rules may be nested as deeply as there are rules.
         let mut open = vec![root];
         while let Some(&at) = open.last() {
             match states[at] {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Folded, Item, Unit, index};
 
-/// A rule pays for itself from this number of places on.
+/// The number of occurrences at which a rule pays for itself.
 const LEAST_PLACES: usize = 3;
 
 /// Two items in a row.
@@ -71,7 +71,7 @@ fn with_rules(items: &[Item], rule_of: &FxHashMap<Pair, Item>) -> Vec<Item> {
 
 /// Sequences without the rules that one place alone uses, since they became part of larger ones.
 fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
-    // Pairs refer to sequences that lie before them: no body holds itself.
+    // Pairs refer to earlier sequences: no body contains itself.
     let Some(folded) = Folded::ordered(sequences, root) else { return Folded::default() };
     let uses = folded.uses();
     let mut written: Vec<Vec<Item>> = Vec::with_capacity(folded.sequences.len());

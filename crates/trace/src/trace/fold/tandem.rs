@@ -1,4 +1,4 @@
-//! Loops: what is repeated right after itself, loops of loops included. One pass, in time that grows as the sequence.
+//! Detects immediate repetitions (tandem repeats), including nested ones, in one pass and linear time.
 
 use ptmem_base::interner::Interner;
 use rustc_hash::FxHashMap;

@@ -45,7 +45,7 @@ impl Malformed {
 }
 
 impl Folded {
-    /// The sequence as text, where symbols go by these names: letters, digits, and whatever else is no blank and none of
+    /// The sequence as text, with these names for symbols: letters, digits, and any character except blanks and
     /// `()*=$`.
     #[must_use]
     pub fn lines<S: AsRef<str>>(&self, names: &[S]) -> Vec<String> {
@@ -140,8 +140,8 @@ pub(crate) fn free_name<S: Borrow<str>>(contents: &[S], least: usize, is_taken: 
     free.unwrap_or(&digest).to_owned()
 }
 
-/// Words in lines. A line ends after certain words wherever they stand, so that an insertion does not move all that
-/// follows.
+/// Words in lines. A line ends after certain words wherever they occur, so that an insertion does not move the lines
+/// that follow.
 fn wrapped(words: Vec<String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut ends = true;
@@ -163,7 +163,7 @@ struct Reader {
     names: Interner<String>,
     /// The items of the current sequence so far, and those of each bracket that is open.
     open: Vec<Vec<Item>>,
-    /// The sequence that is being read: 0 for the whole, which comes first, else a rule.
+    /// The sequence that is being read: 0 for the whole, which comes first, otherwise a rule.
     current: usize,
     /// The whole, the rules, and what is in brackets, where they are known.
     sequences: Vec<Option<Vec<Item>>>,

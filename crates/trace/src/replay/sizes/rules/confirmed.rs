@@ -4,7 +4,7 @@ use super::super::super::Position;
 use super::super::super::rounding::{self, LARGE_BUFFER, Pool, SMALL_SIZE};
 use super::{Decision, Rules, Source};
 
-/// What is confirmed so far, while decisions are gone through in the order in which they were made.
+/// The settings confirmed so far, while decisions are processed in their order.
 ///
 /// A decision that the stated settings explain was made by these, or by others that give the same. Until the others are
 /// switched to the stated ones they go on to give the same, so a decision rules out for all later ones what would have
@@ -149,7 +149,8 @@ fn is_shown_by_place(rules: &Rules, decision: Decision, at: Position) -> bool {
 /// True if a decision was made after a segment that is expandable, or not, as the stated settings say.
 fn is_shown_by_segments(rules: &Rules, decision: Decision, at: Position) -> bool {
     let Some(since) = rules.segments_agree_since else { return false };
-    // Blocks that are older than the history may be older than the segment as well, unless they lie in one of its kind.
+    // Blocks that are older than the history may be older than the segment as well, unless they are in a segment of its
+    // kind.
     let is_of_start = since == at
         && if rules.settings.expandable_segments {
             decision.pool == Pool::Expandable
