@@ -7,6 +7,8 @@ docs/snapshot-format.md describes the key.
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import glob
 import hashlib
 import importlib.metadata
@@ -91,10 +93,16 @@ class Facts:
         """True if this process has allocated memory."""
         return any(found["calls"][0] > 0 for found in self._counters().values())
 
-    def add_to(self, snapshot: Any, ending: str = "whole", message: str = "") -> None:
-        """Adds the facts to a snapshot. `ending` is whole, exception or oom."""
+    def snapshot(self, ending: str = "whole", message: str = "") -> Any:
+        """A snapshot with the facts about it. `ending` is whole, exception or oom."""
+        with collector_paused():
+            before = self._counters()
+            snapshot = self.torch.cuda.memory._snapshot()
+            after = self._counters()
         if not isinstance(snapshot, dict):
-            return
+            return snapshot
+        # Another thread may have allocated in between: the counters are then those of no known moment.
+        dumped = {device: counters for device, counters in after.items() if before.get(device) == counters}
         _end_step_of_optimizer(snapshot)
         frames = Frames(snapshot)
         checkout = Checkout.around(os.getcwd())
@@ -108,9 +116,10 @@ class Facts:
             "commit": checkout.commit() if checkout else None,
             "packages": checkout.packages(frames) if checkout else [],
             "functions": frames.functions(),
-            "counters": self._memory(),
-            "cards": self._cards(),
+            "counters": self._memory(dumped),
+            "cards": self._cards(after),
         }
+        return snapshot
 
     def _counters(self) -> dict[int, Any]:
         """PyTorch's counters of each device, and the numbers of allocations and frees."""
@@ -128,19 +137,18 @@ class Facts:
             }
         return found
 
-    def _memory(self) -> list[dict[str, Any]]:
+    def _memory(self, dumped: dict[int, Any]) -> list[dict[str, Any]]:
         """The counters at the start and at the dump."""
-        dumped = self._counters().items()
         return [
             {"device": device, "start": self._start[device], "dump": dump}
-            for device, dump in dumped
+            for device, dump in dumped.items()
             if device in self._start
         ]
 
-    def _cards(self) -> list[dict[str, Any]]:
+    def _cards(self, dumped: dict[int, Any]) -> list[dict[str, Any]]:
         """The cards that this process used. Communicators are on the one that is current."""
         found = []
-        for device, counters in self._counters().items():
+        for device, counters in dumped.items():
             if counters["calls"][0] == 0:
                 continue
             card = self.torch.cuda.get_device_properties(device)
@@ -172,6 +180,22 @@ class Facts:
             if version is not None:
                 versions.setdefault(name, version)
         return [[name, version] for name, version in sorted(versions.items())]
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keeps Python's garbage collector from running: it frees memory of the GPU that reference cycles hold.
+
+    PyTorch makes the Python objects of a snapshot after it has copied the allocator's state, and the number of objects
+    makes the collector run before anything else can be read.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _end_step_of_optimizer(snapshot: dict[str, Any]) -> None:

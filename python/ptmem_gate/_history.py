@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from ._facts import Facts, write
+from ._facts import Facts, collector_paused, write
 from ._watch import Watch
 
 
@@ -55,13 +55,14 @@ class History:
     def restart(self) -> None:
         """Drops what was recorded, and records on. Blocks keep the stacks of their allocation."""
         record = self.torch.cuda.memory._record_memory_history
-        try:
-            record(max_entries=self.max_entries, clear_history=True)  # PyTorch 2.8 and later
-        except TypeError:
-            self._restart_before_2_8(record)
-        self.is_on = True
         self.facts.torch = self.torch
-        self.facts.begin()
+        with collector_paused():
+            try:
+                record(max_entries=self.max_entries, clear_history=True)  # PyTorch 2.8 and later
+            except TypeError:
+                self._restart_before_2_8(record)
+            self.facts.begin()
+        self.is_on = True
 
     def _restart_before_2_8(self, record: Callable[..., None]) -> None:
         if self.is_on:
@@ -81,8 +82,7 @@ class History:
 
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
         """Writes the snapshot with the facts about the run; what it lacks, if anything."""
-        snapshot = self.torch.cuda.memory._snapshot()
-        self.facts.add_to(snapshot, ending, message)
+        snapshot = self.facts.snapshot(ending, message)
         if self.watch is not None:
             self.watch.add_to(snapshot)
         write(path, snapshot)

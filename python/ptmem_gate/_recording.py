@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, last_line, path_of_rank
+from ._facts import Facts, collector_paused, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
 from ._result import PathLike
 from ._watch import Watch
@@ -248,9 +248,10 @@ class Recording(ContextDecorator):
 
     def _begin_anew(self) -> None:
         """Forgets what was recorded before the steps to record."""
-        if self._watch is not None:
-            self._watch.begin(self._history.torch.cuda.memory._snapshot())
-        self._history.restart()
+        with collector_paused():
+            if self._watch is not None:
+                self._watch.begin(self._history.torch.cuda.memory._snapshot())
+            self._history.restart()
 
     def _step_ended(self, number: int) -> None:
         self.steps = number

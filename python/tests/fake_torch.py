@@ -50,6 +50,7 @@ class FakeTorch:
     def allocate(self, name: str) -> None:
         """An allocation, which is recorded where the history is on."""
         self.use_cuda()
+        self.counted += 1
         if self.enabled:
             self.events.append(name)
             del self.events[: -self.max_entries]
@@ -113,7 +114,6 @@ class FakeTorch:
         return {"segments": [], "device_traces": [[Event(event) for event in self.events]]}
 
     def memory_stats(self, device: int) -> dict[str, Any]:
-        self.counted += 1
         counter = {"all": {"current": self.allocated, "peak": self.allocated, "allocated": self.counted, "freed": 0}}
         reserved = {"all": {"current": 10 << 20, "peak": 10 << 20}}
         return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -236,7 +238,6 @@ def test_the_snapshot_says_which_steps_it_has_whole(any_torch: FakeTorch, tmp_pa
     facts = facts_in(path)
     assert facts["steps"] == {"first": 2, "last": 3, "asked": [2, 5]}
     assert facts["ending"] == {"kind": "whole", "message": ""}
-    # Each question for the counters counts as one more allocation: at the start, and at the end of each step.
 
 
 def test_the_snapshot_says_how_the_program_failed(any_torch: FakeTorch, tmp_path: Path) -> None:
@@ -259,6 +260,56 @@ def test_the_snapshot_says_what_others_hold_of_the_card(any_torch: FakeTorch, tm
     assert (card["name"], card["capability"], card["processors"]) == ("Fake", [9, 0], 132)
     # Of 100 MiB, 60 are free and PyTorch has reserved 10.
     assert (card["others"], card["communicators"]) == (30 << 20, [])
+
+
+class Cycle:
+    """Holds memory of the GPU until the collector runs."""
+
+    def __init__(self, torch: FakeTorch) -> None:
+        self.torch = torch
+        self.me = self
+        torch.allocated = 8 << 20
+
+    def __del__(self) -> None:
+        self.torch.allocated = 0
+
+
+def test_the_collector_frees_nothing_between_the_snapshot_and_the_counters(
+    any_torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cycle.pkl"
+    memory = sys.modules["torch"].cuda.memory
+
+    def many_objects(make: Any = memory._snapshot) -> Any:
+        snapshot = make()
+        snapshot["objects"] = [[number] for number in range(100_000)]
+        return snapshot
+
+    monkeypatch.setattr(memory, "_snapshot", many_objects)
+    with record(path):
+        any_torch.allocate("memory")
+        Cycle(any_torch)
+    (counters,) = facts_in(path)["counters"]
+    assert counters["dump"]["current"]["allocated_bytes"] == 8 << 20
+    assert gc.isenabled()
+    gc.collect()
+    assert any_torch.allocated == 0
+
+
+def test_counters_of_another_moment_than_the_snapshot_are_left_out(
+    any_torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = sys.modules["torch"].cuda.memory
+
+    def as_another_thread_allocates(make: Any = memory._snapshot) -> Any:
+        snapshot = make()
+        any_torch.allocate("by another thread")
+        return snapshot
+
+    monkeypatch.setattr(memory, "_snapshot", as_another_thread_allocates)
+    with record(tmp_path / "threads.pkl"):
+        any_torch.allocate("memory")
+    assert facts_in(tmp_path / "threads.pkl")["counters"] == []
 
 
 def test_an_earlier_recording_is_not_left_where_nothing_is_recorded(torch: FakeTorch, tmp_path: Path) -> None:

@@ -173,8 +173,7 @@ def add_facts_to_dumps(torch):
         if arguments or options:
             return dump(filename, *arguments, **options)
         facts.note_rank()
-        snapshot = memory._snapshot()
-        facts.add_to(snapshot)
+        snapshot = facts.snapshot()
         later("operators", "add_facts")(snapshot)
         return tools.write(str(filename), snapshot)
 
@@ -280,13 +279,17 @@ class Recorder:
         # A forked process of multiprocessing ends without what `atexit` has.
         util.Finalize(None, self.at_exit, exitpriority=-1000)
         self.record()
-        self.facts.begin()
         observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if observe is not None:
             observe(self.out_of_memory)
 
     def record(self):
-        """Turns the history on."""
+        """Turns the history on, and notes the counters where it begins."""
+        with self.tools.collector_paused():
+            self.turn_on()
+            self.facts.begin()
+
+    def turn_on(self):
         # Releases before 2.8 cannot name C++ frames without addr2line.
         stacks = "all" if has_addr2line() else "python"
         ways = (
@@ -303,12 +306,12 @@ class Recorder:
 
     def begin_anew(self):
         """Forgets the history so far; blocks keep their frames."""
-        if self.watch is not None:
-            self.watch.begin(self.torch.cuda.memory._snapshot())
-        # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
-        self.torch.cuda.memory._record_memory_history(None)
-        self.record()
-        self.facts.begin()
+        with self.tools.collector_paused():
+            if self.watch is not None:
+                self.watch.begin(self.torch.cuda.memory._snapshot())
+            # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
+            self.torch.cuda.memory._record_memory_history(None)
+            self.record()
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that makes one."""
@@ -387,12 +390,12 @@ class Recorder:
 
     def dump(self, ending, message=""):
         self.facts.note_rank()
-        path = self.tools.path_of_rank(self.path, self.facts.rank)
+        # For a rank that runs alone, ptmem has named the file.
+        path = self.path if ALONE else self.tools.path_of_rank(self.path, self.facts.rank)
         # A process that took no memory has nothing to record.
         if not self.facts.allocates() or not self.claim(path):
             return
-        snapshot = self.torch.cuda.memory._snapshot()
-        self.facts.add_to(snapshot, ending, message)
+        snapshot = self.facts.snapshot(ending, message)
         later("operators", "add_facts")(snapshot)
         if self.watch is not None:
             self.watch.add_to(snapshot)

@@ -303,6 +303,19 @@ def finite():
     assert not torch.isinf(loss)
 
 
+class Node:
+    """An object that only the collector of Python can free."""
+
+    def __init__(self):
+        self.me = self
+        self.x = torch.zeros(8 << 20, device="cuda")
+
+
+def cycles():
+    for _ in range(3):
+        Node()
+
+
 def fully_sharded():
     start_group()
     from torch.distributed.fsdp import FullyShardedDataParallel
