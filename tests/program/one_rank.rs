@@ -82,14 +82,15 @@ fn what_only_rank_0_of_torchrun_knows_is_given_heard_or_counted() {
     let words = [python.to_str().unwrap()];
     let name = ["steered_by_rank_0"];
     let place = TempDir::new().unwrap();
-    let report = place.path().join("report.json");
-    let unknown = ["--world-size", "512", "--rank", "300", "--report", report.to_str().unwrap()];
+    let [report, after] = ["report.json", "after.pkl"].map(|file| place.path().join(file));
+    let files = ["--report", report.to_str().unwrap(), "--record", after.to_str().unwrap()];
+    let unknown: Vec<&str> = ["--world-size", "512", "--rank", "300"].into_iter().chain(files).collect();
     let output = run(&unknown, &words, &name, place.path());
+    assert!(after.exists(), "one rank writes the file that was asked for");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("rank 300 of 512: nothing was computed on 8 simulated GPUs"), "{stderr}");
     assert!(stderr.contains("values that only other ranks know were taken from this one 2 times"), "{stderr}");
-    let report: Json =
-        serde_json::from_str(&fs::read_to_string(place.path().join("report_rank300.json")).unwrap()).unwrap();
+    let report: Json = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     let told: Vec<&str> =
         report["peer_values"].as_array().unwrap().iter().map(|value| value["place"].as_str().unwrap()).collect();
     assert_eq!(told.len(), 2, "{report}");
@@ -105,7 +106,10 @@ fn what_only_rank_0_of_torchrun_knows_is_given_heard_or_counted() {
     assert!(peak(&counters(place.path(), 300)) < 5_000);
 
     let heard = TempDir::new().unwrap();
-    run(&["--world-size", "512", "--rank", "0,300", "--jobs", "2"], &words, &name, heard.path());
+    let record = heard.path().join("after.pkl");
+    let several = ["--world-size", "512", "--rank", "0,300", "--jobs", "2", "--record", record.to_str().unwrap()];
+    run(&several, &words, &name, heard.path());
+    assert!(["after_rank0.pkl", "after_rank300.pkl"].iter().all(|file| heard.path().join(file).exists()));
     assert_eq!(counters(heard.path(), 300), counters(other.path(), 300));
     assert_eq!(peak(&counters(heard.path(), 0)), peak(&counters(heard.path(), 300)));
 }

@@ -114,9 +114,9 @@ impl JobArguments {
 }
 
 impl Job {
-    /// The file of a rank.
+    /// The file of a rank. Where one alone runs, it is the one that was asked for.
     pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
-        let is_only = self.world_size == 1 && !path.to_string_lossy().contains(RANK);
+        let is_only = self.ranks.len() == 1 && !path.to_string_lossy().contains(RANK);
         if is_only { path.to_owned() } else { file_of_rank(rank, path) }
     }
 }
@@ -264,8 +264,16 @@ mod tests {
         let value = |name: &str| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_str().unwrap();
         assert_eq!([value("RANK"), value("LOCAL_RANK"), value("GROUP_RANK")], ["17", "1", "2"]);
         assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);
-        assert_eq!(job.file_of(17, Path::new("a/x.pkl.gz")), Path::new("a/x_rank17.pkl.gz"));
-        assert_eq!(job.file_of(17, Path::new("{rank}/x.pkl")), Path::new("17/x.pkl"));
+    }
+
+    #[test]
+    fn the_file_of_a_rank_has_its_number_where_several_run() {
+        let [several, one] = ["3,17", "17"].map(|ranks| job(20, ranks).unwrap());
+        assert_eq!(several.file_of(17, Path::new("a/x.pkl.gz")), Path::new("a/x_rank17.pkl.gz"));
+        assert_eq!(one.file_of(17, Path::new("a/x.pkl.gz")), Path::new("a/x.pkl.gz"));
+        for job in [several, one] {
+            assert_eq!(job.file_of(17, Path::new("{rank}/x.pkl")), Path::new("17/x.pkl"));
+        }
     }
 
     #[test]

@@ -68,8 +68,11 @@ impl Run<'_> {
     /// Runs the command once, as a rank of a job or as it is, tells what happened, and gives its exit code.
     fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
         let folder = Folder::make()?;
-        let record = self.arguments.record.as_ref();
-        let mut environment = folder.environment(self.settings, record)?;
+        let mut record = self.arguments.record.clone();
+        if let (Some(record), Some(alone)) = (&mut record, alone) {
+            record.path = alone.job.file_of(alone.rank, &record.path);
+        }
+        let mut environment = folder.environment(self.settings, record.as_ref())?;
         if self.arguments.modules || self.arguments.shapes {
             let watched = if self.arguments.shapes { "shapes" } else { "modules" };
             environment.push(("PTMEM_SIMULATE_WATCH", watched.into()));
@@ -98,7 +101,7 @@ impl Run<'_> {
             require_hook(&outcome.ledger)?;
         }
         match record {
-            Some(record) if exit_code == 0 => require_recording(record, &outcome, &folder.problems())?,
+            Some(record) if exit_code == 0 => require_recording(&record, &outcome, &folder.problems())?,
             // Steps that were recorded are whole, whatever comes after them.
             Some(Record { steps: None, .. }) => {
                 for path in &outcome.recorded {
