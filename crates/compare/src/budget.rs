@@ -180,7 +180,7 @@ fn connections(ranks: u64) -> u64 {
     if ranks == 2 { 2 } else { 3 }
 }
 
-/// Channels of a communicator: of cards that NVLink joins as many as NCCL opens in a node of eight, else two.
+/// Channels of a communicator: for cards on NVLink the number that NCCL opens in a node of eight, otherwise two.
 fn channels(card: &CardFacts) -> u64 {
     let on_bridge = ["PCIe", "PCIE", "NVL", "A30"].iter().any(|part| card.name.contains(part));
     match card.capability {

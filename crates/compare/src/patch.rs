@@ -23,7 +23,7 @@ impl Patch {
         changes.retain(|change| !matches!(change, DiffOp::Equal { .. }));
         for (side, path) in paths.each() {
             let Some(path) = *path else { continue };
-            // Counted from 0. An empty one lies between two lines, and changes the statement of both.
+            // Counted from 0. An empty range is between two lines, and changes the statements of both.
             let ranges: Vec<Range<usize>> = changes
                 .iter()
                 .map(|change| match side {
@@ -93,7 +93,7 @@ z = 1
         assert_eq!(touched("s = '''(", "t = '''("), [[7, 8], [7, 8]]);
         // Between two statements it touches neither.
         assert_eq!(touched("def g", "h(1)\ndef g"), [NONE.to_vec(), vec![6]]);
-        // The ends of lines alone are no change.
+        // Different line endings are not a change.
         assert_eq!(touched("\n", "\r\n"), [NONE, NONE]);
     }
 

@@ -113,7 +113,7 @@ fn cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
-/// The frame to blame; none where there is no line of it.
+/// The frame to blame; `None` if its line is unknown.
 fn site(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Option<CodeLine> {
     place::place(code, code.site(stack?)?, options)
 }

@@ -33,7 +33,7 @@ pub(super) struct Finding<'a> {
     pub(super) explanation: Explanation<'a>,
 }
 
-/// The code that explains a check; none where the check passes or is inconclusive.
+/// The code that explains a check; `None` if the check passes or is inconclusive.
 #[derive(Default)]
 pub(super) struct Explanation<'a> {
     /// The line of the user.
@@ -258,8 +258,8 @@ fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
     })
 }
 
-/// The findings with those that ranks of a job have in common told once, by the worst of them: that hundreds of ranks
-/// grew on the same line is one thing to look at.
+/// The findings, with those that several ranks share reported once, by the worst rank: hundreds of ranks that grew on
+/// the same line are one thing to look at.
 pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let check = finding.check;
@@ -271,7 +271,7 @@ pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     groups.into_iter().filter_map(worst).collect()
 }
 
-/// The worst of several findings that are alike, whose sentence names the rank and the others.
+/// The worst of several equal findings, whose sentence names the rank and the others.
 fn worst(findings: Vec<(usize, Finding<'_>)>) -> Option<Finding<'_>> {
     let members: Vec<&Member> = findings.iter().filter_map(|(_, of)| Some(of.member?.0)).collect();
     let worst = findings.into_iter().map(|(_, finding)| finding).reduce(|worst, other| {

@@ -14,13 +14,13 @@ use super::{Options, Subject, known};
 /// The outputs of a step.
 #[derive(Debug, Default)]
 struct Outputs {
-    /// None where nothing was judged.
+    /// `None` if nothing was judged.
     verdict: Option<Verdict>,
     /// The peak of the device that fared worst.
     peak: Change,
     /// Whether anything differs.
     changed: bool,
-    /// Whether reviewers have to be told something even where the verdict is a pass.
+    /// Whether reviewers must be informed even if the verdict is a pass.
     must_tell: bool,
     /// Whether a label approves the growth.
     approved: bool,
@@ -84,7 +84,7 @@ impl Outputs {
     }
 }
 
-/// A change that loosens the limits which it is held to, or whose base has no recording.
+/// A change that loosens its own limits, or whose base has no recording.
 fn must_tell(judgement: &Judgement) -> bool {
     let mut codes = judgement.diagnostics.iter().map(|diagnostic| diagnostic.code);
     codes.any(|code| matches!(code, Code::LimitsLoosened | Code::OtherBefore))

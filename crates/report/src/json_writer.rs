@@ -50,7 +50,7 @@ impl<W: Write> Write for Printable<W> {
     }
 }
 
-/// What is written as an object, field by field.
+/// A type that is written as an object, field by field.
 pub trait Object {
     /// Writes the fields.
     fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
@@ -76,8 +76,8 @@ pub fn one<T>(name: &'static str, value: T) -> BTreeMap<&'static str, T> {
     BTreeMap::from([(name, value)])
 }
 
-/// An object of JSON: its name, what it is made of, and its fields in their order, whose values are worked out as they are
-/// written. A field `name?` is left out where its value is `None`; `..object` stands for the fields of another object.
+/// Defines a JSON object: its name, its source, and its fields in order, whose values are computed as they are written.
+/// A field `name?` is omitted if its value is `None`; `..object` inserts the fields of another object.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! object {

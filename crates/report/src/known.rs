@@ -1,4 +1,4 @@
-//! Figures of machine formats: none where a figure or its bound is not known.
+//! Figures of machine formats: `None` if a figure or its bound is unknown.
 
 use ptmem_base::sides::Sides;
 use ptmem_compare::diff::{Change, DeviceDiff};
@@ -15,7 +15,7 @@ pub(super) struct KnownCounter {
 }
 
 impl KnownCounter {
-    /// Without a history both are the state at the dump, which is no figure.
+    /// Without a history both are the state at the dump, which is not a peak or baseline.
     pub(super) fn new(counter: &Counter, history: History) -> Self {
         if history != History::Recorded {
             return Self::default();

@@ -216,7 +216,7 @@ pub struct Options {
 /// Stacks that a report lists where no number is given.
 pub const LISTED_STACKS: usize = 10;
 
-/// The key of a comment where none is given.
+/// The key of a comment if none is given.
 pub const DEFAULT_KEY: &str = "default";
 
 /// Ranks of one job that a page shows with all of their figures.

@@ -8,10 +8,10 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::stack::Code;
 
 use super::Options;
-/// A line of the user's code: its path from the root of the checkout where it is known there, else as people see it.
+/// A line of user code: its path relative to the checkout if it is known there, otherwise as it is shown.
 pub(super) use ptmem_compare::diff::CodeLine as Place;
 
-/// The path of a frame: from the root of the checkout where it is known there, else as people see it.
+/// The path of a frame: relative to the checkout if it is known there, otherwise as it is shown.
 pub(super) fn path<'c>(code: &'c Code<'_>, frame: FrameId, options: &'c Options) -> &'c str {
     options.checkout.get(code.file(frame)).map_or_else(|| code.path(frame), String::as_str)
 }

@@ -47,7 +47,7 @@ fn is_plain(byte: u8) -> bool {
 pub struct Approval {
     /// The label.
     pub label: String,
-    /// The name of the account that set it; none where the event of the run is another one.
+    /// The account that set it; `None` if another event started the run.
     pub by: Option<String>,
 }
 

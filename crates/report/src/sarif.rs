@@ -1,6 +1,6 @@
 //! SARIF 2.1.0: one result per check that does not hold, at the line of the user's code.
 //!
-//! Fields stand in the order of their names.
+//! Fields are in the order of their names.
 
 use std::collections::HashSet;
 use std::io::{self, Write};

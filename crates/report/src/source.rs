@@ -52,8 +52,8 @@ pub(crate) struct ExcerptLine {
 }
 
 impl Excerpt {
-    /// The lines around a place in a function; none where the checkout does not have the file, or has it in another
-    /// form than the one that was recorded, as far as the line shows it.
+    /// The lines around a line of a function; `None` if the checkout does not have the file, or if the line shows that
+    /// it is not the file that was recorded.
     pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
         let all = options.sources.get(&place.path)?;
         let at = usize::try_from(place.line).ok()?.checked_sub(1)?;

@@ -1,10 +1,11 @@
 //! The parts that one side lacks at its head or tail, because the ring buffer dropped the oldest events, or the recording
 //! began later or ended earlier.
 //!
-//! An end of one side without partners was cut off on the other, or it is a change to the code. A recording that is cut
-//! off begins, or ends, with what the other holds at the cut; changed code begins and ends with what it always did. Where
-//! the other holds as much at the cut as at its own end, the order tells: no change to the code leaves all allocations of
-//! one history at an end of the other. Fewer steps of the same kind are no missing part while one is whole.
+//! An end of one side without partners was either cut off on the other, or is a change to the code. A recording that is
+//! cut off begins, or ends, with the memory that the other holds at the cut; changed code begins and ends with the same
+//! memory as before. If the other holds equally much at the cut and at its own end, the order decides: no change to the
+//! code leaves all allocations of one history at an end of the other. Fewer steps of the same kind do not count as a
+//! missing part while one step is whole.
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
@@ -21,7 +22,7 @@ const SHORTEST_REST: usize = 4;
 /// A part that is missing is at least the length of the other history divided by this.
 const SHORTEST_PART: usize = 20;
 
-/// Memory that differs by less than the peak divided by this tells nothing.
+/// A difference of memory below the peak divided by this is not evidence.
 const LEAST_MEMORY: u64 = 20;
 
 /// Two places of steps hold the same where they differ by less than the peak divided by this; each layer holds more.
@@ -36,8 +37,8 @@ const MISMATCH_PART: usize = 50;
 /// Number of allocations in a row by which a part of a round is recognised.
 const IN_A_ROW: usize = 8;
 
-/// The parts that a side lacks. Where what repeats itself was paired elsewhere than they tell, `order` is mended. `scale`
-/// tells by how much the sizes of the after differ.
+/// The parts that a side lacks. If repeated allocations were paired in a way that contradicts them, `order` is
+/// corrected. `scale` is the ratio of the sizes in the after.
 pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool, order: &mut Vec<Pair>) -> Parts {
     let mut parts = Parts::default();
     let lengths = sequences.map(|sequence| sequence.born.len());
@@ -80,7 +81,7 @@ struct Question<'a> {
     end: End,
     one: &'a Sequence<'a>,
     other: &'a Sequence<'a>,
-    /// The symbols of both, from the end in question on.
+    /// The symbols of both sides, starting at the end in question.
     own: Vec<u32>,
     whole: Vec<u32>,
     /// Allocations of both that are the same, in that order, those of `side` as `before`.
@@ -89,7 +90,7 @@ struct Question<'a> {
     scale: f64,
 }
 
-/// Pairs of sequences of these lengths as `side` has them from an end on, or such pairs as they were.
+/// Pairs of sequences of these lengths as `side` counts them from an end, or converted back.
 fn turned(pairs: impl Iterator<Item = Pair>, lengths: Sides<usize>, side: Side, end: End) -> Vec<Pair> {
     let pairs = pairs.map(|pair| {
         let pair = match end {
@@ -121,7 +122,8 @@ impl<'a> Question<'a> {
 }
 
 impl Question<'_> {
-    /// The part that is missing, with the pairs that follow from that, or why nothing tells a cut from a shorter program.
+    /// The part that is missing, with the pairs that follow from that, or why a cut cannot be distinguished from a
+    /// shorter program.
     fn answer(&self) -> Option<Result<(Missing, Vec<Pair>), Unclear>> {
         let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
@@ -142,8 +144,8 @@ impl Question<'_> {
         is_rest.then_some(Err(Unclear::Rest(self.side)))
     }
 
-    /// True if a whole step is left, or whatever recurs: what is gone goes on as the rest does, and memory rises from the cut
-    /// on and comes back to what it was, where the rest comes to the same allocations again, or ends.
+    /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
+    /// from the cut and returns to its value where the rest reaches the same allocations again, or ends.
     fn is_step_left(&self, gone: usize) -> bool {
         if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
@@ -234,7 +236,7 @@ impl Question<'_> {
         left >= SHORTEST_REST && (left.max(self.own.len()) - paired) <= left / MISMATCH_PART
     }
 
-    /// True if nearly all of what is gone occurs in the rest in the same order.
+    /// True if nearly all of the missing part occurs in the rest in the same order.
     fn is_another_round(&self, gone: usize) -> bool {
         let known: FxHashSet<&[u32]> = self.whole[gone..].windows(IN_A_ROW).collect();
         // Those in a row that reach into the rest belong to the cut.
@@ -244,8 +246,8 @@ impl Question<'_> {
         count > 0 && all.filter(|row| !known.contains(row)).count() * 10 <= count
     }
 
-    /// True if the peak of the other side lies in rounds that are gone, and no other round is as high: the first step of
-    /// a recording has no optimizer state yet. Few stacks make no rounds.
+    /// True if the peak of the other side is in rounds that are missing, and no other round is as high: the first step
+    /// of a recording has no optimizer state yet. Few stacks do not form rounds.
     fn is_peak_gone(&self, gone: usize) -> bool {
         let peaks = [self.one, self.other].map(|of| of.device.figures.allocated.peak.unwrap_or(0));
         let cut = self.cut(gone);
@@ -272,9 +274,9 @@ impl Question<'_> {
         born.map_or(self.other.device.trace.dump(), |born| Position::of_count(born.count() - 1))
     }
 
-    /// Evidence of a cut in the memory of both sides: true where this side begins or ends with what the other holds there,
-    /// false where it begins or ends as the other does, `None` where the other holds as much there as at its own end. A change
-    /// to the code may hold more parameters, so what comes and goes tells first.
+    /// Evidence of a cut in the memory of both sides: true if this side begins or ends with the memory that the other
+    /// holds there, false if it begins or ends as the other does, `None` if the other holds equally much there and at
+    /// its own end. A change to the code may add parameters, so memory that comes and goes is examined first.
     fn evidence(&self, gone: usize) -> Option<bool> {
         if self.end == End::Tail && !self.one.device.figures.checks.end_matches {
             return None;
@@ -335,7 +337,7 @@ impl Question<'_> {
 struct Blocks(FxHashMap<u64, u64>);
 
 impl Blocks {
-    /// The blocks at a place; of one end those alone that are freed in the recording, of the other those that it allocates.
+    /// The blocks at a place: at one end those freed within the recording, at the other those allocated within it.
     fn at(trace: &Trace, at: Position, only: Option<End>) -> Self {
         let mut blocks = FxHashMap::default();
         for life in trace.lives().iter().filter(|life| life.born <= at && at < life.freed) {

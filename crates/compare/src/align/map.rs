@@ -18,15 +18,15 @@ const SHORTEST_MISSING: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
     pub(super) steps: Sides<Option<Steps>>,
-    /// Allocations of both that correspond, in order on both sides, by their places among those that are aligned; those
-    /// that lie on a line between others are left out.
+    /// Corresponding allocations, in order on both sides, by their positions among the aligned ones; points on a
+    /// straight line between others are omitted.
     pairs: Vec<Pair>,
     /// The longest stretch without partners that is there on the other side.
     widest_gap: usize,
 }
 
 impl Map {
-    /// `order` and `lengths` are those of what is aligned.
+    /// `order` and `lengths` are those of the aligned sequences.
     pub(super) fn new(steps: Sides<Option<Steps>>, order: &[Pair], lengths: Sides<usize>) -> Self {
         let is_alike = order.len() >= lengths.before.min(lengths.after) / LEAST_PART;
         Self {
@@ -42,9 +42,9 @@ impl Map {
         !self.pairs.is_empty()
     }
 
-    /// The allocation of the before that one of the after is, both counted from 0; where that has no partner, that of the
-    /// same place of another step, the last one before it first, and else of the nearest allocation before it that has one.
-    /// `None` in a part that the before lacks, and where the histories are not alike.
+    /// The allocation of the before that corresponds to one of the after, both counted from 0. Without a partner, it is
+    /// the one at the same place of another step, preferably the last step before it, otherwise that of the nearest
+    /// earlier allocation with a partner. `None` in a part that the before lacks, and if the histories are not alike.
     #[must_use]
     pub fn before_of(&self, after: usize) -> Option<usize> {
         let near = self.steps.after.and_then(|steps| steps.step(after)).unwrap_or(0);
@@ -60,7 +60,7 @@ impl Map {
         let place = self.on_line(self.steps.before.map_or(before, |steps| steps.place(before)));
         let (Some(steps), Ok(aligned)) = (self.steps.after, usize::try_from(place)) else { return place };
         let is_inner = self.steps.before.is_some_and(|steps| step > 0 && step + 1 < steps.count);
-        // Steps that the after does not have lie before its last.
+        // Steps that the after does not have come before its last one.
         if is_inner && step + 1 >= steps.count {
             return signed(steps.start + (steps.count - 1) * steps.length);
         }
@@ -131,7 +131,7 @@ fn corners(order: &[Pair]) -> Vec<Pair> {
     corners
 }
 
-/// True if as much lies between two pairs on one side as on the other.
+/// True if the distance between two pairs is the same on both sides.
 fn is_even(one: &Pair, other: &Pair) -> bool {
     other.before - one.before == other.after - one.after
 }

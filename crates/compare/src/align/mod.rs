@@ -1,10 +1,11 @@
 //! The one correspondence of two histories: which place of the before is which of the after, which parts one side lacks,
 //! and which steps have a partner.
 //!
-//! What is aligned are the allocations of both, in the order in which the same stacks make them (`sequence.rs`). Steps
-//! come first (`steps.rs`): many equal ones are aligned as one. Within what is left a long common order pairs the
-//! allocations (`order.rs`), and whatever lies between two pairs lies between their partners (`map.rs`). Where an end of one side has
-//! no partner, what both held there tells whether it was cut off (`ends.rs`).
+//! The allocations of both sides are aligned, in the order in which the same stacks make them (`sequence.rs`). Steps
+//! come first (`steps.rs`): many equal ones are aligned as one. In the remainder, a long common order pairs the
+//! allocations (`order.rs`), and everything between two pairs corresponds to the range between their partners
+//! (`map.rs`). If an end of one side has no partner, the memory that both held there decides whether it was cut off
+//! (`ends.rs`).
 
 mod ends;
 mod map;
@@ -23,10 +24,10 @@ pub use map::Map;
 use order::common_order;
 use sequence::{Common, common};
 
-/// Fewer stacks than these tell nothing by their order.
+/// With fewer stacks than these, their order is not evidence.
 const LEAST_STACKS: usize = 4;
 
-/// Fewer allocations than these are no course.
+/// Fewer allocations than these are too few to align.
 const LEAST_ALLOCATIONS: usize = 20;
 
 /// An end of a recording.
@@ -101,8 +102,8 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Aligns a device. `paired` are the groups of both sides that are the same ones. `None` where a side allocates
-    /// nothing, or does not tell in which order.
+    /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing, or does not
+    /// have the order of its allocations.
     #[must_use]
     pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
         if runs.before.device.coarse || runs.after.device.coarse {
@@ -122,9 +123,9 @@ impl Alignment {
         })
     }
 
-    /// The place of the before at which it does what the after does at `at`. Where that has no partner, it is that of
-    /// the same place of another step, the last one before it first, and else that of the nearest allocation before it
-    /// that has one. `None` in a part that the before lacks, and where the histories are not alike.
+    /// The place of the before that corresponds to `at` in the after. Without a partner, it is the same place of
+    /// another step, preferably the last step before it, otherwise the place of the nearest earlier allocation with a
+    /// partner. `None` in a part that the before lacks, and if the histories are not alike.
     #[must_use]
     pub fn before_of(&self, at: Position) -> Option<Position> {
         let Some(last) = self.begun(Side::After, at).checked_sub(1) else { return Some(Position::START) };
@@ -135,7 +136,7 @@ impl Alignment {
         Some(Position::of_count((born[partner].count() + since).min(next.max(born[partner].count()))))
     }
 
-    /// The number of the step, from 0, that a place lies in; `None` outside of all, and where no steps repeat.
+    /// The number of the step, from 0, that contains a place; `None` outside of all steps, and if no steps repeat.
     #[must_use]
     pub fn step(&self, side: Side, at: Position) -> Option<usize> {
         let last = self.begun(side, at).checked_sub(1)?;

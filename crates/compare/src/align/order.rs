@@ -18,7 +18,7 @@ use super::End;
 /// Parts within parts are aligned at most so deep; then all stacks count at once.
 const DEEPEST: usize = 8;
 
-/// With fewer stacks than these a class of rare ones is no sign of a step.
+/// With fewer stacks than these, a class of rare stacks does not indicate a step.
 const LEAST_STACKS: usize = 4;
 
 /// Fewer allocations than these are the same at the start by chance.
@@ -44,14 +44,15 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     longest
 }
 
-/// The allocations of one stack at one place of sequences that are equally long: what was replaced leaves the others there.
+/// The allocations of one stack at one position of equally long sequences: a replacement keeps the positions of the
+/// others.
 fn same_places(before: &[u32], after: &[u32]) -> Vec<Pair> {
     let places = (0..before.len()).filter(|&place| before.len() == after.len() && before[place] == after[place]);
     places.map(|place| Pair { before: place, after: place }).collect()
 }
 
-/// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its
-/// head the ends correspond.
+/// The start comes first, unless one side begins elsewhere and both end in the same way: the ends of a whole recording
+/// and of one without its head correspond.
 fn directions(symbols: &Sides<&[u32]>) -> [End; 2] {
     let Sides { before, after } = *symbols;
     let head = common_length(before, after, End::Head);
@@ -72,7 +73,7 @@ fn common_length(before: &[u32], after: &[u32], at: End) -> usize {
     }
 }
 
-/// The common order that begins with the stacks that tell most, and goes on between their pairs.
+/// The common order that begins with the most distinctive stacks, and continues between their pairs.
 fn in_parts(symbols: &Sides<&[u32]>, from: End) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut pending = vec![Region::whole(symbols)];
@@ -156,7 +157,7 @@ impl Region {
 struct Occurrences(Vec<Sides<Vec<usize>>>);
 
 impl Occurrences {
-    /// The common order by the stacks that tell most: those that allocate equally often, else the rarest.
+    /// The common order by the most distinctive stacks: those that allocate equally often, otherwise the rarest.
     fn anchors(&self, from: End) -> Vec<Pair> {
         let equal = self.order_of(from, |counts| counts.before == counts.after);
         if !equal.is_empty() {

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use super::steps::Steps;
 use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
 
-/// The least share of the allocations of the shorter history whose sizes the other one knows too, in percent, if sizes
-/// are to tell.
+/// The least share, in percent, of the allocations of the shorter history whose sizes also occur in the other one, for
+/// sizes to be used.
 const LEAST_SHARED: usize = 50;
 
 /// The allocations of a side.
@@ -33,9 +33,9 @@ pub(super) struct Common<'r> {
     pub(super) is_unlike: bool,
 }
 
-/// Numbers the allocations of both sides. Where few stacks make all of them, as where a recording has no frames, their
-/// order tells nothing, and allocations of other sizes have other numbers. `paired` are the groups of both that are the
-/// same ones.
+/// Numbers the allocations of both sides. If few stacks make all of them, as in a recording without frames, their order
+/// is not evidence, and allocations of different sizes get different numbers. `paired` are the groups that both sides
+/// have.
 pub(super) fn common<'r>(runs: &Sides<Run<'r>>, paired: &Paired) -> Common<'r> {
     let by_stack = of_classes(runs, paired);
     let mut symbols = symbols(runs, &by_stack);

@@ -1,5 +1,5 @@
-//! The steps of a history: what it repeats nearly all the time. Of many equal ones three are aligned, the first, one that
-//! stands for those in the middle, and the last, so that long runs are aligned as fast as short ones.
+//! The steps of a history: the unit that it repeats nearly all the time. Of many equal steps three are aligned, the
+//! first, one for all in the middle, and the last, so that long runs are aligned as fast as short ones.
 
 use ptmem_trace::trace::fold::{Folded, MOST_ITEMS};
 use rustc_hash::FxHashSet;
@@ -40,7 +40,7 @@ impl Steps {
         self.count - self.left()
     }
 
-    /// The step that a place lies in; `None` outside of all.
+    /// The step that contains a place; `None` outside of all steps.
     pub(super) fn step(&self, place: usize) -> Option<usize> {
         let step = place.checked_sub(self.start)? / self.length;
         (step < self.count).then_some(step)

@@ -17,7 +17,7 @@ use crate::align::{Alignment, End, Missing, Run, Unclear};
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
-    /// The alignment, where both tell in which order they allocate.
+    /// The alignment, if both sides have the order of their allocations.
     pub(super) alignment: Option<Alignment>,
     /// The places of the peaks in the program, where they are known.
     pub(super) peaks: Sides<Option<PeakPlace>>,

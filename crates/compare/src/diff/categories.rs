@@ -17,7 +17,7 @@ pub struct CategoryChange {
 }
 
 impl CategoryChange {
-    /// The change that is no category's: see [`super::RowKind::PeakElsewhere`].
+    /// The change outside of all categories: see [`super::RowKind::PeakElsewhere`].
     pub(super) fn peak_elsewhere(closing: &Row) -> Self {
         Self { name: format!("[{}]", super::row::PEAK_ELSEWHERE), held: closing.held.map(|held| held.bytes) }
     }

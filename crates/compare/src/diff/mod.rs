@@ -51,7 +51,7 @@ pub struct DeviceDiff {
     pub rows: Vec<Row>,
     /// Phases, in the order in which they begin.
     pub phases: Vec<PhaseRow>,
-    /// How the histories of both sides correspond; `None` where a side does not tell.
+    /// How the histories of both sides correspond; `None` if a side does not have the order of its allocations.
     pub alignment: Option<Alignment>,
     /// Parts that one of the recordings lacks.
     pub missing: Vec<Missing>,
@@ -173,8 +173,8 @@ impl Default for Options {
     }
 }
 
-/// Lets both sides call functions alike: where one knows the classes of functions and the other does not, no stack of one
-/// would be a stack of the other.
+/// Uses the same names of functions on both sides: if only one side knew the classes of functions, none of its stacks
+/// would equal a stack of the other.
 fn level_names(profiles: &mut Sides<Profile>) {
     if profiles.before.has_qualified_names() != profiles.after.has_qualified_names() {
         let Sides { before, after } = profiles;
@@ -237,7 +237,7 @@ fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> 
     numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) }).collect()
 }
 
-/// The position of the only device that counts, if there is one alone.
+/// The position of the only device that counts, if there is exactly one.
 fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<usize> {
     let mut found = (0..profile.devices.len()).filter(|&at| counts(&profile.devices[at]));
     found.next().filter(|_| found.next().is_none())

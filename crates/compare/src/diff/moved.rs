@@ -1,8 +1,8 @@
-//! Stacks that a change to the code moved from one group to another, with all that they hold.
+//! Stacks that a change to the code moved from one group to another, with all of their memory.
 //!
-//! Groups are paired as a whole. But a change takes groups apart and puts them together: without its decorator, the
-//! `forward` of one class calls like that of another; attention that goes to a file of its own takes a part of a group
-//! with it. What holds as much in as many blocks on both sides is no growth there and no gain here.
+//! Groups are paired as a whole. But a change splits and joins groups: without its decorator, the `forward` of one
+//! class calls like that of another; attention that moves to a file of its own takes a part of a group with it. Equally
+//! many bytes in equally many blocks on both sides are neither growth nor shrinkage.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -126,7 +126,7 @@ struct Rows<'t> {
 /// Stacks of both sides that may be the same ones: of one size, count and pass. Nothing moves from one pass to another.
 type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<Left>>>;
 
-/// Bytes of a group at the moment that is compared; none where there is no such group.
+/// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
     group.map_or(0, |group| i128::from(stacks[group].at.bytes))
 }
@@ -202,7 +202,7 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// The exact stacks of a group that hold something, each once: it may stand there again with other frames in C++.
+/// The exact stacks of a group that hold memory, each once: a stack may occur again with other C++ frames.
 fn holding(total: &StackTotal, row: usize) -> Vec<Left> {
     // In the order of the members: numbers of stacks differ between a snapshot and its saved profile.
     let mut all: Vec<Left> = Vec::new();

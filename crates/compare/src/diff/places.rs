@@ -45,7 +45,7 @@ pub enum Apart {
     Asked,
     /// A side has no history, or figures that are only bounds.
     NotKnown,
-    /// A side does not tell in which order its stacks allocate.
+    /// A side does not have the order of its allocations.
     NoOrder,
     /// The before lacks the part of the program in which the peak of the after lies.
     PartMissing,
@@ -60,7 +60,7 @@ impl Apart {
         self.into()
     }
 
-    /// The reason in words; none where nobody expects the places to correspond.
+    /// The reason in words; `None` if the places are not expected to correspond.
     fn words(self) -> Option<&'static str> {
         match self {
             Self::Asked => None,
@@ -98,8 +98,8 @@ impl ComparedPlaces {
         peak.map_or(0, |peak| peak.allocated.saturating_sub(self.at.before.allocated))
     }
 
-    /// The row that makes the rows add up to the change of the peak, where the peak of the before lies elsewhere.
-    /// `peak` is its place in the program.
+    /// The row that makes the rows add up to the change of the peak if the peak of the before is elsewhere. `peak` is
+    /// its place in the program.
     pub(super) fn closing_row(&self, peak: Option<&PeakPlace>) -> Option<Row> {
         let event = self.before_peak.as_ref().map(|peak| in_words(peak.at)).unwrap_or_default();
         let bytes = self.higher_elsewhere();

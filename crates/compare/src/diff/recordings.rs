@@ -66,7 +66,7 @@ pub(super) fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagno
     if !before.present || !after.present {
         return;
     }
-    // A key that only one release writes is no difference in what was set.
+    // A key that only one release writes is not a difference between settings.
     let differing: Vec<_> = before
         .all
         .iter()
@@ -81,7 +81,7 @@ pub(super) fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagno
     }
 }
 
-/// The most versions that are told in a line.
+/// Maximum number of versions listed in a line.
 const MOST_TOLD: usize = 12;
 
 /// Adds how the versions differ, and whether both ran the same code.

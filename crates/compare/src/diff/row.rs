@@ -70,7 +70,7 @@ pub enum RowKind {
     Bucket(Bucket),
     /// The sum of rows that are not listed, with their number.
     Others(usize),
-    /// The bytes by which the peak of the before, which lies elsewhere, is higher than the place that is compared.
+    /// The bytes by which the peak of the before, which is elsewhere, exceeds the compared place.
     PeakElsewhere,
 }
 
@@ -125,7 +125,7 @@ pub struct Row {
     pub stack: Sides<Option<StackId>>,
     /// The exact stacks of the group, as they are paired; none once a comparison was pooled.
     pub members: Vec<Sides<Option<Member>>>,
-    /// The lines that it sums; none where it is one line.
+    /// The lines that it sums; empty if it is one line.
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
     pub shapes: Vec<RowLine>,

@@ -89,7 +89,7 @@ pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>
     pair((&sides.before, lines.before), (&sides.after, lines.after), options.match_ratio)
 }
 
-/// The groups of a side as pairing sees them. Those that are no places in the code go by their keys alone.
+/// The groups of a side in the form that pairing needs. Groups that are not places in the code are paired by key only.
 fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>> {
     let mut groups = Vec::with_capacity(totals.len());
     for total in totals {
@@ -108,7 +108,7 @@ fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>>
     groups
 }
 
-/// The kind of change of a stack, where the peaks of the two sides may lie at different places.
+/// The kind of change of a stack, if the peaks of the two sides may be at different places.
 fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> Kind {
     let kind = Kind::of(held);
     let empty = match kind {
@@ -249,7 +249,7 @@ fn held(member: Option<Member>) -> Held {
 
 /// An exact stack of a group.
 struct Line<'g> {
-    /// The lines of its frames, from the innermost on.
+    /// The lines of its frames, innermost first.
     lines: Vec<u32>,
     operators: Vec<&'g str>,
     member: Member,

@@ -20,7 +20,7 @@ pub struct Options {
     pub internals: bool,
     /// Only stacks with a matching frame, which becomes the root.
     pub focus: Option<Pattern>,
-    /// Only stacks of this label, else those with a matching frame.
+    /// Only stacks of this label, otherwise those with a matching frame.
     pub grep: Option<Pattern>,
     /// The most levels; deeper frames are in their parent.
     pub depth: Option<usize>,
@@ -76,7 +76,7 @@ impl Node {
 }
 
 impl Frame {
-    /// A frame that is no place in a file.
+    /// A frame that is not a place in a file.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), path: None, line: None, is_user: false }
     }

@@ -66,7 +66,7 @@ pub enum About {
     Phases,
     /// The totals of modules, each with all its parts.
     Modules,
-    /// How far the highest peak of all ranks lies above their median.
+    /// The distance of the highest peak of all ranks from their median.
     Imbalance,
     /// Whether both sides have the same ranks.
     Ranks,
@@ -76,7 +76,7 @@ pub enum About {
     OutOfMemory,
     /// Memory of the device that is left free.
     Headroom,
-    /// Growth as such, where there is no before.
+    /// Growth in general, if there is no before.
     #[default]
     Growth,
 }
@@ -113,7 +113,7 @@ impl About {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Check {
-    /// What it is about.
+    /// The subject of the check.
     pub of: Target,
     /// The label of the stack or the phase, where it is about one.
     pub scope: Option<String>,
@@ -248,7 +248,7 @@ impl Judgement {
         self.verdict == Verdict::Regression && bad.all(Check::fails_by_growth)
     }
 
-    /// Whether nothing fails, or only that there is no before, which can be agreed to.
+    /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
     #[must_use]
     pub fn lacks_a_before_at_most(&self) -> bool {
         let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
@@ -256,7 +256,7 @@ impl Judgement {
     }
 
     /// The severity for a device: the worst of its checks and of those that concern no single device; at best
-    /// inconclusive where the verdict is, since the reason for that may be no check.
+    /// inconclusive if the verdict is, because its reason may not be a check.
     #[must_use]
     pub fn standing(&self, device: Option<u32>) -> Standing {
         let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
@@ -264,8 +264,8 @@ impl Judgement {
         if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
     }
 
-    /// The check that explains the verdict: the worst failure, else the first that cannot be decided, else the first that
-    /// passes because growth was accepted, else the growth of the peak, else the first that passed.
+    /// The check that explains the verdict: the worst failure, otherwise the first that cannot be decided, the first
+    /// that passes because growth was accepted, the growth of the peak, or the first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
         let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);

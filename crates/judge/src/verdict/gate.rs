@@ -219,7 +219,7 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
     Headline { verdict, sentence }
 }
 
-/// The name of a part, to stand in front of its sentence.
+/// The name of a part, to precede its sentence.
 fn prefix(part: Part<'_>) -> String {
     part.name.map(|name| format!("{name}: ")).unwrap_or_default()
 }
@@ -242,7 +242,7 @@ fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
     }
 }
 
-/// The part whose peak grew most; none where anything was gated.
+/// The part whose peak grew most; `None` if anything was gated.
 fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
     if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
         return None;

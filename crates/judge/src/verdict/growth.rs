@@ -60,7 +60,7 @@ impl<'a> Gated<'a> {
         self.sides.map(|device| of(device))
     }
 
-    /// The check that stands for all others where the recordings do not tell what is limited, or no longer fail.
+    /// The check that represents all others if the recordings cannot show the limited figure, or no longer fail.
     fn obstacle(&self) -> Option<Check> {
         if let Some(reason) = self.no_history() {
             return Some(self.inconclusive(reason));
@@ -125,8 +125,8 @@ impl<'a> Gated<'a> {
         })
     }
 
-    /// The reason why a peak may be lost: the ring buffer of one side alone ran over, by what PyTorch says. Where both did,
-    /// what is left of them is compared.
+    /// The reason why a peak may be lost: according to PyTorch, the ring buffer of exactly one side overflowed. If both
+    /// did, the remaining parts are compared.
     fn ran_over(&self) -> Option<String> {
         let target = &self.growth.target;
         let is_concerned = target.is_at_peak() || target.about == About::Metric(Metric::Baseline);
@@ -140,8 +140,8 @@ impl<'a> Gated<'a> {
         })
     }
 
-    /// The way to see what grew, where at least half of a growth has no name because it is older than the recording. Two
-    /// moments that do not correspond tell nothing: memory may be freed between them.
+    /// How to see the stacks that grew, if at least half of a growth is older than the recording and has no stack. This
+    /// needs corresponding moments: otherwise memory may be freed between them.
     fn hidden_growth(&self, metric: Metric, growth: i128) -> Option<String> {
         let hidden = match metric {
             Metric::Peak if self.device.places.as_ref().is_some_and(|places| places.reason.is_none()) => {

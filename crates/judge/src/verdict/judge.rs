@@ -104,8 +104,8 @@ impl Judge {
         self.checks.push(Check { reason: Some(reason.into()), ..check });
     }
 
-    /// The same for a pattern that matches nothing on any device: that none exceeds the limit is no pass. Another rank may
-    /// have something that matches.
+    /// The same for a pattern that matches nothing on any device: a limit that nothing exceeds does not count as a
+    /// pass. Another rank may have a match.
     pub(super) fn unmatched(&mut self, check: Check, thresholds: &Thresholds, reason: String) {
         self.checks
             .retain(|other| other.of != check.of || other.absolute != check.absolute || other.outcome != Outcome::Pass);
@@ -212,7 +212,7 @@ fn order(check: &Check) -> impl Ord + use<> {
 }
 
 impl Judge {
-    /// Takes back what a comparison cannot tell, because a side is not a whole run or both ran the same code.
+    /// Retracts checks that a comparison cannot decide, because a side is not a whole run or both ran the same code.
     pub(super) fn doubt_runs_of_diff(&mut self, diff: &Diff) {
         if let Some(reason) = diff.same_code() {
             self.take_back(&reason, |check| !check.absolute);

@@ -82,7 +82,7 @@ fn check(device: Option<u32>, noun: &str, limit: u64) -> Check {
 }
 
 impl Judge {
-    /// A check for each leak of a device; else one that passes, or is inconclusive.
+    /// A check for each leak of a device, otherwise one that passes or is inconclusive.
     fn leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
         let mode = search.mode;
         let noun = device.noun(mode);

@@ -63,8 +63,8 @@ pub fn out_of_memory(device: &DeviceProfile) -> Option<String> {
     Some(sentence(first, device.failed_request.as_deref(), device.figures.ooms.len()))
 }
 
-/// The first request that failed: how large it was, where it was made, what was held, and the largest block that could
-/// have served it; and how many failed.
+/// The first request that failed: its size, its stack, the memory held, and the largest block that could have served
+/// it; and the number of failures.
 fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
     let mut text = format!("out of memory: {} requested", Size(oom.requested));
     if let Some(label) = request {

@@ -72,7 +72,7 @@ pub struct Thresholds {
     pub allow_oom: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
-    /// There is no before although growth is gated: growth is then not judged.
+    /// Growth is gated but there is no before, so growth is not judged.
     pub no_before: Option<NoBefore>,
     /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
     pub one_of_ranks: bool,

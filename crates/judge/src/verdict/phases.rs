@@ -20,9 +20,9 @@ impl<'a> Gated<'a> {
         Some(format!("only the first {most} phases of the {side} are looked at, {more} more are not"))
     }
 
-    /// Whether the limit is about a phase: one whose name matches; without a pattern the outermost ones that the program
-    /// names, but those with limits of their own. What is inside of them, such as PyTorch's own steps of the optimizer,
-    /// may grow below their peaks.
+    /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the
+    /// outermost phases that the program names, except those with limits of their own. Inner phases, such as PyTorch's
+    /// own optimizer steps, may grow below those peaks.
     fn is_about(&self, row: &PhaseRow) -> bool {
         match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
@@ -115,7 +115,7 @@ impl Judge {
         }
     }
 
-    /// A change may add a part of the program, or take one away: that is told, and the other limits judge it.
+    /// A change may add or remove a part of the program: a diagnostic says so, and the other limits judge it.
     fn phase_not_compared(&mut self, check: &Check, row: &PhaseRow) {
         let name = shorten(&row.name, LONGEST_NAME);
         let message = format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row));

@@ -1,4 +1,4 @@
-//! Checks of all ranks of a job together: none is missing, and their peaks are in balance.
+//! Checks of all ranks of a job together: no rank is missing, and their peaks are balanced.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::{
 
 const BOTH: Sides<Side> = Sides { before: Side::Before, after: Side::After };
 
-/// The reason why there is no imbalance.
+/// Why the imbalance is unknown.
 pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
 
 /// The process of a job that wrote a file.
@@ -40,7 +40,7 @@ impl fmt::Display for Rank {
 /// One of several files of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its rank, where the name of the file tells.
+    /// Its rank, if the file name contains it.
     pub rank: Option<Rank>,
     /// Name of the rank: `rank 3`, or the name of the file.
     pub label: String,
@@ -68,7 +68,7 @@ pub struct Ranks {
     pub members: Range<usize>,
     /// Ranks that only one side has.
     pub missing: Vec<Missing>,
-    /// How far the highest peak lies above the median of them.
+    /// The distance of the highest peak from the median.
     pub imbalance: Change,
     /// Verdict on limits for all ranks together.
     pub judgement: Judgement,
@@ -201,7 +201,7 @@ impl<'p> Spread<'p> {
         Ok(Self { highest, label, median, error })
     }
 
-    /// How far the highest peak lies above the median.
+    /// The distance of the highest peak from the median.
     fn imbalance(&self) -> u64 {
         self.highest - self.median
     }

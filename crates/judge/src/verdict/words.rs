@@ -212,7 +212,7 @@ pub struct PeakChange {
 }
 
 impl PeakChange {
-    /// The change in a comparison; none where no device has a known peak on both sides.
+    /// The change in a comparison; `None` if no device has a known peak on both sides.
     pub(super) fn of(diff: &Diff) -> Option<Self> {
         let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device));
         changes.max_by_key(Self::delta)

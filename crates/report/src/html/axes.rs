@@ -71,7 +71,7 @@ const MOST_ABOVE: u64 = 2;
 pub(super) struct Axes {
     /// Its class in the style sheet.
     pub(super) class: &'static str,
-    /// Height of the plot, and of what stands between it and the labels, in pixels.
+    /// Height of the plot, and of the space between it and the labels, in pixels.
     height: u64,
     pub(super) below: u64,
     top: u64,

@@ -71,7 +71,7 @@ impl<'p> Chart<'p> {
         let values = points.clone().filter_map(|point| axis.value(&point.spot));
         let domain = Domain { from: values.clone().min()? as f64, to: values.max()? as f64 };
         let highest = points.map(|point| point.allocated.max(point.reserved.unwrap_or(0))).max()?;
-        // The phases of the last curve stand below the plot.
+        // The phases of the last curve are drawn below the plot.
         let deepest = picture.curves.last().and_then(|curve| curve.bands.iter().map(|band| band.depth).max());
         let lanes = deepest.map_or(0, |depth| (u64::from(depth) + 1).min(MOST_LANES));
         let mut axes = Axes::new(PLOT, highest, None);

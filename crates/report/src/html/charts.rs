@@ -85,7 +85,7 @@ fn drawn(axes: &Axes, bar: &Bar, at: u64, count: u64) -> Markup {
     }
 }
 
-/// The ranks of a job; nothing where there is no job.
+/// The ranks of a job; empty without a job.
 pub(super) fn of_ranks(group: &Group, sections: &[(&Group, &Section)]) -> Markup {
     let Some(ranks) = &group.ranks else { return html! {} };
     let main = ranks.columns.iter().position(|column| column.is_main).unwrap_or(0);
@@ -188,7 +188,7 @@ fn lines_of_steps(steps: &Steps) -> Markup {
     }
 }
 
-/// Names the earlier line that a later one lies on; dashes let both be seen.
+/// Names the earlier line that a later one covers; both are visible because of dashes.
 fn same(lines: &[StepLine], at: usize) -> String {
     let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
     earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.label)))

@@ -21,7 +21,7 @@ use crate::view::{Group, Section};
 /// The longest line of a source file that is shown, in bytes.
 const LONGEST_LINE: usize = 200;
 
-/// The data of all sections, as it may stand within a script element: without any `<`.
+/// The data of all sections, safe within a script element: without any `<`.
 pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> io::Result<String> {
     let pictures = sections.iter().map(|(_, section)| section.picture.as_ref());
     let with_records = pictures.map(|picture| Ok((picture, records(picture)?)));
@@ -67,7 +67,7 @@ object! {
         baseline: curve.baseline,
         marks: list(curve.events.iter().map(|event| MarkData(curve, event))),
         bands: list(curve.bands.iter().map(BandData)),
-        // Its points, where there is no history to draw it from.
+        // Its points, if there is no history to draw it from.
         points: curve.is_coarse.then_some(PointsData(curve)),
     }
 }
@@ -103,7 +103,7 @@ object! {
         at: spot(&event.spot),
         bytes: event.bytes,
         text: timeline::mark_text(curve, event),
-        // Of a failed allocation: what was asked for, and the largest free block that could have served it.
+        // For a failed allocation: the requested size, and the largest free block that could have served it.
         requested: match event.kind {
             EventKind::OutOfMemory { requested, .. } => Some(requested),
             EventKind::AllocatedPeak | EventKind::ReservedPeak => None,
@@ -158,7 +158,7 @@ object! {
         // The places on both sides: events before them.
         before: moment.at.before.map(Position::count),
         after: moment.at.after.map(Position::count),
-        // What was held, where there is no history that tells it.
+        // The memory held, if it cannot be taken from a history.
         held: (!has_histories).then_some(HeldData(moment)),
     }
 }

@@ -41,7 +41,7 @@ fn rows(table: &Table) -> Markup {
     }
 }
 
-/// The columns to show. Where the names stand behind the figures, as a terminal needs it, they come first.
+/// The columns to show. Names that follow the figures, as a terminal needs it, are moved to the front.
 fn order(table: &Table) -> Vec<usize> {
     let all = 0..table.columns.len();
     let mut shown: Vec<usize> = all.filter(|&at| table.has_content(at)).collect();
@@ -166,7 +166,7 @@ fn cell(value: &Value) -> Markup {
     }
 }
 
-/// The number by which rows are sorted; none where it is a text.
+/// The number by which rows are sorted; `None` for a text.
 fn key(value: &Value) -> Option<i128> {
     match value {
         Value::Size(bytes) => Some(i128::from(*bytes)),

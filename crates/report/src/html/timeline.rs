@@ -101,7 +101,7 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
     keys
 }
 
-/// Why memory has no better category.
+/// Why memory does not have a better category.
 const MEANING_OF_OTHER: &str = "Nothing in these stacks tells what the memory is for: no module, optimizer, data loader, communication or \
     backward pass. A [[category]] in ptmem.toml can name it; a run that is recorded with modules and purposes names it by itself.";
 

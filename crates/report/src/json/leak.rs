@@ -38,7 +38,7 @@ fn searches<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a Search>
     findings.iter().map(|finding| &finding.search)
 }
 
-/// The device that leaks most; of several alike the one that holds most at the end.
+/// The device that leaks most; of several equal ones the one that holds most at the end.
 fn worst_device<'a>(findings: &'a [&'a Finding]) -> Option<&'a DeviceLeaks> {
     let devices = searches(findings).flat_map(|search| &search.devices);
     devices.max_by_key(|device| (device.bytes_per_step(), device.points.last().and_then(|point| point.allocated)))

@@ -1,9 +1,9 @@
 //! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1`,
 //! `ptmem.leak/1`, `ptmem.history/1` and `ptmem.scale/1`.
 //!
-//! The objects here are the contract: separate from the model, so that the model can change without breaking a reader. Keys
-//! stand in a fixed order; integers are bytes. All of it is worked out as it is written: a report may be many times as large as
-//! the input.
+//! The objects here are the contract: separate from the model, so that the model can change without breaking a reader.
+//! Keys have a fixed order; integers are bytes. Everything is computed as it is written: a report may be many times as
+//! large as the input.
 
 mod diff;
 mod history;

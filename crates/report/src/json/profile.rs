@@ -81,7 +81,7 @@ fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::Options, top: u
     Lines { tree: of_device(device, profile.options.group_by, &profile.code(), tree), layout }
 }
 
-/// The event of the moment that was asked for. The dump is no event: the last event is the nearest.
+/// The event of the requested moment. The dump is not an event: the last event is the nearest.
 fn at_event(device: &DeviceProfile) -> Option<i64> {
     let last = i64::try_from(device.events).unwrap_or(i64::MAX) - 1;
     device.at.map(|at| at.event_index().min(last))
@@ -165,7 +165,7 @@ object! {
     }
 }
 
-/// A figure of a stack that only a history tells.
+/// A figure of a stack that requires a history.
 fn known(figures: &Figures, figure: u64) -> Option<u64> {
     (figures.history == History::Recorded).then_some(figure)
 }

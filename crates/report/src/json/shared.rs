@@ -95,7 +95,7 @@ pub(super) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Its own frames; none where there is no stack.
+    /// Its own frames; empty without a stack.
     pub(super) fn of(tables: &'a Tables, stack: Option<StackId>) -> Self {
         Self { tables, ids: stack.map(|stack| tables.stack(stack)).unwrap_or_default() }
     }

@@ -15,7 +15,7 @@ const POINTS: usize = 100;
 const BLUE: &str = "#2f6db3";
 const ORANGE: &str = "#c2570c";
 
-/// The curves of allocated bytes over the recording of a section; none where it has no history.
+/// The curves of allocated bytes over the recording of a section; empty without a history.
 pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
     section.blocks.iter().find_map(|content| match content {
         Content::Timeline(timeline) => Some(timeline),

@@ -37,7 +37,7 @@ const MOST_CHECKS: usize = 10;
 /// Devices that are shown in the open.
 const MOST_SECTIONS: usize = 4;
 
-/// Room that the figures of a device need: with less, none are written.
+/// Minimum space for the metrics of a device; if less remains, they are omitted.
 const LEAST_SECTION: usize = 1024;
 
 /// A page with the verdict, the commit and the run.
@@ -117,8 +117,8 @@ fn acceptance(page: &mut Page, ways: &[Way]) {
     page.details("How to accept this growth", |page| _ = page.add(&pieces.collect::<String>()));
 }
 
-/// The curves of the worst device: as a picture where there is a place for one, else as a chart. They come last:
-/// everything else goes before them where there is little room.
+/// The curves of the worst device: as a picture if there is a place for one, otherwise as a chart. They come last,
+/// because everything else has priority when space is limited.
 fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
     let sections = view.sections();
     let Some((group, section)) = sections.first() else { return };

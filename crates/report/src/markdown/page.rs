@@ -59,7 +59,7 @@ impl Page {
         added
     }
 
-    /// Adds the number of things there was no room for. That itself has room: it is what the reserve is for.
+    /// Adds the number of omitted items. The reserve is the space for this line.
     pub(super) fn more(&mut self, number: usize, noun: &str) {
         if number > 0 && self.text.len() + MORE <= self.limit {
             let things = count(number as u64, &format!("more {noun}"), &format!("more {noun}s"));

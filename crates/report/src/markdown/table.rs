@@ -102,7 +102,7 @@ fn line(run: Option<&Run>, table: &Table, row: &Row) -> String {
 
 /// The last cell of a row: its name, with what the checks found.
 fn name(run: Option<&Run>, row: &Row, value: &Value) -> String {
-    // Spaces at the beginning of a cell would be lost, and these are no code.
+    // Spaces at the beginning of a cell would be lost, and the cell is not code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
     let more = match value {

@@ -29,7 +29,8 @@ pub(crate) struct Curve {
     pub side: Option<Side>,
     /// The counters over the recording, in order.
     pub points: Vec<SpotValue>,
-    /// Whether the points are the highest values in equal parts of the recording, all that a saved profile has.
+    /// Whether the points are the highest values in equal parts of the recording, which is the resolution of a coarse
+    /// profile.
     pub is_coarse: bool,
     /// Bytes allocated at the start.
     pub baseline: Option<u64>,
@@ -267,7 +268,8 @@ fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> Vec<Area> {
     own.map(|(at, name)| Area { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
 }
 
-/// Stacks the areas of all curves in the same order: what stays at the bottom, then the largest. Gives that order.
+/// Stacks the areas of all curves in the same order: memory that stays at the bottom, then the largest. Returns that
+/// order.
 pub(super) fn stack(curves: &mut [Curve]) -> Vec<String> {
     let mut highest: BTreeMap<&str, u64> = BTreeMap::new();
     for area in curves.iter().flat_map(|curve| &curve.areas) {
@@ -283,7 +285,7 @@ pub(super) fn stack(curves: &mut [Curve]) -> Vec<String> {
     order
 }
 
-/// The place of a category among those that last; all others lie above them.
+/// The position of a category among those that stay; all others are above them.
 fn layer(name: &str) -> usize {
     if name == Bucket::BeforeRecording.label() {
         return 0;

@@ -14,7 +14,7 @@ const LEAST_PART: u64 = 20_000;
 /// Nodes of one picture.
 const MOST_NODES: usize = 3_000;
 
-/// Nodes that these are chosen from. The units with the most memory come first; what has no room counts for its caller.
+/// Number of candidate nodes. The units with the most memory come first; the others count for their caller.
 const MOST_COLLECTED: usize = 30_000;
 
 /// The frames that hold memory at any of several moments.

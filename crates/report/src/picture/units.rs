@@ -79,7 +79,7 @@ impl<'p> Units<'p> {
         moved.map_or(key, String::as_str)
     }
 
-    /// The number of the unit that memory belongs to: its module where they are what is grouped by, else its stack.
+    /// The number of the unit that memory belongs to: its module when grouping by modules, otherwise its stack.
     pub(super) fn of(&mut self, side: Side, owner: Origin, tags: ClassTags) -> u32 {
         let grouper = self.groupers.of(side).as_ref().filter(|_| self.by_module);
         match (grouper.map(|grouper| grouper.tagged(tags.module).1), owner) {

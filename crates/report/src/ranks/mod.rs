@@ -23,13 +23,13 @@ use super::view::Mark;
 #[derive(Debug)]
 pub(super) struct Line<'a, T, D> {
     pub(super) of: &'a T,
-    /// None where the rank holds nothing on any device.
+    /// `None` if the rank holds nothing on any device.
     pub(super) device: Option<&'a D>,
     /// `rank 3`, and the device where a rank has several.
     pub(super) name: String,
     /// The worst finding of its checks.
     pub(super) standing: Standing,
-    /// The finding of its checks; none where nothing was checked.
+    /// The result of its checks; `None` if nothing was checked.
     pub(super) mark: Option<Mark>,
     /// Bytes that its peak gained, or of a snapshot the peak.
     pub(super) figure: Option<i128>,
@@ -63,7 +63,7 @@ impl Compared<'_> {
     }
 }
 
-/// The mark of a device of that standing; none where nothing was checked.
+/// The mark of a device with that standing; `None` if nothing was checked.
 pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> Option<Mark> {
     if judgement.checks.is_empty() {
         return None;

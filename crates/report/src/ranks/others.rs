@@ -39,7 +39,7 @@ impl Seen {
     }
 }
 
-/// The line in the middle by a figure, of two the lower; none where there is only one line with a figure.
+/// The median line by a figure, the lower one of two; `None` if only one line has a figure.
 fn median<'l, 'a, T, D>(lines: &'l [Line<'a, T, D>]) -> Option<&'l Line<'a, T, D>> {
     let mut known: Vec<_> = lines.iter().enumerate().filter_map(|(at, line)| Some((line.figure?, at))).collect();
     known.sort();

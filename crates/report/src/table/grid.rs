@@ -140,7 +140,7 @@ fn on_one_line(more: More) -> String {
     text.strip_prefix(' ').map(|words| format!(" {}", words.replace(' ', WHOLE))).unwrap_or_default()
 }
 
-/// A name with what stands behind it.
+/// A name with the text that follows it.
 fn name(label: &Label, more: &str) -> String {
     format!("{}{more}", unmistakable(&label.text))
 }

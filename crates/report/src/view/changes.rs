@@ -61,7 +61,7 @@ impl Changed<'_> {
     /// The moment whose stacks are listed; a side without a history has its state at the dump in place of the peak.
     fn moment(&self) -> String {
         let at = match &self.diff().profiles.after.options.at {
-            // Where both peaks are the same place, nobody needs to know whose it is.
+            // If both peaks are at the same place, a label for their sides is unnecessary.
             Moment::Aligned(_) if self.device.places.as_ref().is_none_or(|places| places.higher_elsewhere() == 0) => {
                 &Moment::Peak
             }
@@ -99,7 +99,7 @@ impl Changed<'_> {
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
             .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.scope.is_none());
-        // Several limits may stand on one figure: the worst outcome counts.
+        // Several limits may apply to one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);
         let delta = change.gained();
@@ -118,8 +118,8 @@ impl Changed<'_> {
         (mark.map_or(Standing::Ok, |mark| mark.standing), Row { aside, ..Row::new(Tone::of_mark(mark), cells) })
     }
 
-    /// Whether a metric without a limit tells more than others do: the peak, what the card has to hold for it, and what
-    /// is held before and after the recording where that is another amount.
+    /// Whether a metric is shown without a limit: the peak, the reserved memory that the card needs for it, and the
+    /// memory held before and after the recording if it differs.
     fn matters(&self, metric: Metric, delta: Option<i128>) -> bool {
         match metric {
             Metric::Peak | Metric::Reserved => true,

@@ -127,7 +127,7 @@ fn heads() -> [Column; 6] {
     [words("peak"), figure("before"), figure("after"), figure("change").main(), figure(""), words("")]
 }
 
-/// A row for each device, the worst first; none where there is only one.
+/// A row for each device, the worst first; empty if there is only one.
 fn overview(gate: &Gate, options: &Options) -> Option<Table> {
     let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
     let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
@@ -209,7 +209,8 @@ fn missing_row(name: String, side: Side) -> Row {
     Row::new(Tone::Mark(mark), cells)
 }
 
-/// The stack that explains the verdict: that of the worst check of the worst device, of those alike the one that grew most.
+/// The stack that explains the verdict: that of the worst check of the worst device, of several equal ones the one that
+/// grew most.
 fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
     let worst = gate.worst_first().into_iter();
     let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));

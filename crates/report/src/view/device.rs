@@ -33,7 +33,7 @@ pub(crate) struct Timeline {
 /// Allocated bytes over the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
-    /// Its side; none where there is only one.
+    /// Its side; `None` if there is only one.
     pub(crate) side: Option<Side>,
     /// The highest value in each of several equal parts of the recording.
     pub(crate) points: Vec<u64>,
@@ -131,7 +131,7 @@ pub(super) fn overhead(overhead: Overhead) -> Fact {
     Fact::of_lines("overhead", vec![size.into_iter().chain([overhead.to_string()]).collect()])
 }
 
-/// A failed allocation: what was asked for, what was held, and what was free.
+/// A failed allocation: the requested, held and free bytes.
 fn out_of_memory(oom: &Oom) -> Fact {
     let asked = format!("event {}: asked for {}", thousands(oom.event.into()), Size(oom.requested));
     let free = format!("the device had {} free", Size(oom.device_free));

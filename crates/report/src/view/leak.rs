@@ -117,7 +117,7 @@ fn course(search: &Search, device: &DeviceLeaks) -> Steps {
     }
 }
 
-/// The file of a single snapshot. Those of a series stand in the table of the series.
+/// The file of a single snapshot. Those of a series are in the table of the series.
 fn sources(search: &Search) -> Vec<Source> {
     let only = search.sources.iter().take(if search.mode == Mode::Steps { 1 } else { 0 });
     only.map(|of| Source { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()

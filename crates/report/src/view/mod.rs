@@ -56,7 +56,7 @@ use crate::picture::Picture;
 /// The content of a report.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// The verdict on everything; none where nothing was judged.
+    /// The overall verdict; `None` if nothing was judged.
     pub(crate) headline: Option<Headline>,
     /// The first failed allocation in words, where nothing was judged that would tell it.
     pub(crate) failure: Option<String>,
@@ -68,8 +68,8 @@ pub(crate) struct View {
     pub(crate) acceptance: Vec<Way>,
     /// The approval of a regression.
     pub(crate) approval: Option<Approval>,
-    /// A row for every device, comparison or rank, the worst first; none where there is only one. A terminal shows it where groups
-    /// are folded away.
+    /// A row for every device, comparison or rank, the worst first; empty if there is only one. A terminal shows it
+    /// when groups are folded.
     pub(crate) overview: Option<Table>,
     /// Each comparison, snapshot or job, in the order in which they were given.
     pub(crate) groups: Vec<Group>,
@@ -96,7 +96,7 @@ pub(crate) struct Group {
     pub(crate) checks_of_job: Vec<CheckLine>,
     /// The checks, the worst first; of a job those of its worst rank.
     pub(crate) checks: Vec<CheckLine>,
-    /// Its own verdict; none where nothing was judged, or where it is that of the whole view.
+    /// Its own verdict; `None` if nothing was judged, or if it equals that of the whole view.
     pub(crate) headline: Option<Headline>,
     /// Whether a page folds it away and a terminal leaves it out.
     pub(crate) is_folded: bool,
@@ -107,7 +107,7 @@ pub(crate) struct Group {
 /// A file or directory that a group is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Source {
-    /// Its side; none where nothing is compared.
+    /// Its side; `None` if nothing is compared.
     pub(crate) side: Option<Side>,
     /// Its path.
     pub(crate) path: String,
@@ -135,7 +135,7 @@ pub(crate) struct Section {
 pub(crate) struct Growth {
     /// The runs: their numbers, and their allocated peaks where they are known.
     pub(crate) measured: Vec<(f64, Option<u64>)>,
-    /// The allocated peak, and the reserved one where it can be told, as the fit has them at places along the scale.
+    /// The allocated peak, and the reserved one if known, of the fit at positions along the scale.
     pub(crate) fitted: Vec<Forecast>,
     /// Memory of the device, where it is given.
     pub(crate) budget: Option<DeviceBudget>,

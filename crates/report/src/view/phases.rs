@@ -108,7 +108,7 @@ fn interval(part: &Interval) -> Row {
     Row::new(Tone::Plain, [start, peak, end, Value::size(part.reserved_peak), Value::code(&*part.name)])
 }
 
-/// The phases of a comparison: what changed.
+/// The changed phases of a comparison.
 pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Options) -> Table {
     let number = device.ordinal();
     // Collecting in reverse keeps the first and worst of several checks of one phase.

@@ -158,7 +158,7 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
 
 /// The place ahead of all runs for which memory is predicted.
 struct Ahead {
-    /// The place; none where nothing is predicted.
+    /// The place; `None` if nothing is predicted.
     forecast: Option<f64>,
     /// The place of the last run.
     farthest: f64,

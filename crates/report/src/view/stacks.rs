@@ -102,7 +102,7 @@ struct Step {
 }
 
 impl Step {
-    /// A step that is no frame.
+    /// A step that is not a frame.
     fn named(text: &str) -> Self {
         Self { identity: (None, text.to_owned()), line: None, text: text.to_owned() }
     }
@@ -171,7 +171,7 @@ pub(super) fn tensors(shape: &str, count: u64) -> String {
     format!("{shape} × {}", thousands(count))
 }
 
-/// Figures of a stack for those who look at it alone.
+/// Figures of a stack, for readers who look at it individually.
 pub(super) fn details(mean: Sides<u64>, highest: Sides<Option<u64>>) -> String {
     let highest = match (highest.before, highest.after) {
         (Some(before), Some(after)) => Some(Value::sizes(Sides { before, after })),

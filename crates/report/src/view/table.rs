@@ -7,7 +7,7 @@ use crate::source::Site;
 /// A table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
-    /// Its title; none where the heading above says enough.
+    /// Its title; `None` if the heading above is sufficient.
     pub(crate) title: Option<String>,
     /// The sum of all rows, beside the title; empty where there is none.
     pub(crate) total: String,
@@ -21,7 +21,7 @@ pub(crate) struct Table {
     pub(crate) below: Option<String>,
     /// Whether a terminal shows the frames of rows too, and Markdown in the open.
     pub(crate) explains: bool,
-    /// The number of rows for whose frames there is no room.
+    /// The number of rows whose frames are omitted.
     pub(crate) without_frames: usize,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Row {
     pub(crate) shows_source: bool,
     /// Its number in the picture of its device, see [`crate::picture::Picture::row`].
     pub(crate) in_picture: Option<usize>,
-    /// Figures for those who look at it alone, on a page.
+    /// Figures for readers who look at a row individually, on a page.
     pub(crate) details: String,
     /// The amounts and names of the lines that it sums, where it has frames.
     pub(crate) summed: Vec<[Value; 2]>,

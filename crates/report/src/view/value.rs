@@ -52,7 +52,7 @@ pub(crate) struct Label {
     pub(crate) text: String,
     /// Whether it is code: a stack, a function, a phase, a path. Else it is words: a device, a rank, a row for several others.
     pub(crate) is_code: bool,
-    /// Number of lines and operators that a stack sums beside those of its name. They are no part of the name.
+    /// Number of further lines and operators that a stack sums. Not part of its name.
     pub(crate) more: More,
 }
 
@@ -168,12 +168,12 @@ impl Value {
         }
     }
 
-    /// The lowest and the highest of what is known of several changes.
+    /// The lowest and the highest of the known changes.
     pub(crate) fn change_range(values: impl Iterator<Item = Option<i128>>) -> Self {
         Self::range(values.flatten().map(|bytes| (bytes, Delta(bytes))))
     }
 
-    /// The lowest and the highest of what is known of several sizes.
+    /// The lowest and the highest of the known sizes.
     pub(crate) fn size_range(values: impl Iterator<Item = Option<u64>>) -> Self {
         Self::range(values.flatten().map(|bytes| (bytes.into(), Size(bytes))))
     }

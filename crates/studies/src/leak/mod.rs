@@ -179,7 +179,7 @@ const MOST_NAMES: usize = 4;
 const FRAGMENTATION: &str = "<fragmentation>";
 
 impl Leak {
-    /// The figures of something that held so much at each point that counts.
+    /// The figures of something with these bytes at each point that counts.
     fn of_course(trend: &Trend, held: &[Held]) -> Self {
         let end = held.last().copied().unwrap_or_default();
         Self {
@@ -340,8 +340,8 @@ impl DeviceLeaks {
         self.counted().iter().map(value).collect()
     }
 
-    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short, and alike
-    /// but for the first ones: what grows does so in nearly all of them.
+    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short and
+    /// equal except for the first ones: real growth occurs in nearly all of them.
     fn trend(&self, values: &[u64], options: &Options) -> Option<Trend> {
         let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
         trend(values, options.least_growth(), options.min_share())

@@ -99,7 +99,7 @@ impl DeviceSeries<'_> {
         let failure = Failure::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
         found.failure = failure.map(|of| Failure { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
         if found.judged == 0 {
-            // The first one of a series has nothing to be compared with, and that is no reason.
+            // The first snapshot of a series has no predecessor to compare with, which is expected.
             let is_first = found.points.len() == 1 && skip == 0 && skipped == 0 && missing.is_empty();
             let enough = count(found.points.len() as u64, "snapshot is", "snapshots are");
             let reason = format!("{enough} too few where {skip} are warm-up; two more than those are needed");

@@ -197,7 +197,7 @@ fn fit(powers: &[u8], samples: &[Sample]) -> Option<Polynomial> {
 
 /// Solves the equations of a fit by least squares, whose right sides are the last column, by elimination.
 fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    /// Below it, two samples lie at one place.
+    /// Two samples closer than this have the same x-value.
     const SINGULAR: f64 = 1e-9;
     for at in 0..rows.len() {
         let mut row = rows[at].clone();
@@ -272,7 +272,8 @@ mod tests {
         assert!(width(fit.at(4096.0, 8.0)) > 2.0 * width(fit.at(1024.0, 2.0)));
     }
 
-    /// Three runs that lie on a parabola: a line that comes close does not hide it, but one that comes very close is simpler.
+    /// Three runs on a parabola are not reported as linear, even if a line fits well; a line that fits very well is
+    /// simpler.
     #[test]
     fn a_slight_bend_is_found() {
         let fit = fit_of(|x| 90.0 * MIB + 0.2 * MIB * x + 50.0 * x * x, &[128.0, 256.0, 512.0]);
@@ -297,7 +298,7 @@ mod tests {
         assert!(width(fit.at(1024.0, 2.0)) >= 20.0 * MIB);
     }
 
-    /// A workspace of a run in the middle is no bend.
+    /// A workspace of a run in the middle is not a bend.
     #[test]
     fn of_three_runs_a_line_that_comes_close_is_no_parabola() {
         let fit = fit_of(|x| MIB * x * if x == 256.0 { 0.988 } else { 1.0 }, &[128.0, 256.0, 512.0]);

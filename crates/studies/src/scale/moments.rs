@@ -1,4 +1,4 @@
-//! Moments of the program that every run passes, at which the runs are compared: their peaks may lie at different
+//! Moments of the program that occur in every run, at which the runs are compared: their peaks may be at different
 //! places of the program.
 
 use std::collections::BTreeSet;
@@ -19,8 +19,8 @@ const REACH: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
 /// A moment that is the same in all runs: its place in each.
 pub(super) type Moment = Vec<Position>;
 
-/// The moments of a device that may be the peak of a run, or at one of the places. `None` where a run tells nothing of
-/// its course, or is too different to say which moment of it is one of the last run.
+/// The moments of a device that may be the peak of a run, or at one of the x-values. `None` if a run lacks the order of
+/// its allocations, or is too different to map its moments to those of the last run.
 pub(super) fn moments(profiles: &[Profile], device: &DeviceTrack, places: &[f64], at: &[f64]) -> Option<Vec<Moment>> {
     let indices: Vec<usize> = device.indices.iter().copied().collect::<Option<_>>()?;
     let runs: Vec<&DeviceProfile> = device.in_each(profiles).flatten().collect();

@@ -121,7 +121,7 @@ fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
     course
 }
 
-/// Whether the same stays after every so many steps, such as a model after each run of three batches.
+/// Whether the same amount stays after every N steps, such as a model after each run of three batches.
 fn has_period(steps: &[(usize, Held)], judged: Range<usize>) -> bool {
     let (Some(first), Some(second), Some(last)) = (steps.first(), steps.get(1), steps.last()) else { return false };
     let period = second.0 - first.0;

@@ -24,10 +24,10 @@ const MOST_LEFT: i128 = 25;
 
 /// Looks for leaks in one snapshot, or in a saved profile.
 ///
-/// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
-/// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
-/// stack leaks if it left blocks behind in nearly every step that counts, or the same after every so many of them, and
-/// still does.
+/// A block counts as left behind if it is held at the beginning of the last step and has already outlived, in steps,
+/// every block of the same stack that was freed: blocks that live for some steps by design do not leak, nor do the last
+/// step's own tensors. A stack leaks if it left blocks behind in nearly every step that counts, or the same after every
+/// N of them, and still does.
 #[must_use]
 pub fn search(profile: &Profile, options: &Options) -> Search {
     let grouper = profile.grouper();
@@ -60,7 +60,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
     Search::new(Mode::Steps, profile, devices, diagnostics)
 }
 
-/// The reason why there are no steps.
+/// Why there are no steps.
 fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
     if device.coarse {
         return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
@@ -166,7 +166,7 @@ impl DeviceSteps<'_> {
         Ok(())
     }
 
-    /// A reason with the ways to tell steps apart: a release that keeps no annotations can name none.
+    /// A reason, with the ways to name steps: a release without annotations cannot name any.
     fn unnamed(&self, reason: &str) -> Unclear {
         if self.profile.keeps_annotations {
             let reason =

@@ -31,13 +31,14 @@ impl DeviceLeaks {
         Some(remark)
     }
 
-    /// A remark where more grows than what leaks, such as one buffer that is made anew and larger in every step.
+    /// A diagnostic if more memory grows than the leaks explain, such as one buffer that is replaced by a larger one in
+    /// every step.
     fn unexplained(&self, options: &Options) -> Option<Diagnostic> {
         let held = self.totals(|point| point.allocated)?;
         let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
         let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
         let rest = gained - of_stacks.iter().map(|leak| leak.bytes).sum::<i128>();
-        // Steps are not all alike to the byte.
+        // Steps are not equal to the byte.
         let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);

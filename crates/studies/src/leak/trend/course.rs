@@ -9,8 +9,8 @@ use crate::leak::WORTH_TELLING;
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
 
-/// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it
-/// begins is not known.
+/// The values, with single outliers replaced by the median of their neighbors. The last value is kept: what it begins
+/// is unknown.
 fn without_outliers(values: &[u64]) -> Vec<f64> {
     let plain: Vec<f64> = values.iter().map(|&value| approximate(value)).collect();
     let mut smooth = plain.clone();
@@ -33,8 +33,8 @@ fn noise(values: &[f64]) -> f64 {
     let mut bends: Vec<f64> = values.windows(3).map(|around| (around[2] - 2.0 * around[1] + around[0]).abs()).collect();
     bends.sort_by(f64::total_cmp);
     let Some(last) = bends.len().checked_sub(1) else { return 0.0 };
-    // The median of normal deviations lies at 0.6745 of the standard deviation, the upper quartile at 1.15. Rare noise
-    // shows in the quartile only, which a short series bends too often for.
+    // The median of normal deviations is 0.6745 standard deviations, the upper quartile 1.15. Rare noise affects only
+    // the quartile, which too often follows the bends of a short series.
     let deviation = if values.len() >= 12 { bends[last * 3 / 4] / 1.15 } else { bends[last / 2] / 0.6745 };
     deviation / BEND
 }
@@ -65,8 +65,8 @@ impl Course {
         self.onset(start)
     }
 
-    /// True if the piece from one index up to `start` and all that follows it rise alike: a missing night breaks a line, not
-    /// a leak.
+    /// True if the piece from one index up to `start` and everything after it rise in the same way: a missing night
+    /// interrupts a line, not a leak.
     fn is_same_course(&self, from: usize, start: usize) -> bool {
         let count = self.values.len();
         // One or two values have a slope only together with the one before.

@@ -49,7 +49,7 @@ const SHORT: usize = 4;
 /// Growth must exceed the noise of the values by this factor.
 const ABOVE_NOISE: f64 = 5.0;
 
-/// An order is no chance from this many standard deviations on.
+/// An order with at least this many standard deviations is not due to chance.
 const SURE: f64 = 2.6;
 
 /// The same of fewer than eight values, which cannot deviate further.
@@ -62,8 +62,8 @@ pub(crate) fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
 }
 
 impl Trend {
-    /// The course of the last of `values`; `None` where there are none. Growth counts from `least` bytes in all on, and where
-    /// it goes on in a `share` of the steps, from 0 to 1.
+    /// The latest trend of `values`; `None` without values. Growth counts if it is at least `least` bytes in total and
+    /// continues in a `share` of the steps, from 0 to 1.
     pub(crate) fn of(values: &[u64], least: u64, share: f64) -> Option<Self> {
         let first = values.len().saturating_sub(MOST_VALUES);
         let course = Course::new(&values[first..], least);
@@ -92,7 +92,7 @@ impl Trend {
         Some(Self { growth: if is_steady { Growing::Yes } else { Growing::No }, ..trend })
     }
 
-    /// The course of the values from an index on, of which it is not known whether it is growth.
+    /// The trend of the values from an index to the end, before it is decided whether it is growth.
     fn of_tail(since: usize, values: &[u64]) -> Option<Self> {
         let tail = &values[since..];
         Some(Self {
@@ -109,7 +109,7 @@ impl Trend {
         self.grew > 0 && super::share(self.grew, self.steps) >= share
     }
 
-    /// True if the values rise as a whole, by so much and in such an order that their noise does not explain it.
+    /// True if the values rise as a whole, by an amount and in an order that their noise does not explain.
     fn rises_beyond_noise(&self, values: &[u64], noise: f64, share: f64) -> bool {
         let rise = approximate(self.slope.unwrap_or(0).saturating_mul(self.steps as i128));
         let rising = rising_share(values);

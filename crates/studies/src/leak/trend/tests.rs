@@ -88,7 +88,7 @@ fn growth_is_that_since_the_change() {
     assert_eq!((late.slope, late.grew, late.steps), (Some(20 * i128::from(UNIT)), 5, 5));
     let mended = trend(&course(&[(5, 0, 0), (15, 20, 0), (8, 0, -300)]));
     assert_eq!((mended.slope, mended.since), (Some(0), 20));
-    // A flat course begins no earlier than where it is flat.
+    // A flat trend begins where it becomes flat, not before.
     assert_eq!(trend(&[68, 68, 35, 68, 54, 68, 54, 68, 68, 68]).slope, Some(0));
     // One value after a change says nothing about a slope.
     assert_eq!(trend(&course(&[(20, 0, 0), (1, 0, 400)])).slope, None);
