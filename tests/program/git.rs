@@ -164,8 +164,8 @@ fn git_starts_no_program_of_the_configuration() {
 fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     let checkout = grown();
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%"]);
-    let through = "7.00 MiB of it through lines that this change touches";
-    let line = format!("FAIL peak grew 14.00 MiB (+70.0 %) at relu (src/net/model.py:11), {through}, allowed 5 %");
+    let through = "at least 7.00 MiB of it through lines that this change touches";
+    let line = format!("FAIL peak grew 14.00 MiB (+70.0 %), {through}, allowed 5 %");
     assert_eq!(verdict(&output), (1, line));
     let report = text(&output.stdout);
     let rows: Vec<_> = report.lines().filter(|line| line.contains("grew") && line.contains("model.py")).collect();
@@ -226,17 +226,13 @@ fn ranks_and_suites_are_marked_as_well() {
     command.args(["diff", "before.pkl-ranks", "after.pkl-ranks", "--git", "main", "--max-growth", "5%"]);
     let report = text(&command.output().unwrap().stdout);
     assert!(report.contains("grew, changed here"), "{report}");
-    assert!(
-        report
-            .contains("+70.0 %) at relu (src/net/model.py:11), 7.00 MiB of it through lines that this change touches"),
-        "{report}"
-    );
+    assert!(report.contains("+70.0 %), at least 7.00 MiB of it through lines that this change touches"), "{report}");
 
     let pair = "[[suite.all.compare]]\nname = 'one'\nbefore = 'before.pkl'\nafter = 'after.pkl'\n";
     checkout.write("ptmem.toml", format!("[suite.all]\nmax-growth = '5%'\n{pair}"));
     let output = checkout.command().args(["diff", "--suite", "all", "--git", "main"]).output().unwrap();
     let report = text(&output.stdout) + &text(&output.stderr);
-    assert!(report.contains("7.00 MiB of it through lines that this change touches"), "{report}");
+    assert!(report.contains("at least 7.00 MiB of it through lines that this change touches"), "{report}");
 }
 
 #[test]
@@ -275,7 +271,7 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
     checkout.record(&[(before, 4)], &[(after, 6), (&["/ci/extra/new file.py:g:2"], 2)]);
     assert_eq!(checkout.touched(), touches(&[("g", &[2]), ("relu", &[13])]));
     let report = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
-    let all = "FAIL peak grew 4.00 MiB (+100.0 %) at g (extra/new file.py:2), all of it through lines that this change touches, allowed 0 B";
+    let all = "FAIL peak grew 4.00 MiB (+100.0 %), all of it through lines that this change touches, allowed 0 B";
     assert_eq!(verdict(&report).1, all);
 }
 

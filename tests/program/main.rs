@@ -32,6 +32,7 @@ mod scale;
 mod simulate;
 mod simulated_torch;
 mod source;
+mod statements;
 mod stored;
 mod terminal;
 mod trim;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::thousands;
-use ptmem_trace::profile::{DeviceProfile, History, Moment, Places, Profile, groups_of_origins};
+use ptmem_trace::profile::{DeviceProfile, History, Moment, Places, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
+use ptmem_trace::trace::Origin;
 
 use super::places::phase;
 use super::stacks::paired;
@@ -48,7 +49,7 @@ impl Aligned {
         let totals = totals.map(|totals| &**totals);
         let runs = devices.zip(totals).map(|&(device, totals)| Run { device, totals });
         let paired = paired(totals, groupers, options);
-        let peaks = runs.map(PeakPlace::of);
+        let peaks = devices.zip(groupers).map(|(device, grouper)| PeakPlace::of(device, grouper));
         Self { alignment: Alignment::new(&runs, &paired), peaks }
     }
 }
@@ -74,7 +75,7 @@ pub(super) fn look_at_peaks(profiles: &mut Sides<Profile>, pairs: &[Sides<Option
 /// The place of a peak in the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeakPlace {
-    /// The label of the stack whose allocation made it, and the innermost phase that was open.
+    /// The label of the allocation that made it, by its own line, and the innermost phase that was open.
     pub label: String,
     event: u32,
 }
@@ -87,11 +88,13 @@ impl fmt::Display for PeakPlace {
 
 impl PeakPlace {
     /// The place of the peak of a side; `None` where it is not known, or is the start.
-    fn of(run: &Run<'_>) -> Option<Self> {
-        let Run { device, totals } = *run;
+    fn of(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Self> {
         let event = device.figures.allocated.peak_at?.event()?;
-        let group = groups_of_origins(totals).get(&device.trace.begun_by(event)?.origin).copied()?;
-        let label = &totals[group].label;
+        // A group sums several lines, and its label names the one that holds most.
+        let label = match device.trace.begun_by(event)?.origin {
+            Origin::Stack(stack) => grouper.label(stack),
+            Origin::Bucket(bucket) => bucket.label().to_owned(),
+        };
         let phase = phase(device, Position::after(event as usize));
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
         Some(Self { label: format!("{label}{phase}"), event })

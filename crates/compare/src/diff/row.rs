@@ -123,6 +123,8 @@ pub struct Row {
     pub highest: Sides<Option<u64>>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
+    /// Whether its blocks correspond one to one, by line, operator and number, and all changed their size by one ratio.
+    pub is_resized: bool,
     /// The exact stacks of the group, as they are paired; none once a comparison was pooled.
     pub members: Vec<Sides<Option<Member>>>,
     /// The lines that it sums; empty if it is one line.
@@ -184,25 +186,26 @@ impl Row {
         if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
             return None;
         }
-        let many = times(u128::from(after.blocks), u128::from(before.blocks), "many", "fewer");
-        // The means as fractions: their quotient needs no division of its own.
-        let large = times(
-            u128::from(after.bytes) * u128::from(before.blocks),
-            u128::from(before.bytes) * u128::from(after.blocks),
-            "large",
-            "smaller",
-        );
-        Some(match (many, large) {
-            (Some(many), Some(large)) => format!("{many}, {large}"),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) if self.delta() > 0 => "slightly more".to_owned(),
-            (None, None) => "slightly less".to_owned(),
-        })
+        if self.is_resized {
+            return resized(self.held.map(|held| held.bytes));
+        }
+        times(after.blocks, before.blocks, ["many", "fewer"])
     }
 }
 
+/// A ratio of sizes from this on is one to nearly nothing, and not told.
+const MOST_TIMES: u64 = 100;
+
+/// The ratio of sizes in words: `twice as large`, `57 % smaller`.
+pub(super) fn resized(bytes: Sides<u64>) -> Option<String> {
+    let Sides { before, after } = bytes;
+    let is_told = before.max(after) / MOST_TIMES < before.min(after);
+    is_told.then(|| times(after, before, ["large", "smaller"])).flatten()
+}
+
 /// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
-fn times(after: u128, before: u128, what: &str, less: &str) -> Option<String> {
+fn times(after: u64, before: u64, [what, less]: [&str; 2]) -> Option<String> {
+    let [after, before] = [after, before].map(u128::from);
     let hundredths = (after * 200 + before) / (before * 2).max(1);
     Some(match hundredths {
         96..105 => return None,
@@ -230,7 +233,7 @@ pub struct Listing {
 }
 
 /// The rows to show, those that `explain` the verdict first, then one that sums the rest, and the one that closes the
-/// sum: they still add up.
+/// sum: they still add up. Small ones are shown as long as half of what explains the verdict has no name yet.
 #[must_use]
 pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let Listing { top, min_delta, unchanged } = listing;
@@ -239,16 +242,22 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
     let mut ordered: Vec<&Row> = rows.collect();
     ordered.sort_by_cached_key(|row| !explains(row));
+    let mut unnamed: i128 = ordered.iter().filter(|row| explains(row)).map(|row| row.delta()).sum();
+    let enough = unnamed / 2;
     let mut shown = Vec::new();
     let mut rest = Sides::default();
     let mut count = 0;
     let mut closing = None;
     for row in ordered {
         let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
+        let large = large || explains(row) && unnamed > enough;
         match row.kind {
             RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),
             RowKind::PeakElsewhere => closing = Some(row.clone()),
-            _ if shown.len() < limit && large => shown.push(row.clone()),
+            _ if shown.len() < limit && large => {
+                unnamed -= row.delta();
+                shown.push(row.clone());
+            }
             _ => (rest, count) = (rest.plus(row.held), count + 1),
         }
     }

@@ -144,6 +144,7 @@ fn row(
         && held.after.bytes > 0;
     let members = Members::new(totals, groupers);
     let stack = members.changed_most(totals);
+    let is_resized = members.are_resized(groupers);
     let lines = match groupers.after.by() {
         GroupBy::Stack if members.pairs.len() > 1 => members.lines(groupers),
         GroupBy::Module => RowLines { more: named.more_modules(), ..RowLines::default() },
@@ -170,6 +171,7 @@ fn row(
         held,
         highest,
         stack,
+        is_resized,
         members: members.pairs,
         lines,
         shapes: shapes(totals),
@@ -198,6 +200,19 @@ impl Members {
             pairs.push(lines.zip(at).map(|(lines, at)| at.map(|at| lines[at].member)));
         }
         Self { pairs }
+    }
+
+    /// Whether all have a partner with the same operators and as many blocks, larger or smaller by one ratio.
+    fn are_resized(&self, groupers: &Sides<Grouper<'_>>) -> bool {
+        let mut ratio = None;
+        self.pairs.iter().filter(|pair| pair.each().iter().any(|(_, member)| held(**member).bytes > 0)).all(|pair| {
+            let Some(pair) = pair.both() else { return false };
+            let own = super::row::resized(pair.map(|member| member.at.bytes));
+            let Sides { before, after } =
+                pair.zip(groupers.map(|of| of)).map(|(member, of)| of.code().operator_names(member.stack));
+            let is_one_to_one = pair.before.at.blocks == pair.after.at.blocks && before == after;
+            is_one_to_one && own.is_some() && *ratio.get_or_insert_with(|| own.clone()) == own
+        })
     }
 
     /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines

@@ -121,8 +121,6 @@ pub struct Check {
     pub key: Option<String>,
     /// The device ordinal.
     pub device: Option<u32>,
-    /// The place in the program of a peak that grew.
-    pub place: Option<String>,
     /// The limit as the user wrote it, in normal form.
     pub limit: String,
     /// Bytes before; `None` for absolute limits and where unknown.

@@ -217,8 +217,7 @@ impl Judge {
     /// A figure of a device.
     fn growth_of_metric(&mut self, gated: &Gated<'_>, metric: Metric) {
         let change = gated.device.metric(metric);
-        let place = gated.device.peaks.after.as_ref().filter(|_| metric == Metric::Peak).map(|peak| peak.label.clone());
-        let mut check = Check { place, ..gated.check() };
+        let mut check = gated.check();
         let Some(delta) = check.compare(change, &gated.growth.limit) else {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);

@@ -142,8 +142,7 @@ impl Judgement {
             (false, _, Some(delta)) => {
                 let change = change(delta, check.before);
                 let touched = check.touched.map(|touched| touched_words(touched, delta)).unwrap_or_default();
-                let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
-                format!("{subject} {change}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
+                format!("{subject} {change}{touched}, allowed {}", check.limit)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", check.of.name(), check.limit),
             (false, _, None) => format!("{device}no {} grew by more than {}", check.of.name(), check.limit),
@@ -196,7 +195,7 @@ fn touched_words(touched: i128, growth: i128) -> String {
         ..=0 => String::new(),
         // More than all where other lines shrank.
         _ if touched >= growth => format!(", all of it {THROUGH}"),
-        _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
+        _ => format!(", at least {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
     }
 }
 
@@ -258,7 +257,7 @@ mod tests {
     #[test]
     fn the_part_is_all_or_some_of_the_growth_and_no_word_where_it_is_none() {
         let through = "through lines that this change touches";
-        for (touched, expected) in [(10, "10 B of it"), (20, "all of it"), (30, "all of it")] {
+        for (touched, expected) in [(10, "at least 10 B of it"), (20, "all of it"), (30, "all of it")] {
             assert_eq!(touched_words(touched, 20), format!(", {expected} {through}"));
         }
         for touched in [-1, 0] {

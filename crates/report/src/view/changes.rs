@@ -35,7 +35,7 @@ impl Changed<'_> {
     pub(super) fn blocks(&self) -> Vec<Content> {
         let judgement = &self.comparison.judgement;
         let mut blocks = vec![Content::Table(self.metrics())];
-        blocks.extend(self.categories());
+        blocks.extend(self.facts());
         if self.options.shows_phases(self.comparison) {
             blocks.push(Content::Table(phases::changes(self.device, judgement, self.options)));
         }
@@ -46,12 +46,15 @@ impl Changed<'_> {
         blocks
     }
 
-    /// The change by what memory is for, at the moment that is compared.
-    fn categories(&self) -> Option<Content> {
+    /// The place of a peak that grew, and the change by what memory is for, at the moment that is compared.
+    fn facts(&self) -> Option<Content> {
+        let has_grown = self.device.metric(Metric::Peak).gained().is_some_and(|delta| delta > 0);
+        let peak = self.device.peaks.after.as_ref().filter(|_| has_grown);
+        let mut facts: Vec<Fact> = peak.map(|peak| Fact::new("peak now at", peak.to_string())).into_iter().collect();
         let changes = self.device.categories.iter();
         let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.delta()))).collect();
-        let fact = Fact::of_lines("categories", vec![items]);
-        (!self.device.categories.is_empty()).then(|| Content::Facts(vec![fact]))
+        facts.extend((!items.is_empty()).then(|| Fact::of_lines("categories", vec![items])));
+        (!facts.is_empty()).then_some(Content::Facts(facts))
     }
 
     fn diff(&self) -> &diff::Diff {
@@ -230,7 +233,7 @@ impl Changed<'_> {
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
         Row {
-            note: manner.map(|manner| format!("{manner} ({} each)", Value::sizes(mean))),
+            note: manner.map(|manner| format!("{manner} ({} on average)", Value::sizes(mean))),
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),

@@ -1,0 +1,106 @@
+//! What a report says of growth is true of the blocks that grew.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::support::history::{A, KIB, MIB, event, file, segment};
+use crate::support::pickle::Value;
+use crate::support::tool::{ptmem, text};
+
+/// An operator of `forward`, called at a line.
+fn called(operator: &str, line: u64) -> Value {
+    let frame = |name: &str, filename: &str, line: u64| {
+        Value::dict([("name", name.into()), ("filename", filename.into()), ("line", line.into())])
+    };
+    vec![
+        frame(&format!("at::_ops::{operator}::call(at::Tensor const&)"), "??", 0),
+        frame("forward", "/repo/net.py", line),
+        frame("<module>", "/repo/train.py", 7),
+    ]
+    .into()
+}
+
+/// A recording in which blocks are allocated one after the other, and none is freed.
+fn held(blocks: &[(&str, u64, u64)]) -> Vec<u8> {
+    let mut next = A;
+    let mut events = Vec::new();
+    let mut segments = Vec::new();
+    for &(operator, line, size) in blocks {
+        events.push(event("segment_alloc", next, size));
+        events.push(event("alloc", next, size).with("frames", called(operator, line)));
+        segments.push(segment(next, &[(size, true)]));
+        next += 1 << 32;
+    }
+    file(segments, events)
+}
+
+/// Two recordings of blocks: operator, line and size of each.
+fn compared(before: &[(&str, u64, u64)], after: &[(&str, u64, u64)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("before.pkl"), held(before)).unwrap();
+    fs::write(folder.path().join("after.pkl"), held(after)).unwrap();
+    folder
+}
+
+/// The report, its lines joined.
+fn report(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = ptmem(folder.path(), &[&["diff", "before.pkl", "after.pkl"], arguments].concat());
+    text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_place_of_the_peak_is_the_line_of_its_event() {
+    // The row of `forward` is named by line 308, where most was allocated; its last event is at line 319.
+    let lines = [("softmax", 308, 60 * MIB), ("softmax", 319, 20 * MIB)];
+    let folder = compared(&lines[..1], &lines);
+    let all = report(&folder, &["--max-growth", "5%"]);
+    assert!(all.contains("peak now at forward (net.py:319)"), "{all}");
+    let headline = all.split("FAIL ").last().unwrap();
+    assert!(headline.starts_with("peak grew 20.00 MiB (+33.3 %), allowed 5 %"), "{all}");
+    // One that shrank has no place.
+    let folder = compared(&lines, &lines[..1]);
+    assert!(!report(&folder, &["--max-growth", "5%"]).contains("peak now at"));
+}
+
+#[test]
+fn a_ratio_of_sizes_is_told_of_blocks_that_correspond_one_to_one() {
+    let one = ("relu", 3, 16 * MIB);
+    let other = ("relu", 5, 4 * MIB);
+    // Each line allocates twice as much.
+    let folder = compared(&[one, other], &[("relu", 3, 32 * MIB), ("relu", 5, 8 * MIB)]);
+    assert!(report(&folder, &[]).contains("twice as large"), "{}", report(&folder, &[]));
+    for (before, after) in [
+        // One more block, none of which is smaller.
+        (vec![one, other], vec![one, other, other]),
+        // One line of two.
+        (vec![one, other], vec![("relu", 3, 32 * MIB), other]),
+        // Another operator.
+        (vec![("cos", 3, 4 * MIB)], vec![("relu", 3, 16 * MIB)]),
+        // Nearly nothing.
+        (vec![("relu", 3, 512)], vec![("relu", 3, 16 * MIB)]),
+    ] {
+        let all = report(&compared(&before, &after), &["--group-by", "function"]);
+        assert!(all.contains("grew") && !all.contains(" as large") && !all.contains("smaller"), "{all}");
+    }
+    // Blocks of one size, of which there are more, and two small ones.
+    let mut many = vec![("relu", 3, MIB); 32];
+    many.extend([("relu", 4, 4 * KIB); 2]);
+    let all = report(&compared(&many[31..], &many), &["--group-by", "function"]);
+    assert!(all.contains("11 times as many") && !all.contains("large"), "{all}");
+}
+
+#[test]
+fn a_limit_that_fails_names_rows_however_small() {
+    let blocks: Vec<(String, u64)> = (0..20).map(|at| (format!("op{at}"), 1 + at)).collect();
+    let of = |size: u64| -> Vec<(&str, u64, u64)> {
+        blocks.iter().map(|(operator, line)| (operator.as_str(), *line, size + line * KIB)).collect()
+    };
+    let folder = compared(&of(4 * MIB)[..10], &of(4 * MIB));
+    let small = ["--group-by", "line", "--min-delta", "8MiB"];
+    let all = report(&folder, &[&small[..], &["--max-growth", "5%"]].concat());
+    // Half of the growth is that of five of ten rows.
+    assert!(all.contains("net.py:20") && all.contains("net.py:16") && all.contains("[5 others]"), "{all}");
+    let passes = report(&folder, &[&small[..], &["--max-growth", "200%"]].concat());
+    assert!(!passes.contains("net.py:20 ") && passes.contains("[10 others]"), "{passes}");
+}
