@@ -165,8 +165,8 @@ fn clear_old(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let is_folder = entry.metadata().is_ok_and(|of| of.is_dir() && is_own(&of) && is_old(&of));
         if is_folder && entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            let lock = File::open(entry.path().join(LOCK));
-            if !lock.as_ref().is_ok_and(is_locked) {
+            // A folder without a lock is somebody's own.
+            if File::open(entry.path().join(LOCK)).is_ok_and(|lock| !is_locked(&lock)) {
                 // The run before the next one tries again.
                 let _ = fs::remove_dir_all(entry.path());
             }
@@ -266,16 +266,19 @@ mod tests {
         let over = place.path().join("ptmem-simulate-over");
         let young = place.path().join("ptmem-simulate-young");
         let other = place.path().join("another-program");
+        let mine = place.path().join("ptmem-simulate-mine");
+        fs::create_dir(&mine).unwrap();
         for folder in [&over, &young, &other] {
             fs::create_dir(folder).unwrap();
             File::create(folder.join(LOCK)).unwrap();
         }
-        for folder in [&running.path, &over, &other] {
+        for folder in [&running.path, &over, &other, &mine] {
             let two_days_ago = std::time::SystemTime::now() - 2 * OLD;
             File::open(folder).unwrap().set_modified(two_days_ago).unwrap();
         }
         clear_old(place.path());
-        assert_eq!([&running.path, &over, &young, &other].map(|path| path.exists()), [true, false, true, true]);
+        let left = [&running.path, &over, &young, &other, &mine].map(|path| path.exists());
+        assert_eq!(left, [true, false, true, true, true]);
     }
 
     #[test]
