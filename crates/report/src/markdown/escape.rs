@@ -38,10 +38,19 @@ pub(super) fn prose(text: &str) -> String {
                 out.push(c);
                 out.push('\u{200b}');
             }
+            '0'..='9' if ends_with_gh(&out) => {
+                out.push('\u{200b}');
+                out.push(c);
+            }
             c => out.push(c),
         }
     }
     out.replace("://", ":&#47;/").replace("www.", "www&#46;")
+}
+
+/// GitHub takes `GH-1` for issue 1.
+fn ends_with_gh(text: &str) -> bool {
+    text.len().checked_sub(3).and_then(|start| text.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case("gh-"))
 }
 
 /// Prose that begins a sentence.
@@ -79,6 +88,7 @@ mod tests {
             prose("a *b* <i> @all #1 http://x www.y"),
             "a &#42;b&#42; &#60;i&#62; @\u{200b}all #\u{200b}1 http:&#47;/x www&#46;y"
         );
+        assert_eq!(prose("GH-1 of gh-23, GH-x"), "GH-\u{200b}1 of gh-\u{200b}23, GH-x");
         assert_eq!(sentence("no *stack*"), "No &#42;stack&#42;");
         assert_eq!(sentence(""), "");
         assert_eq!(fence(&["a ```` b".to_owned()]), "`````");
