@@ -102,7 +102,7 @@ add_exports() {
 }
 
 command_line() {
-  command=(ptmem "$subcommand")
+  command=("$ptmem" "$subcommand")
   add_inputs
   if [ -n "${PTMEM_CONFIG:-}" ]; then
     command+=(--config "$PTMEM_CONFIG")

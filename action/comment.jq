@@ -4,6 +4,14 @@
 #
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
 
+# Of somebody else, it is text alone: a space without width keeps names of people from becoming mentions, pictures and other tags from
+# being drawn, and lines from being commands of bots.
+def as_text:
+  gsub("(?<sign>@|&(#0*64|#x0*40|commat);)"; .sign + "\u200b"; "i")
+  | gsub("!(?=\\[)"; "!\u200b")
+  | gsub("<(?!/?(details|summary|sub|code|br)\\b[^<>=]*>)(?=[A-Za-z/!?])"; "<\u200b"; "i")
+  | gsub("(?<blanks>(^|\n)[ \t]*)/"; .blanks + "\u200b/");
+
 def begin: "<!-- ptmem-section:";
 
 def text: begin + .name + " " + .run + " -->\n" + .report;
@@ -31,5 +39,6 @@ def in_sections:
 
 if startswith("<!-- ptmem:") then .[(index("\n") // length) + 1:] else . end
 | split(begin) | join("<!-- ptmem section:")
+| if $foreign then as_text else . end
 | if $name != "" then in_sections else $marker + "\n" + $writer + . end
 | {body: .}

@@ -7,6 +7,8 @@ scripts=$(dirname "${BASH_SOURCE[0]}")
 . "$scripts/common.sh"
 # shellcheck source=action/github.sh
 . "$scripts/github.sh"
+# shellcheck source=action/choice.sh
+. "$scripts/choice.sh"
 
 mode=${PTMEM_COMMENT:-auto}
 key=${PTMEM_COMMENT_KEY:-default}
@@ -15,6 +17,8 @@ report=${PTMEM_REPORT:-}
 brief=${PTMEM_BRIEF:-}
 token=${PTMEM_TOKEN:-}
 number=${PTMEM_NUMBER:-}
+# Whether somebody else made the report, so that it is posted as text alone.
+foreign=${PTMEM_FOREIGN:-false}
 api=${GITHUB_API_URL:-https://api.github.com}
 event=${GITHUB_EVENT_PATH:-}
 
@@ -39,11 +43,10 @@ fi
 for tool in jq curl; do
   command -v $tool > /dev/null || skip "there is no $tool on this machine"
 done
-# Where all is well, a line suffices, unless whoever asked for changes gets one.
-if [ "${PTMEM_VERDICT:-}" = pass ] && [ -s "$brief" ] && [ "$mode/${PTMEM_CHANGED:-}" != on-change/true ]; then
-  report=$brief
+choose_report
+if ! is_file "$report" || ! [ -s "$report" ]; then
+  skip "there is no report"
 fi
-[ -s "$report" ] || skip "there is no report"
 if [ -z "$number" ] && [ -f "$event" ]; then
   # The number of a comment on an issue is one of a pull request only if the event says so.
   number=$(jq -r '.pull_request.number // (if .issue.pull_request then .issue.number else null end) // empty' \
@@ -57,6 +60,8 @@ pattern='^[A-Za-z0-9._~+/=-]+$'
 
 folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
+# jq adds what the home of the user has in .jq to its programs.
+export HOME=$folder
 
 marker="<!-- ptmem:$key -->"
 run=${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}
@@ -75,18 +80,7 @@ body() {
     [ "$(wc -c < "$report")" -le $most ] || printf '\n\nThe rest is in the log of the run.\n'
   } > "$folder/report.md"
   jq -R -s -f "$scripts/comment.jq" --arg marker "$marker" --arg name "$name" --arg run "$run" --arg writer "$writer" \
-    --argjson most "$most" --rawfile existing "$folder/existing.md" < "$folder/report.md" > "$folder/body.json"
-}
-
-# wanted: succeeds where a comment that is not there yet should be created.
-wanted() {
-  # A change that loosens its own limits, or whose base has no recording, is told to whoever reviews it.
-  [ "${PTMEM_MUST_TELL:-}" != true ] || return 0
-  case $mode in
-    always) return 0 ;;
-    auto) [ "${PTMEM_VERDICT:-}" != pass ] ;;
-    on-change) [ "${PTMEM_VERDICT:-}" != pass ] || [ "${PTMEM_CHANGED:-}" = true ] ;;
-  esac
+    --argjson most "$most" --argjson foreign "$foreign" --rawfile existing "$folder/existing.md" < "$folder/report.md" > "$folder/body.json"
 }
 
 # A gate without a name takes the place of what another one of the same run wrote.

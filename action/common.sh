@@ -44,6 +44,9 @@ valid_key() {
   return 1
 }
 
+# is_file PATH: whether this is a file, and no link to one elsewhere, whose text is nobody's to show.
+is_file() { [ -f "$1" ] && ! [ -L "$1" ]; }
+
 # Drops colours and carriage returns from the words of a program.
 without_colours() { sed $'s/\033\\[[0-9;]*m//g' | tr -d '\r'; }
 

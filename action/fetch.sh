@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches what the comparison may need of the repository with a token, which the code under test never sees: the branch of
-# profiles, and the labels of the pull request that a merge queue tests. What is missing is no error.
+# Fetches what the comparison may need with a token, before recorded code runs: the branch of profiles, and the labels of the pull
+# request that a merge queue tests. Also reads the settings with which later steps reach the server. What is missing is no error.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=action/common.sh
@@ -9,6 +9,8 @@ scripts=$(dirname "${BASH_SOURCE[0]}")
 . "$scripts/profiles.sh"
 # shellcheck source=action/github.sh
 . "$scripts/github.sh"
+# shellcheck source=action/repository.sh
+. "$scripts/repository.sh"
 
 token=${PTMEM_TOKEN:-}
 api=${GITHUB_API_URL:-https://api.github.com}
@@ -36,8 +38,22 @@ if [ "${GITHUB_EVENT_NAME:-}" = merge_group ] && [ -n "${PTMEM_APPROVE_LABEL:-}"
   command -v jq > /dev/null && command -v curl > /dev/null; then
   queued_labels || notice 'no label counts in the merge queue: its event names no pull request'
 fi
-if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]] && [ -n "${PTMEM_PROFILES:-}" ] && command -v git > /dev/null; then
-  cd "${PTMEM_WORKING_DIRECTORY:-.}" 2> /dev/null || exit 0
-  authorize "$token"
-  fetch_profiles || printf 'there is no branch %s with profiles yet\n' "$PTMEM_PROFILES"
+if ! command -v git > /dev/null || ! cd "${PTMEM_WORKING_DIRECTORY:-.}" 2> /dev/null; then
+  exit 0
+fi
+output_network
+
+# fetch_profiles FOLDER: the branch of the input profiles, into the checkout by way of a repository in the folder. Fails where there
+# is none yet.
+fetch_profiles() {
+  (
+    own_repository "$1" "$token"
+    fetch_branch "$PTMEM_PROFILES" "$profiles_ref" --depth=$profiles_depth
+  ) && git fetch --quiet --no-tags --update-shallow "$1/git" "+$profiles_ref:$profiles_ref"
+}
+
+if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]] && [ -n "${PTMEM_PROFILES:-}" ]; then
+  folder=$(new_folder)
+  trap 'rm -rf "$folder"' EXIT
+  fetch_profiles "$folder" > /dev/null 2>&1 || printf 'there is no branch %s with profiles yet\n' "$PTMEM_PROFILES"
 fi

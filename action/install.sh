@@ -54,7 +54,7 @@ for program in ptmem ptmem-gate; do
   if [ "$program" = ptmem-gate ]; then
     # The following steps call it ptmem, whatever else has that name.
     mkdir "$folder/bin"
-    printf '#!/bin/sh\nexec ptmem-gate "$@"\n' > "$folder/bin/ptmem"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v ptmem-gate)" > "$folder/bin/ptmem"
     chmod +x "$folder/bin/ptmem"
     put_first "$folder/bin"
   fi

@@ -7,20 +7,30 @@ scripts=$(dirname "${BASH_SOURCE[0]}")
 . "$scripts/common.sh"
 # shellcheck source=action/profiles.sh
 . "$scripts/profiles.sh"
+# shellcheck source=action/repository.sh
+. "$scripts/repository.sh"
 
 folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
-cd "${PTMEM_WORKING_DIRECTORY:-.}"
-authorize "${PTMEM_TOKEN:-}"
+if ! is_file "$PTMEM_PROFILE"; then
+  warning "the profile is not kept: $PTMEM_PROFILE is no file"
+  exit 0
+fi
+own_repository "$folder" "${PTMEM_TOKEN:-}"
+
+# keep: one attempt.
+keep() {
+  fetch_branch "$PTMEM_PROFILES" "$profiles_ref" --depth=1 &&
+    add_profile "$PTMEM_PROFILE" "$PTMEM_PROFILE_PATH" "$PTMEM_PROFILE_COMMIT" "$folder" &&
+    git push --quiet origin "$profiles_ref:refs/heads/$PTMEM_PROFILES"
+}
+
 for attempt in 1 2 3 4 5; do
-  # The code that was recorded may have left a hook.
-  if git -c core.hooksPath=/dev/null push --quiet origin "$profiles_ref:refs/heads/$PTMEM_PROFILES" > "$folder/log.txt" 2>&1; then
+  [ "$attempt" = 1 ] || sleep "${PTMEM_RETRY_DELAY:-2}"
+  if keep > "$folder/log.txt" 2>&1; then
     printf 'the profile is kept in the branch %s\n' "$PTMEM_PROFILES"
     exit 0
   fi
-  [ "$attempt" = 1 ] || sleep "${PTMEM_RETRY_DELAY:-2}"
-  fetch_profiles || break
-  add_profile "$PTMEM_PROFILE" "$PTMEM_PROFILE_PATH" "$folder"
 done
 warning "the profile is not kept: the branch $PTMEM_PROFILES cannot be pushed, which takes contents: write: \
 $(tail -n 5 "$folder/log.txt")"

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Pushes a picture to the branch of the input pictures, and puts the report that shows it in place of the one with a chart.
-# The branch has one commit, with the newest pictures. It is made in a repository of its own: the code under test may have
-# changed the settings of the checkout. A picture is a courtesy: a problem with it is a warning and never fails the job.
+# The branch has one commit, with the newest pictures. A picture is a courtesy: a problem with it is a warning and never fails the
+# job.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=action/common.sh
 . "$scripts/common.sh"
 # shellcheck source=action/profiles.sh
 . "$scripts/profiles.sh"
+# shellcheck source=action/repository.sh
+. "$scripts/repository.sh"
 
 # Pictures that are kept, of about 30 KB each.
 most=200
@@ -17,24 +19,13 @@ folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
 picture=$PTMEM_PICTURE
 report=$PTMEM_REPORT
-repository=${GITHUB_SERVER_URL:-https://github.com}/$GITHUB_REPOSITORY
 branch=refs/heads/$PTMEM_PICTURES
-authorize "${PTMEM_TOKEN:-}"
-git init --quiet --bare "$folder/git"
-cd "$folder/git"
+own_repository "$folder" "${PTMEM_TOKEN:-}"
 
 # give_up REASON
 give_up() {
   warning "the picture is not kept, so the comment has a chart: $1"
   exit 0
-}
-
-# fetch: the commit of the branch goes to $earlier; nothing where there is no branch yet.
-fetch() {
-  earlier=
-  [ -n "$(git ls-remote origin "$branch")" ] || return 0
-  git fetch --quiet --no-tags --depth=1 --filter=blob:none origin "+$branch:refs/earlier"
-  earlier=$(git rev-parse refs/earlier)
 }
 
 # add: a commit with the picture and the newest ones before it goes to $commit.
@@ -49,10 +40,14 @@ add() {
   commit=$(as_ptmem git commit-tree "$tree" -m "$title")
 }
 
-git remote add origin "$repository"
+if ! is_file "$picture" || ! is_file "$PTMEM_PICTURE_REPORT"; then
+  give_up "$picture and its report are no files"
+fi
 for attempt in 1 2 3 4 5; do
   [ "$attempt" = 1 ] || sleep "${PTMEM_RETRY_DELAY:-2}"
-  fetch 2> "$folder/log.txt" || give_up "$(tail -n 5 "$folder/log.txt")"
+  fetch_branch "$PTMEM_PICTURES" refs/earlier --depth=1 --filter=blob:none 2> "$folder/log.txt" ||
+    give_up "$(tail -n 5 "$folder/log.txt")"
+  earlier=$(git rev-parse --verify --quiet refs/earlier) || earlier=
   # Whatever else the branch holds would be lost.
   if [ -n "$earlier" ] && [ "$(git log -1 --format=%s "$earlier")" != "$title" ]; then
     give_up "the branch $PTMEM_PICTURES holds something else; name another one in the input pictures"

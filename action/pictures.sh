@@ -30,6 +30,7 @@ output_picture() {
   "${comparison[@]}" --export "svg=$folder/$file" --export "markdown=$folder/picture.md" --picture "$address" \
     --comment-key "${name:-$key}" > /dev/null 2>&1 || true
   if [ -s "$folder/$file" ] && [ -s "$folder/picture.md" ]; then
+    mask_file "$folder/picture.md"
     output picture "$folder/$file"
     output picture-report "$folder/picture.md"
   fi

@@ -12,22 +12,6 @@ profiles_depth=200
 # The trailer that names the commit that was recorded.
 recorded_commit=Recorded-commit
 
-# fetch_profiles: the branch of the input profiles. Fails where there is none yet.
-fetch_profiles() {
-  git fetch --quiet --no-tags --depth=$profiles_depth origin "+refs/heads/$PTMEM_PROFILES:$profiles_ref" > /dev/null 2>&1
-}
-
-# authorize TOKEN: lets git talk to GitHub with a token, through its environment: anybody on the machine can read a command
-# line. An empty header drops what the checkout may have set, as GitHub refuses two.
-authorize() {
-  local header="http.${GITHUB_SERVER_URL:-https://github.com}/.extraheader"
-  export GIT_TERMINAL_PROMPT=0
-  [ -n "$1" ] || return 0
-  export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=$header GIT_CONFIG_VALUE_0='' GIT_CONFIG_KEY_1=$header
-  GIT_CONFIG_VALUE_1="AUTHORIZATION: basic $(printf 'x-access-token:%s' "$1" | base64 | tr -d '\n')"
-  export GIT_CONFIG_VALUE_1
-}
-
 # as_ptmem COMMAND...: runs git as the one who commits, whoever's machine this is.
 as_ptmem() {
   env GIT_AUTHOR_NAME=ptmem GIT_AUTHOR_EMAIL= GIT_COMMITTER_NAME=ptmem GIT_COMMITTER_EMAIL= "$@"
@@ -43,10 +27,14 @@ branch_of_run() {
   printf '%s' "${branch#refs/heads/}"
 }
 
-# add_profile FILE PATH FOLDER: a commit with the profile of the commit that is checked out, on top of what was fetched, and at
-# its time. FOLDER is for files in between.
+# describe_commit: the hash, the time and the subject of the commit that is checked out, in one line.
+describe_commit() { git log -1 --no-show-signature --format='%H %ct %s' HEAD; }
+
+# add_profile FILE PATH COMMIT FOLDER: a commit with a profile, on top of what was fetched, and at the time of the commit that was
+# recorded, which describe_commit describes. FOLDER is for files in between.
 add_profile() {
-  local file=$1 path=$2 index=$3/index parents=() blob tree commit when
+  local file=$1 path=$2 index=$4/index parents=() blob tree commit hash when subject
+  read -r hash when subject <<< "$3"
   rm -f "$index"
   if git rev-parse --verify --quiet "$profiles_ref^{commit}" > /dev/null; then
     parents=(-p "$profiles_ref")
@@ -55,9 +43,8 @@ add_profile() {
   blob=$(git hash-object -w --no-filters -- "$file")
   GIT_INDEX_FILE=$index git update-index --add --cacheinfo "100644,$blob,$path"
   tree=$(GIT_INDEX_FILE=$index git write-tree)
-  when=$(git log -1 --format=%ct HEAD)
   commit=$(GIT_AUTHOR_DATE="$when +0000" GIT_COMMITTER_DATE="$when +0000" as_ptmem git commit-tree "$tree" \
-    ${parents[@]+"${parents[@]}"} -m "$(git log -1 --format=%s HEAD)" -m "$recorded_commit: $(git rev-parse HEAD)")
+    ${parents[@]+"${parents[@]}"} -m "$subject" -m "$recorded_commit: $hash")
   git update-ref "$profiles_ref" "$commit"
 }
 

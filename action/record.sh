@@ -80,7 +80,7 @@ record() {
   export PTMEM_SNAPSHOT=$folder/$side/snapshot.pkl
   local prefix=()
   if [ "$gpu" != real ]; then
-    prefix=(ptmem simulate --gpu "$gpu")
+    prefix=("$ptmem" simulate --gpu "$gpu")
     prefix+=(${simulate_words[@]+"${simulate_words[@]}"})
     case $steps in
       none) ;;
@@ -170,7 +170,8 @@ is_of_trend() {
 # record_trend: adds the profile of the checkout to those that are kept, and ends with the trend. Of several ranks it is the
 # first one's.
 record_trend() {
-  local first_rank
+  local first_rank commit
+  commit=$(describe_commit)
   record after checkout "$PWD" || could_not_run "$record_reason"
   after=$recorded
   if [ -d "$recorded" ]; then
@@ -179,18 +180,19 @@ record_trend() {
       break
     done
   fi
-  ptmem profile "$recorded" -o "$folder/profile.json" > "$folder/log.txt" 2>&1 ||
+  "$ptmem" profile "$recorded" -o "$folder/profile.json" > "$folder/log.txt" 2>&1 ||
     could_not_run "profiles: no profile can be made: $(without_colours < "$folder/log.txt")"
   base_folder=$folder/profiles
   {
-    add_profile "$folder/profile.json" "$profile_path" "$folder" &&
+    add_profile "$folder/profile.json" "$profile_path" "$commit" "$folder" &&
       git worktree add --quiet --detach "$base_folder" "$profiles_ref" &&
-      ptmem history --git "$base_folder/$profile_path" --last 50 --format markdown \
+      "$ptmem" history --git "$base_folder/$profile_path" --last 50 --format markdown \
         --export "markdown=$folder/report.md" --export "html=$folder/report.html"
   } > "$folder/log.txt" 2>&1 || could_not_run "profiles: there is no trend: $(without_colours < "$folder/log.txt")"
   notice "the profile of this commit is kept in the branch $profiles; nothing is judged on a push"
   output profile "$folder/profile.json"
   output profile-path "$profile_path"
+  output profile-commit "$commit"
   output approved false
   output after "$after"
   output_page

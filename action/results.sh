@@ -19,8 +19,10 @@ end_with() {
 # could_not_run REASON: the reason as it is goes to the annotation, the summary, and the report that takes the place of
 # the last verdict in the comment.
 could_not_run() {
-  error "$1"
-  could_not_run_report "${name:-$key}" "$1" > "$folder/report.md"
+  local reason
+  reason=$(mask_secrets <<< "$1")
+  error "$reason"
+  could_not_run_report "${name:-$key}" "$reason" > "$folder/report.md"
   end_with error 2
 }
 

@@ -7,6 +7,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=action/results.sh
 . "$(dirname "${BASH_SOURCE[0]}")/results.sh"
+# shellcheck source=action/secrets.sh
+. "$(dirname "${BASH_SOURCE[0]}")/secrets.sh"
 # shellcheck source=action/inputs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/inputs.sh"
 # shellcheck source=action/base.sh
@@ -23,6 +25,8 @@ set -euo pipefail
 # A failure here is not a verdict: exit code 1 would read as a regression.
 trap 'status=$?; remove_base; [ $status -eq 0 ] || exit 2' EXIT
 
+# By its path: an environment that comes first on the path may have a program of this name, too.
+ptmem=$(command -v ptmem) || ptmem=ptmem
 page=${GITHUB_STEP_SUMMARY:-/dev/null}
 summary=${PTMEM_SUMMARY:-true}
 annotations=${PTMEM_ANNOTATIONS:-true}
@@ -74,6 +78,8 @@ if ! [ -f "$folder/outputs.txt" ]; then
   could_not_run "wrote no results although it ended with exit code $status; is it another version than the action?"
 fi
 
+mask_file "$folder/report.md"
+mask_file "$folder/brief.md"
 if [ "$annotations" = true ]; then
   cat "$folder/annotations.txt"
 fi

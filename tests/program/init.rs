@@ -66,7 +66,15 @@ fn a_repository_gets_the_files_of_a_gate() {
         assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
     }
     assert_eq!(workflow.matches(install).count(), 2, "{workflow}");
-    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION", "PUSH", "IF"] {
+    // The token of the job that runs the code can only read; the one that comments runs none.
+    let jobs: Vec<&str> = workflow.split("\n  comment:\n").collect();
+    assert!(!jobs[0].contains("write") && !jobs[1].contains("ref:"), "{workflow}");
+    for part in ["comment-artifact: ptmem-comment\n", "    needs: memory\n", "      - uses: OWNER/ptmem/comment@v0\n"] {
+        assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
+    }
+    for placeholder in
+        ["OF_BASE", "COMMENTER", "INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION", "PUSH", "IF"]
+    {
         assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
     }
     assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
@@ -94,7 +102,12 @@ fn dependencies_are_those_that_the_repository_pins() {
         let place = repository(files);
         init(place.path(), &["--action", "./ptmem"]);
         let workflow = read(place.path(), ".github/workflows/memory.yml");
-        assert!(workflow.contains(install) && workflow.contains("- uses: ./ptmem\n"), "{workflow}");
+        // What comments is the Action of the base, not the one of the pull request.
+        let comments = "          ref: ${{ github.event.pull_request.base.sha }}\n          persist-credentials: false\n\
+                        \x20     - uses: ./ptmem/comment\n";
+        for part in [install, "- uses: ./ptmem\n", comments] {
+            assert!(workflow.contains(part), "{part}: {workflow}");
+        }
     }
 }
 
@@ -167,7 +180,7 @@ fn a_runner_with_a_gpu_compares_with_the_stored_profile() {
     init(real.path(), &["--runner", "gpu"]);
     assert!(read(real.path(), ".github/workflows/memory.yml").contains("gpu: real"));
     // The profile in the repository has a history of its own, so no branch keeps one.
-    assert!(!workflow.contains("push") && !workflow.contains("if:"), "{workflow}");
+    assert!(!workflow.contains("push") && workflow.matches("if:").count() == 1, "{workflow}");
 }
 
 #[test]

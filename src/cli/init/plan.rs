@@ -86,8 +86,25 @@ fn github(repository: &Repository, runner: Option<&str>, is_stored: bool, action
     let [push, condition, trend] = if is_compared_with_stored { [""; 3] } else { [PUSH, NOT_FOR_PUSH, GITHUB_TREND] };
     let github = GITHUB.replace("PUSH", push).replace("IF", condition) + trend;
     let github = github.replace("RECORD\n", &format!("{record}\n")).replace("PLACE", words).replace("RUNNER", &machine);
+    let of_base = if action.starts_with("./") { CHECKOUT_OF_BASE } else { "" };
+    let github = github.replace("OF_BASE\n", of_base).replace("COMMENTER", &commenter(action));
     github.replace("INPUTS", &inputs).replace("ACTION", action)
 }
+
+/// The part of the Action that posts what the other wrote.
+fn commenter(action: &str) -> String {
+    match action.split_once('@') {
+        Some((repository, version)) => format!("{repository}/comment@{version}"),
+        None => format!("{}/comment", action.trim_end_matches('/')),
+    }
+}
+
+/// For an Action that is a folder of the checkout: the one of the pull request is not to have the token.
+const CHECKOUT_OF_BASE: &str = "      - uses: actions/checkout@8e8c483db84b4bee98b60c0593521ed34d9990e8 # v6.0.1
+        with:
+          ref: ${{ github.event.pull_request.base.sha }}
+          persist-credentials: false
+";
 
 /// The event for the trend.
 const PUSH: &str = "  push:\n    branches: [main, master]\n";
@@ -134,6 +151,12 @@ mod tests {
             .collect();
         let config = Config::parse(&all.join("\n")).unwrap();
         assert!(format!("{config:?}").contains("*attention*"));
+    }
+
+    #[test]
+    fn the_action_that_comments_lies_within_the_other() {
+        assert_eq!(commenter("someone/ptmem@v0"), "someone/ptmem/comment@v0");
+        assert_eq!(commenter("./ptmem/"), "./ptmem/comment");
     }
 
     #[test]

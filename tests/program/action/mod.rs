@@ -13,6 +13,7 @@ mod profiles;
 mod record;
 mod run;
 mod server;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -163,6 +164,17 @@ impl Job {
         let path = self.path("event.json");
         fs::write(&path, event.to_string()).unwrap();
         self.set("GITHUB_EVENT_PATH", path)
+    }
+
+    /// Lets a repository below the job be the one of the run on GitHub.
+    fn serve(&mut self, repository: &str) -> &mut Self {
+        let server = self.path("server");
+        fs::create_dir_all(server.join("someone")).unwrap();
+        let link = server.join("someone/model");
+        if !link.exists() {
+            symlink(self.path(repository), link).unwrap();
+        }
+        self.set("GITHUB_SERVER_URL", format!("file://{}", server.display()))
     }
 
     fn read(&self, name: &str) -> String {

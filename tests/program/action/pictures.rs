@@ -11,21 +11,17 @@ use super::run::gate;
 const TOKEN: &str = "ghs_0123456789abcdefSECRET";
 
 /// A run of a pull request from a repository, with a place for pictures.
-fn pictured(from: &str) -> Job {
+pub(super) fn pictured(from: &str) -> Job {
     let mut job = gate("before.pkl", "after.pkl");
     job.git(".", &["init", "--quiet", "--bare", "--initial-branch", "main", "origin"]);
-    let settings = job.path("settings");
-    let origin = job.path("origin");
-    let address = "https://github.com/someone/model";
-    fs::write(&settings, format!("[url \"file://{}\"]\n    insteadOf = {address}\n", origin.display())).unwrap();
     job.event(&json!({"pull_request": {"number": 7, "head": {"repo": {"full_name": from}}}}));
-    job.set("GIT_CONFIG_GLOBAL", settings).set("GIT_CONFIG_NOSYSTEM", "1").set("PTMEM_RETRY_DELAY", "0");
+    job.set("PTMEM_RETRY_DELAY", "0");
     job.set("PTMEM_PICTURES", "pictures/all").set("PTMEM_BASE", "none");
     job
 }
 
 /// Runs both steps, and gives the log of the second.
-fn keep(job: &mut Job, run: &str) -> super::Finished {
+pub(super) fn keep(job: &mut Job, run: &str) -> super::Finished {
     job.set("GITHUB_RUN_ID", run).run("run.sh").says(0, "FAIL peak grew");
     let outputs = job.outputs();
     for (variable, output) in
@@ -33,7 +29,8 @@ fn keep(job: &mut Job, run: &str) -> super::Finished {
     {
         job.set(&format!("PTMEM_{variable}"), &outputs[output]);
     }
-    let finished = job.set("PTMEM_TOKEN", TOKEN).run("picture.sh");
+    let finished = job.serve("origin").set("PTMEM_TOKEN", TOKEN).run("picture.sh");
+    job.variables.remove("GITHUB_SERVER_URL");
     assert!(!finished.log.contains("SECRET"), "{}", finished.log);
     finished
 }

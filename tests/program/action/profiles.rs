@@ -11,7 +11,7 @@ use super::server::{Server, answer};
 use super::{Finished, Job};
 
 /// Lets a job be the run of a push of this commit to the branch main.
-fn push(job: &mut Job, commit: &str) {
+pub(super) fn push(job: &mut Job, commit: &str) {
     job.git("workspace", &["fetch", "--quiet", "--depth=1", "origin", commit]);
     job.git("workspace", &["switch", "--quiet", "--detach", commit]);
     job.event(&json!({"ref": "refs/heads/main"}));
@@ -20,7 +20,7 @@ fn push(job: &mut Job, commit: &str) {
 }
 
 /// Runs the steps of the action that such a run has.
-fn keep(job: &mut Job) -> Finished {
+pub(super) fn keep(job: &mut Job) -> Finished {
     job.run("fetch.sh").is_quiet();
     let finished = job.run("run.sh");
     finished.says(0, "::notice::ptmem: the profile of this commit is kept in the branch ptmem-profiles");
@@ -28,13 +28,16 @@ fn keep(job: &mut Job) -> Finished {
     push_kept(job)
 }
 
-fn push_kept(job: &mut Job) -> Finished {
+pub(super) fn push_kept(job: &mut Job) -> Finished {
     let outputs = job.outputs();
-    job.set("PTMEM_PROFILE", &outputs["profile"]).set("PTMEM_PROFILE_PATH", &outputs["profile-path"]).run("keep.sh")
+    for (variable, output) in [("", "profile"), ("_PATH", "profile-path"), ("_COMMIT", "profile-commit")] {
+        job.set(&format!("PTMEM_PROFILE{variable}"), &outputs[output]);
+    }
+    job.run("keep.sh")
 }
 
 /// The commits whose profiles the branch keeps, the newest first.
-fn kept(job: &Job) -> Vec<String> {
+pub(super) fn kept(job: &Job) -> Vec<String> {
     let format = "--format=%(trailers:key=Recorded-commit,valueonly,separator=)";
     let listed = job.git("origin", &["log", format, "ptmem-profiles", "--", "main/default.ptmem.json"]);
     listed.lines().map(str::to_owned).collect()

@@ -19,6 +19,7 @@ pub(super) fn merged(depth: u32) -> Job {
     symlink(env!("CARGO_BIN_EXE_ptmem"), job.path("bin/ptmem")).unwrap();
     symlink(find("cp").unwrap(), job.path("bin/cp")).unwrap();
     fs::create_dir_all(job.path("origin/work")).unwrap();
+    job.serve("origin");
     job.git("origin", &["init", "--quiet", "--initial-branch", "main"]);
     job.git("origin", &["config", "uploadpack.allowAnySHA1InWant", "true"]);
     for name in ["before", "after"] {
@@ -427,7 +428,7 @@ printf '#!/bin/sh\\ncp \"$VIRTUAL_ENV/installed.pkl\" \"$1\"\\n' > \"$VIRTUAL_EN
 chmod +x \"$VIRTUAL_ENV/bin/program\"";
 
 /// A job that records what is installed, with an installer in place of Python's.
-fn installing(python: &str) -> Job {
+pub(super) fn installing(python: &str) -> Job {
     let mut job = merged(2);
     symlink(find("chmod").unwrap(), job.path("bin/chmod")).unwrap();
     job.program("python3", python);
@@ -436,7 +437,7 @@ fn installing(python: &str) -> Job {
 }
 
 /// A Python that makes an environment and does nothing else.
-const VENV: &str = "#!/bin/sh\n[ \"$1 $2\" = '-m venv' ] && mkdir -p \"$3/bin\"\n";
+pub(super) const VENV: &str = "#!/bin/sh\n[ \"$1 $2\" = '-m venv' ] && mkdir -p \"$3/bin\"\n";
 
 #[test]
 fn each_side_runs_what_its_own_commit_installs() {

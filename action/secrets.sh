@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# Keeps secrets out of what is posted: recorded code gets the environment of the step, and the end of its words and the texts of its
+# exceptions stand in the report. Sourced by run.sh.
+
+# secrets: the lines of the variables whose names say that they hold one. Short ones would hide words.
+secrets() {
+  local name
+  while IFS= read -r name; do
+    case $name in
+      PTMEM_*) ;;
+      *TOKEN* | *SECRET* | *PASSWORD* | *PASSWD* | *CREDENTIAL* | *KEY*)
+        printf '%s\n' "${!name}" | awk 'length($0) >= 8'
+        ;;
+    esac
+  done < <(compgen -e)
+}
+
+# mask_secrets: standard input with *** in place of each secret. In Markdown a character may stand as an entity, maybe with a space
+# without width behind it.
+mask_secrets() {
+  SECRETS=$(secrets) awk '
+    BEGIN {
+      for (code = 33; code < 127; code++) code_of[sprintf("%c", code)] = code
+      count = split(ENVIRON["SECRETS"], secrets, "\n")
+      for (i = 1; i <= count; i++) patterns[i] = pattern_of(secrets[i])
+    }
+    function pattern_of(text, at, c, pattern) {
+      for (at = 1; at <= length(text); at++) {
+        c = substr(text, at, 1)
+        if (c ~ /[[:alnum:]]/ || !(c in code_of)) pattern = pattern c
+        else pattern = pattern "(" literal(c) "|&#" code_of[c] ";)(\342\200\213)?"
+      }
+      return pattern
+    }
+    function literal(c) { return c == "\\" || c == "^" ? "\\" c : "[" c "]" }
+    { for (i = 1; i <= count; i++) gsub(patterns[i], "***"); print }
+  '
+}
+
+# mask_file FILE
+mask_file() {
+  [ -f "$1" ] || return 0
+  mask_secrets < "$1" > "$1.masked"
+  mv "$1.masked" "$1"
+}
