@@ -60,12 +60,9 @@
 #![warn(clippy::disallowed_methods)]
 
 mod api;
-#[doc(hidden)]
-pub mod simulate;
 
 #[doc(hidden)]
 pub use ptmem_base::python;
-use ptmem_base::text;
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
-#[path = "../../simulate/src/code/elf_file.rs"]
+#[path = "../../crates/simulate/library/src/code/elf_file.rs"]
 mod elf_file;
 
 const NAMES: [&str; 10] = [

@@ -3,19 +3,19 @@
 
 extern crate alloc;
 
-#[path = "../../simulate/src/card.rs"]
+#[path = "../../crates/simulate/library/src/card.rs"]
 #[allow(dead_code)]
 mod card;
-#[path = "../../simulate/src/code/mod.rs"]
+#[path = "../../crates/simulate/library/src/code/mod.rs"]
 #[allow(dead_code)]
 mod code;
-#[path = "../../simulate/src/ffi.rs"]
+#[path = "../../crates/simulate/library/src/ffi.rs"]
 #[allow(dead_code)]
 mod ffi;
-#[path = "../../simulate/src/little_endian.rs"]
+#[path = "../../crates/simulate/library/src/little_endian.rs"]
 #[allow(dead_code)]
 mod little_endian;
-#[path = "../../simulate/src/settings.rs"]
+#[path = "../../crates/simulate/library/src/settings.rs"]
 #[allow(dead_code)]
 mod settings;
 

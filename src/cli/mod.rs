@@ -15,6 +15,7 @@ mod init;
 mod input;
 mod leak;
 mod output;
+#[cfg(feature = "simulate")]
 mod pip;
 mod profile;
 mod progress;
@@ -23,6 +24,7 @@ mod report;
 mod scale;
 mod shell;
 mod show;
+#[cfg(feature = "simulate")]
 mod simulate;
 mod sources;
 mod surroundings;
@@ -82,8 +84,11 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Leak(arguments) => leak::run(arguments, &output),
         Command::Show(arguments) => show::run(arguments, &output),
         Command::Profile(arguments) => profile::run(arguments, &output),
-        Command::Simulate(arguments) => simulate::run(arguments, &output),
-        Command::StandIns(arguments) => simulate::stand_ins::run(&arguments),
+        #[cfg(feature = "simulate")]
+        Command::Simulate(arguments) => simulate::run(&arguments, &output),
+        #[cfg(feature = "simulate")]
+        Command::StandIns(arguments) => simulate::add_stand_ins(&arguments),
+        #[cfg(feature = "simulate")]
         Command::Pip(arguments) => pip::run(&arguments),
         Command::Init(arguments) => init::run(&arguments, &output),
         Command::Doctor(arguments) => doctor::run(&arguments, &output),

@@ -182,13 +182,9 @@ fn reported_by_pip(output: &Output) -> Result<Vec<Package>> {
     Ok(report.install.into_iter().map(|planned| planned.metadata).collect())
 }
 
-/// Beginnings of the names of packages with NVIDIA's libraries, which PyTorch requires. Other packages of NVIDIA, such as
-/// nvidia-ml-py, are modules that a program may import; cuda-toolkit is only a list of these.
-const LIBRARIES: &str = include_str!("../simulate/nvidia/package_prefixes.txt");
-
 fn is_of_nvidia(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
-    LIBRARIES.lines().any(|library| name.starts_with(library))
+    ptmem_simulate::PACKAGES.lines().any(|library| name.starts_with(library))
 }
 
 /// Writes the metadata of a package that holds nothing.

@@ -6,6 +6,7 @@
 
 pub mod diagnostic;
 pub mod interner;
+pub mod json_writer;
 pub mod label;
 pub mod lines;
 pub mod pattern;

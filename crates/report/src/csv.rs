@@ -19,7 +19,7 @@ use serde::ser::{Serialize, SerializeMap};
 use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Options, Subject};
-use crate::json_writer::{Object, Record, record};
+use ptmem_base::json_writer::{Object, Record, record};
 
 pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);

@@ -7,7 +7,7 @@ use ptmem_base::text::printable;
 
 use super::finding::{Finding, across_ranks, findings, fingerprint, source_path};
 use super::{Options, Subject};
-use crate::json_writer::{self as json, list, object, one};
+use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Issues that are listed.
 const MOST_ISSUES: usize = 5_000;

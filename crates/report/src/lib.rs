@@ -11,7 +11,6 @@ mod github_output;
 mod gitlab;
 mod html;
 mod json;
-pub mod json_writer;
 mod junit;
 mod known;
 mod markdown;

@@ -12,7 +12,7 @@ use super::finding::{Explanation, Finding, across_ranks, findings, fingerprint, 
 use super::place::Place;
 use super::run::escaped_path;
 use super::{Options, Subject};
-use crate::json_writer::{self as json, list, object, one};
+use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Frames of one stack that are listed.
 const MOST_FRAMES: usize = 256;

@@ -9,7 +9,7 @@ use ptmem_judge::verdict::{About, Finding, Gate, Ranks, Readings};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::{Subject, known};
-use crate::json_writer::{self as json, list, object, one};
+use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Bencher Metric Format.
 pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {

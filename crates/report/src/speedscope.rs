@@ -11,7 +11,7 @@ use ptmem_compare::tree::Frame;
 
 use super::Subject;
 use super::weighed::{Weight, visit};
-use crate::json_writer::{self as json, list, object, one};
+use ptmem_base::json_writer::{self as json, list, object, one};
 
 object! {
     File<'a>(frames: &'a [Frame], profiles: &'a [ProfileReport<'a>]) {

@@ -15,12 +15,11 @@ use super::doctor::DoctorArguments;
 use super::history::HistoryArguments;
 use super::init::InitArguments;
 use super::leak::LeakArguments;
+#[cfg(feature = "simulate")]
 use super::pip::PipArguments;
 use super::profile::ProfileArguments;
 use super::scale::ScaleArguments;
 use super::show::ShowArguments;
-use super::simulate::SimulateArguments;
-use super::simulate::stand_ins::StandInsArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
@@ -112,17 +111,15 @@ pub(crate) enum Command {
     /// the snapshot has the allocations of a real run. Linux, x86-64 and aarch64, PyTorch 2.0 and later with CUDA
     /// (pip install torch); NVIDIA's packages may be there or not (pip install --no-deps torch). docs/simulate.md says
     /// what is exact and what is not.
-    #[command(
-        after_long_help = format!("{}\n\n{}", text::SIMULATE, text::SIMULATE_EXIT_CODES),
-        after_help = text::SIMULATE_EXIT_CODES,
-        override_usage = "ptmem simulate [OPTIONS] -- <COMMAND>...\n       ptmem simulate --gpu list"
-    )]
-    Simulate(SimulateArguments),
+    #[cfg(feature = "simulate")]
+    Simulate(ptmem_simulate::SimulateArguments),
     /// Install packages of Python without NVIDIA's, which are most of PyTorch's size: for simulated GPUs
+    #[cfg(feature = "simulate")]
     Pip(PipArguments),
     /// Add stand-ins for the libraries that a PyTorch wants; simulate calls it
+    #[cfg(feature = "simulate")]
     #[command(hide = true)]
-    StandIns(StandInsArguments),
+    StandIns(ptmem_simulate::StandInsArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell

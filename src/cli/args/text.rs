@@ -23,7 +23,6 @@ pub(crate) mod heading {
     /// The call tree in reports.
     pub(crate) const TREE: &str = "Call tree";
     /// Cards that do not exist, and what runs on them.
-    pub(crate) const SIMULATED: &str = "Simulated GPUs";
     /// Doubt and failure.
     pub(crate) const TRUST: &str = "Trust";
     /// Files to read, and how.
@@ -43,10 +42,6 @@ pub(super) const LEAK_EXIT_CODES: &str = include_str!("help/leak_exit_codes.txt"
 
 /// After the long help of `leak`.
 pub(super) const LEAK: &str = include_str!("help/leak.txt").trim_ascii_end();
-
-pub(super) const SIMULATE: &str = include_str!("help/simulate.txt").trim_ascii_end();
-
-pub(super) const SIMULATE_EXIT_CODES: &str = include_str!("help/simulate_exit_codes.txt").trim_ascii_end();
 
 /// After the help of `doctor`.
 pub(super) const DOCTOR_EXIT_CODES: &str = include_str!("help/doctor_exit_codes.txt").trim_ascii_end();

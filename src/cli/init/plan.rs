@@ -1,7 +1,5 @@
 //! The files that set a gate up.
 
-use ptmem::simulate::Card;
-
 use super::repository::{Ci, Installation, Repository};
 
 /// A file to write.
@@ -77,7 +75,7 @@ fn github(repository: &Repository, runner: Option<&str>, is_stored: bool, action
         ),
         false => String::new(),
     };
-    let gpu = if runner.is_some() { "real" } else { Card::DEFAULT };
+    let gpu = if runner.is_some() { "real" } else { GPU };
     let inputs = match is_compared_with_stored {
         true => format!("          before: {PROFILE}\n          after: snapshot.pkl"),
         false => format!("          install: |\n{install}\n{RECORD}\n          gpu: {gpu}"),
@@ -105,6 +103,9 @@ const CHECKOUT_OF_BASE: &str = "      - uses: actions/checkout@8e8c483db84b4bee9
           ref: ${{ github.event.pull_request.base.sha }}
           persist-credentials: false
 ";
+
+/// The card to simulate, that of `ptmem simulate` by default.
+const GPU: &str = "a100";
 
 /// The event for the trend.
 const PUSH: &str = "  push:\n    branches: [main, master]\n";
@@ -151,6 +152,12 @@ mod tests {
             .collect();
         let config = Config::parse(&all.join("\n")).unwrap();
         assert!(format!("{config:?}").contains("*attention*"));
+    }
+
+    #[cfg(feature = "simulate")]
+    #[test]
+    fn the_card_is_one_that_is_simulated() {
+        assert_eq!(GPU, ptmem_simulate::Card::DEFAULT);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use super::chart::{Axis, Palette};
 use super::packed::{self, Packed};
 use super::{flame, name, timeline};
 use crate::Options;
-use crate::json_writer::{self as json, list, object, one};
 use crate::picture::{Band, Curve, Event, EventKind, Moment, Picture, Spot};
 use crate::place::Place;
 use crate::source::Excerpt;
 use crate::view::{Group, Section};
+use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// The longest line of a source file that is shown, in bytes.
 const LONGEST_LINE: usize = 200;

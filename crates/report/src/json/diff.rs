@@ -6,8 +6,8 @@ use ptmem_judge::verdict::Comparison;
 
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
 use crate::Options;
-use crate::json_writer::{list, object};
 use crate::ranks::diagnostics_of_comparison;
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of one comparison.

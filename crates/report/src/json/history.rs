@@ -8,7 +8,7 @@ use ptmem_studies::history::{DeviceHistory, History, Point, Step};
 use ptmem_trace::profile::Bucket;
 
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
-use crate::json_writer::{list, object};
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of a series of profiles, the oldest first.

@@ -7,8 +7,8 @@ use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
-use crate::json_writer::{list, object};
 use crate::ranks::diagnostics_of_search;
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of all searches, whatever the number of ranks.

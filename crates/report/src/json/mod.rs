@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};
 use super::{Options, Subject};
-use crate::json_writer::write as put;
+use ptmem_base::json_writer::write as put;
 
 /// Writes the result as one object.
 pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {

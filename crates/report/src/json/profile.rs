@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
 use crate::Options;
-use crate::json_writer::{list, object, record};
 use crate::known::KnownCounter;
 use crate::ranks::diagnostics_of_profile;
+use ptmem_base::json_writer::{list, object, record};
 
 object! {
     /// The report of one snapshot, with the checks of a judgement where there is one.

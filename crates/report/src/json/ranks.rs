@@ -7,8 +7,8 @@ use super::profile::ProfileReport;
 use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
 use super::with_stacks;
 use crate::Options;
-use crate::json_writer::{list, object};
 use crate::ranks::{self, Others, Shown};
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of the snapshots of a job.

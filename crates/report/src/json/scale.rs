@@ -5,8 +5,8 @@ use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Sca
 use ptmem_trace::profile::Bucket;
 
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
-use crate::json_writer::{list, object};
 use crate::view::bytes;
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of several runs, by what was varied.

@@ -12,8 +12,8 @@ use ptmem_snapshot::snapshot::{FrameId, StackId, Tables};
 use ptmem_trace::profile::{DeviceProfile, Profile, RunFacts, others};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::json_writer::{Object, list, object};
 use crate::known;
+use ptmem_base::json_writer::{Object, list, object};
 
 object! {
     /// The tool that wrote a report: this build.

@@ -7,9 +7,9 @@ use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
 use crate::Options;
-use crate::json_writer::{list, object};
 use crate::known;
 use crate::ranks::{self, Compared, Others};
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of several comparisons.

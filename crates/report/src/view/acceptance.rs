@@ -113,7 +113,7 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<Stri
 /// A string as JSON and TOML both write it.
 fn quoted(text: &str) -> String {
     // Writing to memory cannot fail.
-    crate::json_writer::line(&text).unwrap_or_default()
+    ptmem_base::json_writer::line(&text).unwrap_or_default()
 }
 
 /// The bytes beyond the limit on growth of a check that fails.

@@ -10,9 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ptmem::simulate::{self, Fact, Followed, Ledger, PeerValue, Settings, StandIn};
 
-use super::arguments::Record;
+use crate::arguments::Record;
+use crate::fact::Fact;
+use crate::ledger::Ledger;
+use crate::report::{Followed, PeerValue};
+use crate::stand_in::{PRELOADED, SONAMES, StandIn};
+use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 
 /// Begin of the folder's name. Generated code lies in it, so the name is one that labels of stacks fold.
 const PREFIX: &str = "ptmem-simulate-";
@@ -69,10 +73,10 @@ impl Folder {
         let ledger = self.path.join("ledger");
         let mut environment = vec![
             (
-                simulate::SETTINGS_VARIABLE,
+                SETTINGS_VARIABLE,
                 settings.text(&python.to_string_lossy(), &ledger.to_string_lossy(), std::process::id()).into(),
             ),
-            ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(simulate::PRELOADED), [":", " "])),
+            ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(PRELOADED), [":", " "])),
             ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
             ("TRITON_LIBCUDA_PATH", libraries.into()),
@@ -215,17 +219,17 @@ fn can_be_listed(place: &Path) -> bool {
 fn fill(folder: &Path) -> io::Result<()> {
     let libraries = folder.join("lib");
     fs::create_dir(&libraries)?;
-    fs::write(libraries.join(simulate::PRELOADED), simulate::LIBRARY)?;
+    fs::write(libraries.join(PRELOADED), LIBRARY)?;
     // Elsewhere nothing is simulated.
     #[cfg(unix)]
-    std::os::unix::fs::symlink(simulate::PRELOADED, libraries.join("libcuda.so"))?;
-    for soname in simulate::SONAMES.lines() {
-        let stand_in = StandIn { soname, needed: &[simulate::PRELOADED], functions: &[] };
+    std::os::unix::fs::symlink(PRELOADED, libraries.join("libcuda.so"))?;
+    for soname in SONAMES.lines() {
+        let stand_in = StandIn { soname, needed: &[PRELOADED], functions: &[] };
         fs::write(libraries.join(soname), stand_in.bytes().map_err(io::Error::other)?)?;
     }
     let python = folder.join("python");
-    fs::create_dir_all(python.join(simulate::PYTHON_WATCH))?;
-    for (name, text) in simulate::PYTHON {
+    fs::create_dir_all(python.join(PYTHON_WATCH))?;
+    for (name, text) in PYTHON {
         fs::write(python.join(name), text)?;
     }
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())

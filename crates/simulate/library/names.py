@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes src/names.txt: the functions of NVIDIA's libraries that PyTorch imports and that the library only answers.
 
-    python3 simulate/names.py [--add] PLACE...
+    python3 crates/simulate/library/names.py [--add] PLACE...
 
 A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages): the functions that it imports are
 listed. Or a wheel of one of NVIDIA's libraries (nvidia_*.whl): the functions that it exports are, since other

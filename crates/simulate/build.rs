@@ -1,4 +1,4 @@
-//! Compiles the library of `ptmem simulate` with the same compiler, so that the binary carries it.
+//! Compiles the library that a run preloads with the same compiler, so that the binary carries it.
 //!
 //! The library has no dependency and no standard library: the core library of any target for the machine will do, and
 //! its functions of C are found in the process that loads it. So a ptmem that is linked with musl embeds the same
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=simulate/src");
+    println!("cargo::rerun-if-changed=library/src");
     println!("cargo::rerun-if-changed=build.rs");
     let library = PathBuf::from(variable("OUT_DIR")).join("libptmem-simulate.so");
     let linux = variable("CARGO_CFG_TARGET_OS") == "linux";
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 const EMPTY: &str = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
 
 /// Functions that the library only answers, with how.
-const NAMES: &str = "simulate/src/names.txt";
+const NAMES: &str = "library/src/names.txt";
 
 /// Compiles the library. It names the C library of glibc among those that it needs, so that the loader makes that one
 /// ready first; a stand-in for it will do for linking, on systems that have another.
@@ -44,7 +44,7 @@ fn compile(library: &Path) -> Result<(), String> {
     let libc = library.with_file_name("libc-stand-in.so");
     write(&source, EMPTY)?;
     run(rustc(&source, "libc.so.6").arg("--crate-name=c").arg("-o").arg(&libc))?;
-    let mut rustc = rustc(Path::new("simulate/src/lib.rs"), "libcuda.so.1");
+    let mut rustc = rustc(Path::new("library/src/lib.rs"), "libcuda.so.1");
     rustc.args(["-Clink-arg=-Wl,--no-as-needed".into(), format!("-Clink-arg={}", libc.display())]);
     run(rustc.arg("--crate-name=ptmem_simulate").arg("-o").arg(library))
 }
@@ -53,13 +53,7 @@ fn compile(library: &Path) -> Result<(), String> {
 fn rustc(source: &Path, soname: &str) -> Command {
     let target = variable("TARGET");
     let mut rustc = Command::new(variable("RUSTC"));
-    rustc.arg(source).args([
-        "--crate-type=cdylib",
-        "--edition=2024",
-        "--cap-lints=allow",
-        "-Copt-level=s",
-        "-Clto=fat",
-    ]);
+    rustc.arg(source).args(["--crate-type=cdylib", "--edition=2024", "-Copt-level=s", "-Clto=fat"]);
     rustc.args(["-Ccodegen-units=1", "-Cpanic=abort", "-Cstrip=symbols"]);
     if variable("CARGO_CFG_TARGET_ENV") == "musl" {
         // Else the start files of musl would be linked in.

@@ -4,34 +4,31 @@
 //! functions that this ptmem does not know.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::Args;
-use ptmem::simulate::{Imports, PRELOADED, StandIn};
 
-use crate::cli::output::write_file;
+use crate::imports::Imports;
+use crate::stand_in::{PRELOADED, StandIn};
+use crate::{StandInsArguments, WriteFile, eprint_line};
 
-/// Library of the functions that [`ptmem::simulate::LIBRARY`] does not have.
+/// Library of the functions that [`crate::LIBRARY`] does not have.
 const UNKNOWN: &str = "libptmem-unknown.so";
 
-#[derive(Debug, Args)]
-pub(crate) struct StandInsArguments {
-    /// Folder of PyTorch's libraries
-    torch: PathBuf,
-    /// Folder of the stand-ins
-    folder: PathBuf,
-}
-
-pub(crate) fn run(arguments: &StandInsArguments) -> Result<ExitCode> {
+/// Adds them to the folder.
+///
+/// # Errors
+/// If the libraries of that PyTorch cannot be read, or a stand-in cannot be written.
+pub fn run(arguments: &StandInsArguments, write_file: WriteFile<'_>) -> Result<()> {
+    // As a whole: processes of a run may write it at the same time.
+    let write = |stand_in: &StandIn<'_>| write_file(&arguments.folder.join(stand_in.soname), &stand_in.bytes()?);
     let imports = imports_of(&arguments.torch)?;
     let functions = imports.unknown().context("the library in this ptmem cannot be read")?;
     let mut needed = vec![PRELOADED];
     if !functions.is_empty() {
-        write(&arguments.folder, &StandIn { soname: UNKNOWN, needed: &[PRELOADED], functions: &functions })?;
+        write(&StandIn { soname: UNKNOWN, needed: &[PRELOADED], functions: &functions })?;
         needed.push(UNKNOWN);
-        super::eprint_line(&format!(
+        eprint_line(&format!(
             "{} functions of this PyTorch are not known to this ptmem: they only return success ({})",
             functions.len(),
             functions.join(", ")
@@ -42,10 +39,10 @@ pub(crate) fn run(arguments: &StandInsArguments) -> Result<ExitCode> {
             continue; // PyTorch brings it.
         }
         if !functions.is_empty() || !arguments.folder.join(soname).exists() {
-            write(&arguments.folder, &StandIn { soname, needed: &needed, functions: &[] })?;
+            write(&StandIn { soname, needed: &needed, functions: &[] })?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The imports of all libraries in a folder.
@@ -63,9 +60,4 @@ fn imports_of(folder: &Path) -> Result<Imports> {
         }
     }
     Ok(all)
-}
-
-/// Writes a stand-in as a whole: processes of a run may write it at the same time.
-fn write(folder: &Path, stand_in: &StandIn<'_>) -> Result<()> {
-    write_file(&folder.join(stand_in.soname), &stand_in.bytes()?)
 }

@@ -2,7 +2,7 @@
 
 /// Something that the library counts. The order is that of the counters in the shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fact {
+pub(crate) enum Fact {
     /// Processes that loaded the library.
     Processes,
     /// Questions for the number of devices: somebody uses CUDA.
@@ -43,5 +43,5 @@ pub enum Fact {
 
 impl Fact {
     /// Number of facts.
-    pub const COUNT: usize = Self::ProcessesWithoutHook as usize + 1;
+    pub(crate) const COUNT: usize = Self::ProcessesWithoutHook as usize + 1;
 }

@@ -1,13 +1,13 @@
 //! The counters that the library leaves: facts, and calls of functions that it has only a name for.
 
-use super::fact::Fact;
+use crate::fact::Fact;
 
 /// The library's list of names, of which each has a counter.
-const NAMES_SOURCE: &str = include_str!("../../simulate/src/names.txt");
+const NAMES_SOURCE: &str = include_str!("../library/src/names.txt");
 
 /// The answer of the library to a function that it has only a name for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Success is the whole answer.
     Done,
     /// It gives a handle.
@@ -18,7 +18,7 @@ pub enum Kind {
 
 /// Calls of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub(crate) struct Call {
     /// Name of the function.
     pub name: &'static str,
     /// The answer.
@@ -29,7 +29,7 @@ pub struct Call {
 
 /// The counters of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     facts: Vec<u64>,
     calls: Vec<Call>,
 }
@@ -37,14 +37,14 @@ pub struct Ledger {
 impl Ledger {
     /// Size of the file of counters.
     #[must_use]
-    pub fn file_size() -> u64 {
+    pub(crate) fn file_size() -> u64 {
         let counters = Fact::COUNT + names().count();
         counters as u64 * 8
     }
 
     /// Reads the file of counters, which the machine's own library wrote. A file that is too short reads as zeros.
     #[must_use]
-    pub fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let counters = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
         let mut counters = counters.chain(std::iter::repeat(0));
         let facts = counters.by_ref().take(Fact::COUNT).collect();
@@ -54,18 +54,18 @@ impl Ledger {
 
     /// Number of times that something happened.
     #[must_use]
-    pub fn fact(&self, fact: Fact) -> u64 {
+    pub(crate) fn fact(&self, fact: Fact) -> u64 {
         self.facts.get(fact as usize).copied().unwrap_or_default()
     }
 
     /// Functions that were called and only answered, by name.
     #[must_use]
-    pub fn calls(&self) -> &[Call] {
+    pub(crate) fn calls(&self) -> &[Call] {
         &self.calls
     }
 
     /// Called functions without an implementation.
-    pub fn unanswered(&self) -> impl Iterator<Item = &Call> + Clone {
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Call> + Clone {
         self.calls.iter().filter(|call| call.kind == Kind::Asks)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::did_you_mean;
+use ptmem_base::text::did_you_mean;
 
 /// A card as its driver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -123,8 +123,8 @@ macro_rules! object {
         $crate::json_writer::object!(@ $map, $($rest)*);
     };
 }
+use crate::text::is_printable;
 pub use object;
-use ptmem_base::text::is_printable;
 
 /// An object that is a row of a table, whose columns have names without rows too.
 pub trait Record: Object {

@@ -1,7 +1,10 @@
 //! A run that has ended, in a line for people.
 
-use ptmem::simulate::{Fact, Followed, Outcome, PeerValue, Settings};
-use ptmem::units::Size;
+use ptmem_base::units::Size;
+
+use crate::Settings;
+use crate::fact::Fact;
+use crate::report::{Followed, Outcome, PeerValue};
 
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;

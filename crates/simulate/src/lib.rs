@@ -1,22 +1,51 @@
 //! Simulated GPUs: which cards there are, what a child process needs to run on one, and what happened in it.
 //!
-//! The library that answers the calls is a crate of its own (`simulate/`), which the build script compiles. This module
-//! has its bytes, and the texts and files around it; it starts no process and touches no file.
+//! A part of `ptmem` that promises nothing by itself: the crate `ptmem` is for others.
+//!
+//! The library that answers the calls is a crate of its own (`library/`), which the build script compiles. `python/` has the hook
+//! for the child's Python; `facts.py` and `watch/` belong to the Python package as well, which links to them.
 
+mod arguments;
 mod card;
-#[path = "../../simulate/src/fact.rs"]
+#[path = "../library/src/fact.rs"]
 mod fact;
+mod folder;
 mod imports;
+mod job;
 mod ledger;
 mod report;
+mod run;
+#[cfg(unix)]
+mod signals;
+#[cfg(not(unix))]
+#[path = "signals_elsewhere.rs"]
+mod signals;
 mod stand_in;
+mod stand_ins;
+mod summary;
 
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+
+pub use arguments::{SimulateArguments, StandInsArguments};
 pub use card::Card;
-pub use fact::Fact;
-pub use imports::Imports;
-pub use ledger::{Call, Kind, Ledger};
-pub use report::{Followed, Outcome, PeerValue, Rank, write_json};
-pub use stand_in::{PRELOADED, SONAMES, StandIn};
+pub use run::run;
+pub use stand_ins::run as add_stand_ins;
+
+/// Beginnings of the names of packages with NVIDIA's libraries, which PyTorch requires. Other packages of NVIDIA, such as
+/// nvidia-ml-py, are modules that a program may import; cuda-toolkit is only a list of these.
+pub const PACKAGES: &str = include_str!("nvidia/package_prefixes.txt");
+
+/// Writes a file as a whole or not at all; the program has its own names for some.
+pub type WriteFile<'a> = &'a (dyn Fn(&Path, &[u8]) -> Result<()> + Sync);
+
+/// Prints a line for people, apart from the output of the command.
+fn eprint_line(text: &str) {
+    // A line that nobody reads is no reason to fail.
+    let _ = writeln!(anstream::stderr(), "ptmem simulate: {text}");
+}
 
 /// The library for the system that ptmem was built for. Empty where there is none.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-simulate.so"));
@@ -27,24 +56,24 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head of each says
 /// what it does.
 pub const PYTHON: [(&str, &str); 18] = [
-    ("sitecustomize.py", include_str!("hook.py")),
-    ("ptmem_simulate_answers.py", include_str!("answers.py")),
-    ("ptmem_simulate_facts.py", include_str!("../../python/ptmem_gate/_facts.py")),
-    ("ptmem_simulate_ranges.py", include_str!("ranges.py")),
-    ("ptmem_simulate_ranks.py", include_str!("ranks.py")),
-    ("ptmem_simulate_sent.py", include_str!("sent.py")),
-    ("ptmem_simulate_one_rank.py", include_str!("one_rank.py")),
-    ("ptmem_simulate_values.py", include_str!("values.py")),
-    ("ptmem_simulate_calls.py", include_str!("calls.py")),
-    ("ptmem_simulate_operators.py", include_str!("operators.py")),
-    ("ptmem_simulate_watch/__init__.py", include_str!("../../python/ptmem_gate/_watch/__init__.py")),
-    ("ptmem_simulate_watch/attribution.py", include_str!("../../python/ptmem_gate/_watch/attribution.py")),
-    ("ptmem_simulate_watch/belongings.py", include_str!("../../python/ptmem_gate/_watch/belongings.py")),
-    ("ptmem_simulate_watch/marks.py", include_str!("../../python/ptmem_gate/_watch/marks.py")),
-    ("ptmem_simulate_watch/modules.py", include_str!("../../python/ptmem_gate/_watch/modules.py")),
-    ("ptmem_simulate_watch/passes.py", include_str!("../../python/ptmem_gate/_watch/passes.py")),
-    ("ptmem_simulate_watch/purposes.py", include_str!("../../python/ptmem_gate/_watch/purposes.py")),
-    ("ptmem_simulate_watch/shapes.py", include_str!("../../python/ptmem_gate/_watch/shapes.py")),
+    ("sitecustomize.py", include_str!("../python/hook.py")),
+    ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
+    ("ptmem_simulate_facts.py", include_str!("../python/facts.py")),
+    ("ptmem_simulate_ranges.py", include_str!("../python/ranges.py")),
+    ("ptmem_simulate_ranks.py", include_str!("../python/ranks.py")),
+    ("ptmem_simulate_sent.py", include_str!("../python/sent.py")),
+    ("ptmem_simulate_one_rank.py", include_str!("../python/one_rank.py")),
+    ("ptmem_simulate_values.py", include_str!("../python/values.py")),
+    ("ptmem_simulate_calls.py", include_str!("../python/calls.py")),
+    ("ptmem_simulate_operators.py", include_str!("../python/operators.py")),
+    ("ptmem_simulate_watch/__init__.py", include_str!("../python/watch/__init__.py")),
+    ("ptmem_simulate_watch/attribution.py", include_str!("../python/watch/attribution.py")),
+    ("ptmem_simulate_watch/belongings.py", include_str!("../python/watch/belongings.py")),
+    ("ptmem_simulate_watch/marks.py", include_str!("../python/watch/marks.py")),
+    ("ptmem_simulate_watch/modules.py", include_str!("../python/watch/modules.py")),
+    ("ptmem_simulate_watch/passes.py", include_str!("../python/watch/passes.py")),
+    ("ptmem_simulate_watch/purposes.py", include_str!("../python/watch/purposes.py")),
+    ("ptmem_simulate_watch/shapes.py", include_str!("../python/watch/shapes.py")),
 ];
 
 /// Name of the environment variable that carries [`Settings::text`].
@@ -57,8 +86,7 @@ pub const MOST_GPUS: u32 = 64;
 pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
 
 /// Answer to a call that the library cannot answer.
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Unsupported {
     /// Success, in silence.
@@ -70,8 +98,7 @@ pub enum Unsupported {
 }
 
 /// When an event counts as complete.
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Events {
     /// As soon as it is recorded.
@@ -81,8 +108,7 @@ pub enum Events {
 }
 
 /// Order in which a card gives out addresses. Which free block PyTorch takes depends on it, and so reserved bytes.
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Addresses {
     /// The lowest that are free.

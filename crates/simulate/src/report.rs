@@ -4,15 +4,17 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Call, Fact, Kind, Ledger, Settings};
-use crate::report::json_writer::{self as json, list, object};
+use crate::Settings;
+use crate::fact::Fact;
+use crate::ledger::{Call, Kind, Ledger};
+use ptmem_base::json_writer::{self as json, list, object};
 
 /// Version of the JSON report.
 const SCHEMA: &str = "ptmem.simulate/1";
 
 /// A run that has ended.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub(crate) struct Outcome<'a> {
     /// The simulated cards.
     pub settings: &'a Settings,
     /// The rank that ran alone, if it did.
@@ -33,7 +35,7 @@ pub struct Outcome<'a> {
 
 /// A rank of a job that ran without the others.
 #[derive(Debug, Clone, Copy)]
-pub struct Rank {
+pub(crate) struct Rank {
     /// Its number.
     pub number: u32,
     /// Number of ranks of the job.
@@ -42,7 +44,7 @@ pub struct Rank {
 
 /// A value that only another rank knows: this rank's own was taken instead.
 #[derive(Debug, Clone, Serialize)]
-pub struct PeerValue {
+pub(crate) struct PeerValue {
     /// Kind of message, sender, and the function and line that received it.
     pub place: String,
     /// Number of times.
@@ -51,7 +53,7 @@ pub struct PeerValue {
 
 /// Something that a program does by values that are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Followed {
+pub(crate) enum Followed {
     /// A tensor has the size that they say.
     Sizes,
     /// A branch is taken.
@@ -62,11 +64,11 @@ pub enum Followed {
 
 impl Followed {
     /// All of them, in the order of their numbers in the hook for Python.
-    pub const ALL: [Self; 3] = [Self::Sizes, Self::Conditions, Self::Numbers];
+    pub(crate) const ALL: [Self; 3] = [Self::Sizes, Self::Conditions, Self::Numbers];
 
     /// The counter of it.
     #[must_use]
-    pub fn fact(self) -> Fact {
+    pub(crate) fn fact(self) -> Fact {
         match self {
             Self::Sizes => Fact::Sizes,
             Self::Conditions => Fact::Conditions,
@@ -76,7 +78,7 @@ impl Followed {
 
     /// One of them in words, and several.
     #[must_use]
-    pub fn words(self) -> [&'static str; 2] {
+    pub(crate) fn words(self) -> [&'static str; 2] {
         match self {
             Self::Sizes => ["size", "sizes"],
             Self::Conditions => ["condition", "conditions"],
@@ -162,6 +164,6 @@ object! {
 ///
 /// # Errors
 /// If it cannot be written to `out`.
-pub fn write_json(outcome: &Outcome<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_json(outcome: &Outcome<'_>, out: &mut dyn Write) -> io::Result<()> {
     json::write(&Report(outcome, &outcome.ledger), out)
 }

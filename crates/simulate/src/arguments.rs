@@ -1,19 +1,27 @@
 //! Arguments of `ptmem simulate`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use ptmem::simulate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
-use ptmem::units::parse_size;
+use ptmem_base::units::{Size, parse_size};
 
-use super::job::JobArguments;
-use crate::cli::args::heading;
+use crate::job::{Job, JobArguments};
+use crate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
 
+const EXIT_CODES: &str = include_str!("exit_codes.txt").trim_ascii_end();
+const EXAMPLES: &str = include_str!("help.txt").trim_ascii_end();
+
+/// Arguments of `ptmem simulate`.
 #[derive(Debug, Args)]
-#[command(next_help_heading = heading::SIMULATED)]
-pub(crate) struct SimulateArguments {
+#[command(
+    next_help_heading = "Simulated GPUs",
+    after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"),
+    after_help = EXIT_CODES,
+    override_usage = "ptmem simulate [OPTIONS] -- <COMMAND>...\n       ptmem simulate --gpu list"
+)]
+pub struct SimulateArguments {
     /// Card to simulate, such as t4, a100-40gb, h100 or rtx-4090; list prints them all
     #[arg(long, value_name = "NAME", default_value = Card::DEFAULT)]
     pub(super) gpu: Gpu,
@@ -48,21 +56,63 @@ pub(crate) struct SimulateArguments {
     /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
     /// out. Blocks from before them have their call stacks too. Each rank of a job writes a file of its
     /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
-    #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
+    #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
     pub(super) record: Option<Record>,
     /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose
-    #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
+    #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) modules: bool,
     /// Record type and shape of each tensor too, for --group-by shape and --explain: slower, as each operator is seen. It
     /// includes --modules
-    #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
+    #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) shapes: bool,
     /// Write what happened in the run to FILE, as JSON
-    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) report: Option<PathBuf>,
     /// The command and its arguments, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
+}
+
+impl SimulateArguments {
+    pub(super) fn settings(&self, card: Card, job: Option<&Job>) -> Settings {
+        Settings {
+            card,
+            gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
+            memory: self.memory.unwrap_or(card.memory),
+            fill: self.fill,
+            keep: self.keep,
+            events: self.events,
+            addresses: self.addresses,
+            unsupported: self.unsupported,
+            cudnn_workspace: self.cudnn_workspace,
+        }
+    }
+
+    /// The list of all cards, where it was asked for.
+    #[must_use]
+    pub fn list_of_cards(&self) -> Option<String> {
+        (self.gpu == Gpu::List).then(list_of_cards)
+    }
+
+    /// Files to write whose folders must be there before; the folder of a rank may come to be.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = self.record.iter().map(|record| &*record.path).chain(self.report.as_deref());
+        files.filter(|file| !file.parent().unwrap_or(file).to_string_lossy().contains("{rank}"))
+    }
+}
+
+fn list_of_cards() -> String {
+    let mut text = String::new();
+    for card in Card::all() {
+        let Card { key, name, processors, memory, .. } = card;
+        let capability = card.capability_text();
+        let default = if key == Card::DEFAULT { " (default)" } else { "" };
+        text.push_str(&format!(
+            "{key:<15} {name:<44} sm {capability:<5} {processors:>3} processors {:>11}{default}\n",
+            Size(memory).to_string()
+        ));
+    }
+    text
 }
 
 /// Value of `--gpu`.
@@ -138,6 +188,15 @@ fn memory(text: &str) -> Result<u64, String> {
 fn share(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|&percent: &u32| percent <= 100);
     number.ok_or_else(|| format!("invalid share '{text}'; expected a whole percentage such as 50%"))
+}
+
+/// Arguments of `ptmem stand-ins`.
+#[derive(Debug, Args)]
+pub struct StandInsArguments {
+    /// Folder of PyTorch's libraries
+    pub(super) torch: PathBuf,
+    /// Folder of the stand-ins
+    pub(super) folder: PathBuf,
 }
 
 #[cfg(test)]

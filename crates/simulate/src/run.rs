@@ -1,72 +1,56 @@
-//! `ptmem simulate`: runs a command on simulated GPUs.
-
-mod arguments;
-mod folder;
-mod job;
-#[cfg(unix)]
-mod signals;
-#[cfg(not(unix))]
-#[path = "signals_elsewhere.rs"]
-mod signals;
-pub(crate) mod stand_ins;
-mod summary;
+//! Runs a command on simulated GPUs, and says what happened.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::pickle::Writer;
-use ptmem::simulate::{self, Card, Fact, Ledger, Outcome, Rank, Settings};
-use ptmem::units::Size;
+use ptmem_snapshot::pickle::Writer;
 
-pub(crate) use arguments::SimulateArguments;
+use crate::arguments::{Gpu, Record, SimulateArguments};
+use crate::fact::Fact;
+use crate::folder::{Environment, Folder};
+use crate::job::{self, Alone};
+use crate::ledger::Ledger;
+use crate::report::{Outcome, Rank, write_json};
+use crate::summary::summary;
+use crate::{LIBRARY, Settings, WriteFile, eprint_line, signals};
 
-use super::output::{Output, require_folder};
-use arguments::{Gpu, Record};
-use folder::{Environment, Folder};
-use job::{Alone, Job};
-use summary::summary;
-
-pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
-    let Gpu::Card(card) = arguments.gpu else {
-        output.print(&list_of_cards())?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    if simulate::LIBRARY.is_empty() {
+/// Runs a command to its end, once or as each of the ranks, and gives its exit code.
+///
+/// # Errors
+/// If no GPU can be simulated here, the command cannot be started, or what was asked for was not recorded.
+pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
+    let Gpu::Card(card) = arguments.gpu else { return Ok(0) };
+    if LIBRARY.is_empty() {
         bail!("a GPU can be simulated only on Linux, on x86-64 or aarch64; run this there, or in a container");
     }
     if arguments.command.is_empty() {
         bail!("no command to run; expected one after --, such as: ptmem simulate -- python train.py");
     }
     let job = arguments.job.job(arguments.gpus).map_err(|wrong| anyhow!("--rank: {wrong}"))?;
-    for path in arguments.record.iter().map(|record| &record.path).chain(&arguments.report) {
-        check_folder(path)?;
-    }
     let settings = arguments.settings(card, job.as_ref());
     if let Some(record) = &arguments.record {
         job::remove_earlier(&record.path, job.as_ref())?;
     }
-    let run = Run { arguments: &arguments, settings: &settings, output };
-    let exit_code = match &job {
-        None => run.process(None)?,
-        Some(job) => job::run(&run, job)?,
-    };
-    Ok(ExitCode::from(exit_code))
+    let run = Run { arguments, settings: &settings, write };
+    match &job {
+        None => run.process(None),
+        Some(job) => job::run(&run, job),
+    }
 }
 
 /// A command to run, and how.
-struct Run<'a> {
-    arguments: &'a SimulateArguments,
+pub(super) struct Run<'a> {
+    pub(super) arguments: &'a SimulateArguments,
     settings: &'a Settings,
-    output: &'a Output,
+    write: WriteFile<'a>,
 }
 
 impl Run<'_> {
     /// Runs the command once, as a rank of a job or as it is, tells what happened, and gives its exit code.
-    fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
+    pub(super) fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
         let folder = Folder::make()?;
         let mut record = self.arguments.record.clone();
         if let (Some(record), Some(alone)) = (&mut record, alone) {
@@ -95,7 +79,9 @@ impl Run<'_> {
         eprint_line(&summary(&outcome));
         if let Some(path) = &self.arguments.report {
             let path = alone.map_or(path.clone(), |alone| alone.job.file_of(alone.rank, path));
-            self.output.write(&path, |out| simulate::write_json(&outcome, out))?;
+            let mut report = Vec::new();
+            write_json(&outcome, &mut report)?;
+            (self.write)(&path, &report)?;
         }
         if exit_code == 0 {
             require_hook(&outcome.ledger)?;
@@ -173,46 +159,4 @@ fn add_exit(path: &str, status: u8) -> io::Result<()> {
     let mut file = File::options().write(true).open(path)?;
     file.seek(SeekFrom::End(-1))?;
     file.write_all(&Writer::another_entry("ptmem_exit", status.into()))
-}
-
-/// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to
-/// be.
-fn check_folder(file: &Path) -> Result<()> {
-    let folder = file.parent().unwrap_or(file);
-    if folder.to_string_lossy().contains("{rank}") { Ok(()) } else { require_folder(file) }
-}
-
-/// Prints a line for people, apart from the output of the command.
-fn eprint_line(text: &str) {
-    anstream::eprintln!("ptmem simulate: {text}");
-}
-
-fn list_of_cards() -> String {
-    let mut text = String::new();
-    for card in Card::all() {
-        let Card { key, name, processors, memory, .. } = card;
-        let capability = card.capability_text();
-        let default = if key == Card::DEFAULT { " (default)" } else { "" };
-        text.push_str(&format!(
-            "{key:<15} {name:<44} sm {capability:<5} {processors:>3} processors {:>11}{default}\n",
-            Size(memory).to_string()
-        ));
-    }
-    text
-}
-
-impl SimulateArguments {
-    fn settings(&self, card: Card, job: Option<&Job>) -> Settings {
-        Settings {
-            card,
-            gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
-            memory: self.memory.unwrap_or(card.memory),
-            fill: self.fill,
-            keep: self.keep,
-            events: self.events,
-            addresses: self.addresses,
-            unsupported: self.unsupported,
-            cudnn_workspace: self.cudnn_workspace,
-        }
-    }
 }

@@ -9,7 +9,7 @@ use object::read::{NameOrOrdinal, ReadCache};
 
 /// Libraries and functions that a shared object wants from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Imports {
+pub(crate) struct Imports {
     /// Names of libraries.
     pub libraries: BTreeSet<String>,
     /// Names of functions and variables.
@@ -22,7 +22,7 @@ impl Imports {
     /// # Errors
     ///
     /// If it is no 64-bit ELF file, or its tables contradict each other.
-    pub fn read(file: impl Read + Seek) -> Result<Self, object::Error> {
+    pub(crate) fn read(file: impl Read + Seek) -> Result<Self, object::Error> {
         let cache = ReadCache::new(file);
         let file: ElfFile64<'_, object::Endianness, _> = ElfFile64::parse(&cache)?;
         let mut imports = Self::default();
@@ -36,13 +36,13 @@ impl Imports {
     }
 
     /// Adds what another object wants.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.libraries.extend(other.libraries);
         self.functions.extend(other.functions);
     }
 
     /// Libraries of NVIDIA's.
-    pub fn of_nvidia(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn of_nvidia(&self) -> impl Iterator<Item = &str> {
         self.libraries.iter().map(String::as_str).filter(|name| is_of_nvidia(name))
     }
 
@@ -51,7 +51,7 @@ impl Imports {
     /// # Errors
     ///
     /// None in practice: the library was compiled with ptmem.
-    pub fn unknown(&self) -> Result<Vec<&str>, object::Error> {
+    pub(crate) fn unknown(&self) -> Result<Vec<&str>, object::Error> {
         let known = exports(super::LIBRARY)?;
         let wanted = self.functions.iter().filter(|name| is_function_of_nvidia(name) && !known.contains(*name));
         Ok(wanted.map(String::as_str).collect())

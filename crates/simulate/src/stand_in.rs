@@ -12,10 +12,10 @@ use object::{Endianness, elf};
 
 /// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA, one a
 /// line. Others are read from PyTorch's libraries.
-pub const SONAMES: &str = include_str!("nvidia/libraries.txt");
+pub(crate) const SONAMES: &str = include_str!("nvidia/libraries.txt");
 
 /// Name under which the preloaded library is found.
-pub const PRELOADED: &str = "libcuda.so.1";
+pub(crate) const PRELOADED: &str = "libcuda.so.1";
 
 const MACHINE: elf::Machine = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
 const HEADER: FileHeader = FileHeader {
@@ -36,7 +36,7 @@ const RETURN_ZERO: &[u8] =
 
 /// A shared object.
 #[derive(Debug, Clone, Copy)]
-pub struct StandIn<'a> {
+pub(crate) struct StandIn<'a> {
     /// Its name.
     pub soname: &'a str,
     /// Libraries in which the loader goes on to search.
@@ -50,7 +50,7 @@ impl StandIn<'_> {
     ///
     /// # Errors
     /// If it is larger than a file of the format can be.
-    pub fn bytes(&self) -> Result<Vec<u8>, object::write::Error> {
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, object::write::Error> {
         let mut file = Vec::new();
         let mut writer = Writer::new_single_phase(Endianness::Little, true, &mut file);
         writer.write_file_header(&HEADER)?;

@@ -3,15 +3,17 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::folder::Environment;
-use super::{Run, signals};
-use crate::cli::ranks::in_order;
+use crate::folder::Environment;
+use crate::run::Run;
+use crate::signals;
 
 /// Cards of a node of which nobody said how many it has.
 const USUAL_GPUS: u32 = 8;
@@ -198,33 +200,37 @@ pub(super) fn run(run: &Run<'_>, job: &Job) -> Result<u8> {
         );
     }
     let said = tempfile::tempdir().context("no folder for the run can be made (TMPDIR)")?;
-    // The exit code of the first rank that failed, after which no other starts.
+    let waiting = Mutex::new(job.ranks.iter());
+    // The end of the first rank that failed, after which no other starts.
     let failed = OnceLock::new();
-    let ended = in_order(
-        run.arguments.job.jobs as usize,
-        &vec![0; job.ranks.len()],
-        |index| work(run, Alone { job, rank: job.ranks[index], said: said.path() }, &failed),
-        |_, ()| {},
-    );
-    match failed.into_inner() {
-        Some(code) => Ok(code),
-        None => ended.map(|()| 0),
-    }
+    thread::scope(|scope| {
+        for _ in 0..job.ranks.len().min(run.arguments.job.jobs as usize) {
+            scope.spawn(|| {
+                while let Some(rank) = next(&waiting).filter(|_| failed.get().is_none() && !signals::interrupted()) {
+                    let ended = work(run, Alone { job, rank, said: said.path() });
+                    if !matches!(ended, Ok(0)) {
+                        // Another one may have failed before.
+                        let _ = failed.set(ended);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap_or(Ok(0))
 }
 
-/// Runs a rank, unless somebody asked the run to end.
-fn work(run: &Run<'_>, alone: Alone<'_>, failed: &OnceLock<u8>) -> Result<()> {
-    if signals::interrupted() {
-        return Ok(());
-    }
+/// The next rank to run.
+fn next(waiting: &Mutex<slice::Iter<'_, u32>>) -> Option<u32> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner).next().copied()
+}
+
+/// Runs a rank, and gives its exit code.
+fn work(run: &Run<'_>, alone: Alone<'_>) -> Result<u8> {
     let ended = run.process(Some(alone));
     // Ranks that wait for what this one says wait no longer. Without the file they wait for ever.
     let mark = alone.said.join(format!("{}.ended", alone.rank));
     File::create(mark).context("the end of a rank cannot be noted")?;
-    match ended? {
-        0 => Ok(()),
-        code => bail!("rank {} failed: {}", alone.rank, failed.get_or_init(|| code)),
-    }
+    ended
 }
 
 /// A word of a command that starts several ranks itself, where there is one.

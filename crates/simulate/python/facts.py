@@ -1,0 +1,470 @@
+"""Facts about a run, which a snapshot keeps under the key `ptmem`. Other readers of snapshots ignore them.
+
+`ptmem simulate` copies this file to the programs that it records: it imports nothing of the package.
+docs/snapshot-format.md describes the key.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import glob
+import hashlib
+import importlib.metadata
+import os
+import pickle
+import platform
+import sys
+import sysconfig
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
+
+#: Version of the key. A reader ignores what it does not know, so only a change of meaning needs another.
+FORMAT = 1
+
+#: Counters of PyTorch's allocator that a snapshot can be held against.
+COUNTERS = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
+
+#: Bounds, so that facts stay small beside the history.
+LONGEST_MESSAGE = 500
+MOST_FILES_OF_A_PACKAGE = 5_000
+
+#: Folders of a checkout in which its packages lie.
+FOLDERS_OF_PACKAGES = ("", "src", "python", "lib", "*/src", "packages/*", "packages/*/src", "libs/*", "libs/*/src")
+
+#: Folders of installed packages.
+INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+
+
+class Facts:
+    """What is known of a run while it is recorded."""
+
+    def __init__(self, recorder: str, asked: Optional[tuple[int, int]]) -> None:
+        #: PyTorch, once it is imported.
+        self.torch: Any = None
+        self.recorder = recorder
+        #: The first and the last step that were to be recorded; None for all of the program.
+        self.asked = asked
+        #: The rank of this process and the number of ranks, once it has been one of several.
+        self.rank: Optional[tuple[int, int]] = None
+        #: Pairs of a number of ranks and how many communicators of NCCL have as many.
+        self.communicators: list[list[int]] = []
+        self._start: dict[int, Any] = {}
+        self.number_steps(1)
+
+    def begin(self) -> None:
+        """Notes the counters where the recorded part begins, which is at the beginning of a step."""
+        self.number_steps(self._last + 1)
+        self._start = self._counters()
+
+    def number_steps(self, first: int) -> None:
+        """Counts steps anew: the next that ends has this number."""
+        self._first = first
+        self._last = first - 1
+
+    def end_step(self) -> None:
+        """Notes that a step has ended; one that began in the recorded part is whole."""
+        self._last += 1
+        self.note_rank()
+
+    def note_rank(self) -> None:
+        """Asks PyTorch for the rank of this process and its groups, which are no longer known once these are gone."""
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            self.rank = (distributed.get_rank(), distributed.get_world_size())
+            self.communicators = [list(pair) for pair in sorted(Counter(self._sizes_of_communicators()).items())]
+
+    def _sizes_of_communicators(self) -> Iterator[int]:
+        """The number of ranks of each communicator that NCCL has made."""
+        world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
+        for group in list(getattr(world, "pg_map", ())):
+            try:
+                backend = group._get_backend(self.torch.device("cuda"))
+                # A group makes its communicator when it is first used; releases before 2.4 do not tell.
+                if backend.name() == "nccl" and getattr(backend, "_is_initialized", lambda: True)():
+                    yield group.size()
+            except (AttributeError, RuntimeError):
+                continue  # It has no backend for this device.
+
+    def allocates(self) -> bool:
+        """True if this process has allocated memory."""
+        return any(found["calls"][0] > 0 for found in self._counters().values())
+
+    def snapshot(self, ending: str = "whole", message: str = "") -> Any:
+        """A snapshot with the facts about it. `ending` is whole, exception or oom."""
+        with collector_paused():
+            before = self._counters()
+            snapshot = self.torch.cuda.memory._snapshot()
+            after = self._counters()
+        if not isinstance(snapshot, dict):
+            return snapshot
+        # Another thread may have allocated in between: the counters are then those of no known moment.
+        dumped = {device: counters for device, counters in after.items() if before.get(device) == counters}
+        _end_step_of_optimizer(snapshot)
+        frames = Frames(snapshot)
+        checkout = Checkout.around(os.getcwd())
+        snapshot["ptmem"] = {
+            "format": FORMAT,
+            "recorder": self.recorder,
+            "steps": {"first": self._first, "last": self._last, "asked": self.asked and list(self.asked)},
+            "ending": {"kind": ending, "message": message[:LONGEST_MESSAGE]},
+            "rank": self.rank and list(self.rank),
+            "versions": self._versions(frames),
+            "commit": checkout.commit() if checkout else None,
+            "packages": checkout.packages(frames) if checkout else [],
+            "functions": frames.functions(),
+            "counters": self._memory(dumped),
+            "cards": self._cards(after),
+        }
+        return snapshot
+
+    def _counters(self) -> dict[int, Any]:
+        """PyTorch's counters of each device, and the numbers of allocations and frees."""
+        found = {}
+        for device in range(self.torch.cuda.device_count()):
+            try:
+                stats = self.torch._C._cuda_memoryStats(device)
+            except RuntimeError:
+                continue  # CUDA is not in use yet.
+            bytes_of = {name: stats[name]["all"] for name in COUNTERS if name in stats}
+            found[device] = {
+                "current": {name: counter["current"] for name, counter in bytes_of.items()},
+                "peak": {name: counter["peak"] for name, counter in bytes_of.items()},
+                "calls": [stats["allocation"]["all"][which] for which in ("allocated", "freed")],
+            }
+        return found
+
+    def _memory(self, dumped: dict[int, Any]) -> list[dict[str, Any]]:
+        """The counters at the start and at the dump."""
+        return [
+            {"device": device, "start": self._start[device], "dump": dump}
+            for device, dump in dumped.items()
+            if device in self._start
+        ]
+
+    def _cards(self, dumped: dict[int, Any]) -> list[dict[str, Any]]:
+        """The cards that this process used. Communicators are on the one that is current."""
+        found = []
+        for device, counters in dumped.items():
+            if counters["calls"][0] == 0:
+                continue
+            card = self.torch.cuda.get_device_properties(device)
+            is_current = device == self.torch.cuda.current_device()
+            found.append(
+                {
+                    "device": device,
+                    "name": card.name,
+                    "capability": [card.major, card.minor],
+                    "processors": card.multi_processor_count,
+                    "communicators": self.communicators if is_current else [],
+                    "others": self._others(device, counters["current"]),
+                }
+            )
+        return found
+
+    def _others(self, device: int, held: dict[str, int]) -> Optional[int]:
+        """Bytes in use on a card that PyTorch's allocator has not reserved; a simulated one has none."""
+        if "PTMEM_SIMULATE" in os.environ or "reserved_bytes" not in held:
+            return None
+        free, total = self.torch.cuda.mem_get_info(device)
+        return max(0, int(total) - int(free) - held["reserved_bytes"])
+
+    def _versions(self, frames: Frames) -> list[list[str]]:
+        """Versions of Python, PyTorch and the packages of which frames occur: as pairs, since names may be any."""
+        versions = {"python": platform.python_version(), "torch": str(self.torch.__version__)}
+        for name in frames.modules():
+            version = _version(name)
+            if version is not None:
+                versions.setdefault(name, version)
+        return [[name, version] for name, version in sorted(versions.items())]
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keeps Python's garbage collector from running: it frees memory of the GPU that reference cycles hold.
+
+    PyTorch makes the Python objects of a snapshot after it has copied the allocator's state, and the number of objects
+    makes the collector run before anything else can be read.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _end_step_of_optimizer(snapshot: dict[str, Any]) -> None:
+    """Ends the annotation of the step in whose hook the snapshot is taken: PyTorch ends it after the hook."""
+    marks = snapshot.get("external_annotations")
+    times = [trace[-1]["time_us"] for trace in snapshot.get("device_traces", ()) if trace and "time_us" in trace[-1]]
+    if not marks or not times:
+        return
+    open_steps: dict[str, Any] = {}
+    for mark in marks:
+        if mark["name"].startswith("Optimizer.step#"):
+            if mark["stage"] == "START":
+                open_steps[mark["name"]] = mark
+            else:
+                open_steps.pop(mark["name"], None)
+    for mark in open_steps.values():
+        marks.append({**mark, "stage": "END", "time_us": max(mark["time_us"], *times)})
+
+
+def _version(name: str) -> Optional[str]:
+    """The version of an installed package; none for a module of the user or of the standard library."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        return version if isinstance(version, str) else None
+
+
+class Frames:
+    """The Python frames of a snapshot, by file."""
+
+    def __init__(self, snapshot: dict[str, Any]) -> None:
+        #: Lines by file and name.
+        self.files: dict[str, dict[str, set[int]]] = {}
+        seen: set[int] = set()
+        for frames in _stacks(snapshot):
+            if id(frames) in seen:
+                continue  # Equal stacks are one list.
+            seen.add(id(frames))
+            for frame in frames:
+                if id(frame) not in seen:
+                    seen.add(id(frame))
+                    self._add(frame)
+
+    def _add(self, frame: Any) -> None:
+        name = frame["filename"]
+        if name.endswith(".py"):
+            self.files.setdefault(name, {}).setdefault(frame["name"], set()).add(frame["line"])
+
+    def modules(self) -> list[str]:
+        """Names of the top-level modules whose code occurs."""
+        found = []
+        for name, module in list(sys.modules.items()):
+            place = None if "." in name else _place(module)
+            if place is not None and any(file == place or file.startswith(place + os.sep) for file in self.files):
+                found.append(name)
+        return sorted(found)
+
+    def functions(self) -> list[Any]:
+        """Qualified names of functions by file, each with its first and last line.
+
+        Those of PyTorch and of the standard library are left out: there the name of the file tells enough.
+        """
+        pytorch = _place(sys.modules.get("torch")) or INSTALLED[0] + "torch"
+        library = sysconfig.get_paths()["stdlib"] + os.sep
+        found = []
+        for file, lines in sorted(self.files.items()):
+            if file.startswith(pytorch + os.sep) or (file.startswith(library) and not _is_installed(file)):
+                continue
+            functions = [span for span in _functions(file) if _occurs(span, lines)]
+            if functions:
+                found.append([file, functions])
+        return found
+
+
+def _stacks(snapshot: dict[str, Any]) -> Iterator[Any]:
+    for trace in snapshot.get("device_traces", ()):
+        for event in trace:
+            yield event.get("frames", ())
+    for segment in snapshot.get("segments", ()):
+        for block in segment["blocks"]:
+            yield block.get("frames", ())
+
+
+def _place(module: Any) -> Optional[str]:
+    """The folder of a package, or the file of a module."""
+    file = getattr(module, "__file__", None)
+    if file is None:  # A package without an __init__.py.
+        return next(iter(getattr(module, "__path__", ())), None)
+    if not isinstance(file, str) or not file.endswith(".py"):
+        return None
+    folder, name = os.path.split(file)
+    return folder if name == "__init__.py" else file
+
+
+def _is_installed(path: str) -> bool:
+    return any(folder in path for folder in INSTALLED)
+
+
+def _occurs(span: tuple[int, int, str], lines: dict[str, set[int]]) -> bool:
+    first, last, qualified = span
+    return any(first <= line <= last for line in lines.get(qualified.rpartition(".")[2], ()))
+
+
+def _functions(file: str) -> Iterable[tuple[int, int, str]]:
+    """The functions of a source file, with their first and last lines."""
+    try:
+        with open(file, "rb") as source:
+            tree = ast.parse(source.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return []
+    return _functions_below(tree, "")
+
+
+def _functions_below(tree: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            # A decorator belongs to the function: its line is that of the frame while it is called.
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            yield first, node.end_lineno or first, prefix + node.name
+            yield from _functions_below(node, f"{prefix}{node.name}.<locals>.")
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions_below(node, f"{prefix}{node.name}.")
+        else:
+            yield from _functions_below(node, prefix)
+
+
+class Checkout:
+    """The repository in which a program runs."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @classmethod
+    def around(cls, folder: str) -> Optional[Checkout]:
+        """The repository around a folder, if there is one."""
+        while not os.path.exists(os.path.join(folder, ".git")):
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                return None
+            folder = parent
+        return cls(os.path.realpath(folder))
+
+    def commit(self) -> Optional[str]:
+        """The commit that is checked out, from git's files: git itself may not be there."""
+        folder = os.path.join(self.root, ".git")
+        if os.path.isfile(folder):  # A worktree: the file names its folder.
+            folder = os.path.join(self.root, _read(folder).partition("gitdir:")[2].strip())
+        head = _read(os.path.join(folder, "HEAD")).strip()
+        name = head.partition("ref:")[2].strip()
+        if not name:
+            return head or None
+        common = os.path.join(folder, _read(os.path.join(folder, "commondir")).strip())
+        for place in (folder, common):
+            commit = _read(os.path.join(place, *name.split("/"))).strip()
+            if commit:
+                return commit
+        packed = (line.split(" ") for line in _read(os.path.join(common, "packed-refs")).splitlines())
+        return next((line[0] for line in packed if line[1:] == [name]), None)
+
+    def packages(self, frames: Frames) -> list[dict[str, Any]]:
+        """The repository's own packages of which frames occur, and where they were imported from."""
+        found = []
+        for name in frames.modules():
+            place = os.path.realpath(_place(sys.modules[name]) or "")
+            # An environment in the checkout holds installed copies.
+            inside = place.startswith(self.root + os.sep) and not _is_installed(place)
+            here = place if inside else self._find(name)
+            if here is None:
+                continue
+            code = _digests(place)
+            found.append(
+                {
+                    "name": name,
+                    "path": os.path.relpath(place, self.root) if inside else place,
+                    "inside": inside,
+                    "digest": _digest(code),
+                    "same": inside or _is_same_code(code, _digests(here)),
+                }
+            )
+        return found
+
+    def _find(self, name: str) -> Optional[str]:
+        """The folder of a package, or the file of a module, that the repository holds."""
+        for folder in FOLDERS_OF_PACKAGES:
+            place = os.path.join(glob.escape(self.root), folder, name)
+            for found in sorted(glob.glob(place)) + sorted(glob.glob(place + ".py")):
+                if os.path.isfile(found) or glob.glob(os.path.join(glob.escape(found), "*.py")):
+                    return found
+        return None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _digests(place: str) -> dict[str, str]:
+    """Digests of the Python files of a package or module, by their paths in it."""
+    if not os.path.isdir(place):
+        return {"": _digest_of_file(place)}
+    found: dict[str, str] = {}
+    for folder, folders, names in os.walk(place):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and len(found) < MOST_FILES_OF_A_PACKAGE:
+                found[os.path.relpath(path, place)] = _digest_of_file(path)
+    return found
+
+
+def _digest_of_file(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha1(file.read()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _digest(code: dict[str, str]) -> str:
+    return hashlib.sha1(repr(sorted(code.items())).encode()).hexdigest()
+
+
+def _is_same_code(imported: dict[str, str], here: dict[str, str]) -> bool:
+    """True if the files that both have are the same: an installed package may have files that its build wrote."""
+    both = imported.keys() & here.keys()
+    return bool(both) and all(imported[name] == here[name] for name in both)
+
+
+def last_line(error: BaseException) -> str:
+    """An exception as the last line of its traceback."""
+    text = str(error).strip().splitlines()
+    name = type(error).__name__
+    return f"{name}: {text[0]}" if text else name
+
+
+def path_of_rank(path: str, rank: Optional[tuple[int, int]]) -> str:
+    """The file of this process. Each rank of a job writes one of its own."""
+    if rank is None and os.environ.get("RANK", "").isdigit():
+        size = os.environ.get("WORLD_SIZE", "1")
+        rank = (int(os.environ["RANK"]), int(size) if size.isdigit() else 1)
+    if "{rank}" in path:
+        return path.replace("{rank}", str(rank[0] if rank else 0))
+    if rank is None or rank[1] == 1:
+        return path
+    stem, dot, suffix = os.path.basename(path).partition(".")
+    return os.path.join(os.path.dirname(path), f"{stem}_rank{rank[0]}{dot}{suffix}")
+
+
+def write(path: str, snapshot: Any) -> None:
+    """Writes a snapshot whole: a reader never sees a part of it."""
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            pickle.dump(snapshot, file)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    """The mask of this process, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

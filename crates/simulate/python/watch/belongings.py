@@ -1,0 +1,112 @@
+"""What belongs to modules whatever ran when it was allocated: parameters, buffers, gradients, state of optimizers."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from . import purposes
+from .passes import Calls
+from .shapes import address
+
+#: Attributes of parameters that hold gradients: PyTorch's, and Megatron's in the type that it adds up in.
+GRADIENTS = ("grad", "main_grad")
+
+#: Notes that are kept until the recorded part begins, and within it.
+MOST_NOTES = 500_000
+MOST_TABLES = 4
+
+#: The name of the module, and the purpose.
+Belonging = tuple[str, str]
+#: The calls of the allocator, and what belongs to modules by then, by address.
+Note = tuple[Calls, dict[int, Belonging]]
+
+
+class Belongings:
+    """Addresses of blocks, noted again and again: models may be gone when the snapshot is written."""
+
+    def __init__(self, torch: Any, modules: Any) -> None:
+        self.torch = torch
+        self.modules = modules
+        self.roots: Any = weakref.WeakSet()
+        self.optimizers: Any = weakref.WeakSet()
+        #: The paths of parameters, by their identities.
+        self.owners: dict[int, str] = {}
+        #: What was found, each with the calls of the allocator by then.
+        self.notes: list[Note] = []
+        #: Gradients of the backward pass that runs.
+        self.gradients: list[Note] = []
+        self.tables: list[dict[int, Belonging]] = []
+
+    def take(self) -> None:
+        """Notes what belongs to modules now."""
+        if not self.torch.cuda.is_initialized():
+            return
+        found = self.find()
+        # Gradients that are still there need no note of their own.
+        lost = [(calls, of_one) for calls, of_one in self.gradients if not of_one.items() <= found.items()]
+        self.gradients = []
+        self.note(*lost)
+        # Steps are alike: one table for many.
+        found = next((table for table in self.tables if table == found), found)
+        self.tables = [found, *(table for table in self.tables if table is not found)][:MOST_TABLES]
+        self.note((self.modules.passes.calls(), found))
+
+    def note(self, *notes: Note) -> None:
+        if len(self.notes) < MOST_NOTES:
+            self.notes.extend(notes)
+
+    def find(self) -> dict[int, Belonging]:
+        found: dict[int, Belonging] = {}
+        for root in list(self.roots):
+            for part in root.modules():
+                path = self.modules.paths.get(part) or self.modules.path(part)
+                for tensor in [*part._parameters.values(), *part._buffers.values()]:
+                    if tensor is not None:
+                        self.owners[id(tensor)] = path
+                        self.add(found, tensor, path, purposes.PARAMETERS)
+                        for name in GRADIENTS:
+                            self.add(found, getattr(tensor, name, None), path, purposes.GRADIENTS)
+        for optimizer in list(self.optimizers):
+            self.find_state(found, optimizer)
+        return found
+
+    def find_state(self, found: dict[int, Belonging], optimizer: Any) -> None:
+        for parameter, state in optimizer.state.items():
+            path = self.owners.get(id(parameter), "<optimizer>")
+            for value in state.values() if isinstance(state, dict) else ():
+                self.add(found, value, path, purposes.STATE)
+        # Copies of the weights that an optimizer keeps for itself, and their gradients.
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) not in self.owners:
+                    self.add(found, parameter, "<optimizer>", purposes.STATE)
+                    self.add(found, parameter.grad, "<optimizer>", purposes.GRADIENTS)
+
+    def add(self, found: dict[int, Belonging], tensor: Any, path: str, purpose: str) -> None:
+        place = None if tensor is None else address(self.torch, tensor)
+        if place is None:
+            return
+        if place not in found:
+            found[place] = (path, purpose)
+        elif found[place][0] != path:  # a buffer of several modules
+            found[place] = (common(found[place][0], path), found[place][1])
+
+    def take_gradient(self, parameter: Any, gradient: Any) -> None:
+        """Notes a gradient where the backward pass adds it up: it may be gone when the pass ends."""
+        place = address(self.torch, gradient)
+        path = self.owners.get(id(parameter), "")
+        self.modules.stand_outside(self.modules.number(path))
+        if place is not None:
+            device = gradient.device.index
+            self.gradients.append(({device: self.modules.passes.calls_of(device)}, {place: (path, purposes.GRADIENTS)}))
+
+
+def common(one: str, other: str) -> str:
+    """The path that two paths begin with."""
+    parts = []
+    for mine, theirs in zip(one.split("."), other.split(".")):
+        if mine != theirs:
+            break
+        parts.append(mine)
+    return ".".join(parts) or "<several modules>"

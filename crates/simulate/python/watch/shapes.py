@@ -1,0 +1,89 @@
+"""Types and shapes of the tensors that operators make: a dispatch mode sees each operator."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Optional
+
+#: Operators whose results are kept; later ones have no shapes.
+MOST_OPERATORS = 2_000_000
+
+#: Short names of types.
+TYPES = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int64": "i64",
+    "int32": "i32",
+    "int16": "i16",
+    "int8": "i8",
+    "uint8": "u8",
+    "complex64": "c64",
+}
+
+
+class Shapes:
+    """The shapes of tensors, by the number of the operator that made them and their addresses."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._made: dict[int, dict[int, str]] = {}
+        self._numbers = itertools.count(1)
+        self._mode: Any = None
+
+    def install(self, number_runs: Callable[[int], None]) -> None:
+        """Watches operators. `number_runs` is told the number of the operator that runs in this thread; 0 for none."""
+        from torch.utils import _python_dispatch, _pytree
+
+        shapes = self
+
+        class Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[misc]
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                number = next(shapes._numbers)
+                number_runs(number)
+                try:
+                    result = function(*args, **(kwargs or {}))
+                finally:
+                    number_runs(0)
+                if number < MOST_OPERATORS and not getattr(function, "is_view", False):
+                    shapes._keep(number, _pytree.tree_leaves(result))
+                return result
+
+        self._mode = Mode()
+        self._mode.__enter__()
+
+    def remove(self) -> None:
+        if self._mode is not None:
+            self._mode.__exit__(None, None, None)
+            self._mode = None
+
+    def _keep(self, number: int, results: list[Any]) -> None:
+        found = {}
+        for result in results:
+            place = address(self._torch, result)
+            if place is not None:
+                found[place] = describe(getattr(result, "_local_tensor", result))
+        if found:
+            self._made[number] = found
+
+    def of(self, number: int, place: int) -> str:
+        """Type and shape of what an operator made at an address; empty where that is no tensor."""
+        return self._made.get(number, {}).get(place, "")
+
+
+def address(torch: Any, tensor: Any) -> Optional[int]:
+    """The address of the block behind a tensor on a device."""
+    local = getattr(tensor, "_local_tensor", tensor)  # of one that is spread over ranks
+    if not isinstance(local, torch.Tensor) or not local.is_cuda:
+        return None
+    try:
+        return int(local.untyped_storage().data_ptr()) or None
+    except (RuntimeError, NotImplementedError, AttributeError):  # a tensor without memory, or of another layout
+        return None
+
+
+def describe(tensor: Any) -> str:
+    """Type and shape, such as `bf16 [8, 2048, 4096]`."""
+    name = str(tensor.dtype).replace("torch.", "")
+    return f"{TYPES.get(name, name)} {list(tensor.shape)}"
