@@ -13,7 +13,7 @@ from ._result import Result
 
 @dataclass(frozen=True)
 class Tool:
-    """What wrote this."""
+    """The program that wrote this."""
 
     name: Literal["ptmem"]
     version: str
@@ -35,29 +35,29 @@ class SourceRunFollowed:
     what: str
     """Sizes, conditions or whole numbers."""
     count: int
-    """How many."""
+    """Number of them."""
     first: Optional[str]
     """The line where the first did, if known."""
 
 
 @dataclass(frozen=True)
 class SourceRun:
-    """What the recorder says of the run that was recorded; missing where it says nothing."""
+    """Facts about the recorded run; missing if the recorder states none."""
 
     recorder: str
     """The program that recorded."""
     first_step: Optional[int]
-    """The first step that is there whole, from 1; null where steps were not counted."""
+    """The first step that is there whole, from 1; null if steps were not counted."""
     last_step: Optional[int]
-    """The last one, less than the first where none is whole; null where steps were not counted."""
+    """The last complete step, less than the first if there is none; null if steps were not counted."""
     failure: Optional[str]
-    """Why it is not a whole run; null where it is one."""
+    """Why it is not a whole run; null if it is one."""
     versions: list[SourceRunVersion]
     """Python, PyTorch, and the packages of which frames occur."""
     commit: Optional[str]
     """The commit that was checked out, if known."""
     followed: list[SourceRunFollowed]
-    """What followed from values that are not known on simulated GPUs."""
+    """Decisions of the program that depended on unknown values on simulated GPUs."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Source:
     kind: Literal["snapshot", "segments", "profile"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     run: Optional[SourceRun] = None
-    """What the recorder says of the run that was recorded; missing where it says nothing."""
+    """Facts about the recorded run; missing if the recorder states none."""
 
 
 GroupBy = Literal[
@@ -98,7 +98,7 @@ class Place:
     event: int
     """The event that it is just after; -1 for the start."""
     step: Optional[int]
-    """The step that it lies in, from 0, where equal steps make up the history; else null."""
+    """The number of the step that contains it, from 0, if the history consists of equal steps; otherwise null."""
     phase: Optional[str]
     """The innermost phase that is open there, with its number."""
     allocated: int
@@ -111,9 +111,9 @@ class Places:
     before: Place
     after: Place
     before_peak: Optional[Place]
-    """The peak of the before; null where it is not known."""
+    """The peak of the before; null if unknown."""
     reason: Optional[Literal["asked", "not-known", "no-order", "part-missing", "not-alike"]]
-    """Why these are not the same place of the program; null where they are."""
+    """Why these are not the same place of the program; null if they are."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ class Metric:
     """A figure on both sides."""
 
     before: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     after: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     delta: Optional[int]
-    """Null where a side is not known."""
+    """Null if a side is not known."""
     percent: Optional[float]
-    """Null where that is not known, or before is 0."""
+    """Null if that is not known, or before is 0."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class CategoryChange:
     """The memory of a category on both sides."""
 
     name: str
-    """A category, or what stands for memory without a known stack."""
+    """A category, or a row for memory without a known stack."""
     before: int
     after: int
     delta: int
@@ -222,15 +222,15 @@ class Row:
     after_mean: int
     """The mean size of a block."""
     before_highest: Optional[int]
-    """The most that the before held at any moment; null where a saved profile does not say."""
+    """The highest value in the before at any moment; null if a saved profile does not have it."""
     after_highest: Optional[int]
     """The same of the after."""
     manner: Optional[str]
-    """Whether there are more blocks or larger ones, in words."""
+    """Whether there are more blocks or larger ones, as text."""
     changed_here: Optional[ChangedHere]
     """The part that changed through lines which the change of the code touches; null without --git."""
     lines: list[ChangedLine]
-    """The lines of code that it sums, each with its operator, the largest change first; none where it is one line."""
+    """The lines of code that it sums, each with its operator, the largest change first; empty for a single line."""
     frames: list[Frame]
     """As in the after, innermost first."""
     forward_frames: list[Frame]
@@ -248,33 +248,33 @@ class PhaseChange:
     name: str
     """Up to 512 bytes of it."""
     source: Literal["annotation", "metadata", "compile-context", "pass"]
-    """What names the phase."""
+    """The source of the name."""
     before_occurrence: Optional[int]
-    """Which one of that name it is, from 0; null where the phase is missing."""
+    """Number of the occurrence of that name, from 0; null if the phase is missing."""
     after_occurrence: Optional[int]
-    """Which one of that name it is, from 0; null where the phase is missing."""
+    """Number of the occurrence of that name, from 0; null if the phase is missing."""
     before: Optional[int]
-    """The most that is allocated in it; null where it is missing."""
+    """Highest allocated bytes within it; null if it is missing."""
     after: Optional[int]
-    """The most that is allocated in it; null where it is missing."""
+    """Highest allocated bytes within it; null if it is missing."""
     delta: Optional[int]
-    """Null where a side is missing."""
+    """Null if a side is missing."""
     percent: Optional[float]
-    """Null where that is not known, or before is 0."""
+    """Null if that is not known, or before is 0."""
 
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of the call tree: what is held there and below."""
+    """A line of the call tree, with the memory held there and below."""
 
     depth: int
-    """How many callers are above it."""
+    """Number of callers above it."""
     name: str
     """The function, or what stands for one."""
     path: Optional[str]
-    """Its file; null where there is none, or several."""
+    """Its file; null if there is none, or several."""
     line: Optional[int]
-    """Its line; null where there is none, or several."""
+    """Its line; null if there is none, or several."""
     before: int
     after: int
     delta: int
@@ -287,17 +287,17 @@ class DeviceDiff:
     """A device of one side or of both."""
 
     before_device: Optional[int]
-    """Null where it is missing."""
+    """Null if it is missing."""
     after_device: Optional[int]
-    """Null where it is missing."""
+    """Null if it is missing."""
     rank: Optional[int]
-    """Which of several ranks it is of; null where there are none, or the name of the file does not tell."""
+    """Its rank; null if there are no ranks, or if the file name does not contain it."""
     places: Optional[Places]
-    """Where the stacks of both sides are compared; null where a side has no such moment."""
+    """Where the stacks of both sides are compared; null if a side has no such moment."""
     metrics: DeviceDiffMetrics
     """The figures of the device."""
     categories: list[CategoryChange]
-    """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
+    """Memory by category; the deltas add up to the change at the moment of 'at'."""
     changed_here_delta: Optional[int]
     """Bytes that all rows gained through lines which the change of the code touches; null without --git."""
     stacks: list[Row]
@@ -313,29 +313,28 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
-    'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak
-    against the memory of the device.
+    """The limited metric. 'stack:', 'phase:' and 'module:' are followed by a pattern. 'imbalance' and 'ranks' concern
+    all ranks together; 'oom' is out-of-memory, 'headroom' the reserved peak compared with the memory of the device.
     """
     scope: Optional[str]
-    """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
+    """The label of the stack, or the phase with its occurrence; null if neither applies."""
     device: Optional[int]
-    """Null where it is about none, or about all."""
+    """Null if it concerns none, or all."""
     limit: str
     """The limit as it was given, in normal form."""
     before: Optional[int]
-    """Null where it is not known, or the limit is absolute."""
+    """Null if it is not known, or the limit is absolute."""
     after: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     delta: Optional[int]
-    """Null where it is not known, or the limit is absolute."""
+    """Null if it is not known, or the limit is absolute."""
     allowed: Optional[int]
-    """By how many bytes it may grow; of an absolute limit, how many there may be. Null where it is not known."""
+    """By how many bytes it may grow; of an absolute limit, how many there may be. Null if unknown."""
     level: Literal["fail", "warn"]
-    """What it means if the limit is exceeded."""
+    """The consequence if the limit is exceeded."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
-    """Whether it passes only because the growth was agreed to."""
+    """Whether it passes only because the growth was accepted."""
     reason: Optional[str]
     """Why it is inconclusive, or another remark."""
 
@@ -345,21 +344,21 @@ Severity = Literal["note", "warning"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What a reader must know."""
+    """Diagnostics."""
 
     code: str
     severity: Severity
     side: Optional[Literal["before", "after"]]
     """The side that it is about; null: the comparison."""
     device: Optional[int]
-    """Null where it is about no single one."""
+    """Null if it concerns none in particular."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """Two snapshots: what 'ptmem diff --format json' prints. Readers should ignore keys that are not named here."""
+    """Two snapshots, as printed by 'ptmem diff --format json'. Readers should ignore unknown keys."""
 
     schema: Literal["ptmem.diff/2"]
     tool: Tool
@@ -380,9 +379,9 @@ class Counter:
     """A counter of the allocator."""
 
     baseline: Optional[int]
-    """When the recording began; null where it is not known."""
+    """When the recording began; null if unknown."""
     peak: Optional[int]
-    """The most there was; null where it is not known."""
+    """The highest value; null if unknown."""
     peak_event: Optional[int]
     """The event that reached the peak; -1 where the peak is the baseline."""
     end: int
@@ -390,13 +389,13 @@ class Counter:
     exact: bool
     """Whether baseline and peak are known to the byte."""
     max_error: Optional[int]
-    """How far baseline or peak may be from the truth; null where that is not known."""
+    """Error bound of baseline and peak; null if unknown."""
     baseline_error: Optional[int]
-    """How far baseline may be from the truth, 0 where it is exact; null where that is not known."""
+    """Error bound of the baseline, 0 if exact; null if unknown."""
     peak_error: Optional[int]
-    """How far peak may be from the truth, 0 where it is exact; null where that is not known."""
+    """Error bound of the peak, 0 if exact; null if unknown."""
     at_least: bool
-    """Whether baseline and peak are the least that they were: the truth lies above them, within max_error."""
+    """Whether baseline and peak are lower bounds: the true values are higher by at most max_error."""
 
 
 @dataclass(frozen=True)
@@ -404,14 +403,14 @@ class Fragmentation:
     """Reserved minus active bytes."""
 
     peak: Optional[int]
-    """At the reserved peak; null where it is not known."""
+    """At the reserved peak; null if unknown."""
     end: int
     """At the dump."""
 
 
 @dataclass(frozen=True)
 class SelfChecksSizes:
-    """Sizes of blocks, which events do not state."""
+    """Recovered block sizes."""
 
     recovered: int
     total: int
@@ -419,7 +418,7 @@ class SelfChecksSizes:
 
 @dataclass(frozen=True)
 class SelfChecksCheckpoints:
-    """Amounts that events do state."""
+    """Snapshot events within the history, which state active bytes."""
 
     matched: int
     total: int
@@ -427,12 +426,12 @@ class SelfChecksCheckpoints:
 
 @dataclass(frozen=True)
 class SelfChecks:
-    """What the tool knows of its own figures."""
+    """Self-checks of the figures."""
 
     sizes: SelfChecksSizes
-    """Sizes of blocks, which events do not state."""
+    """Recovered block sizes."""
     checkpoints: SelfChecksCheckpoints
-    """Amounts that events do state."""
+    """Snapshot events within the history, which state active bytes."""
     end_matches: bool
     """Whether the history leads to the state at the dump."""
 
@@ -461,25 +460,25 @@ class Oom:
     event: int
     """Its index."""
     requested: int
-    """What was asked for."""
+    """The requested size."""
     device_free: int
-    """What the device had left."""
+    """Free memory of the device."""
     allocated: Optional[int]
-    """What was allocated then."""
+    """Allocated bytes at that moment."""
     active: Optional[int]
-    """What was active then."""
+    """Active bytes at that moment."""
     reserved: Optional[int]
-    """What was reserved then."""
+    """Reserved bytes at that moment."""
     demand: Optional[int]
-    """What would have been allocated: what was, and the request."""
+    """Allocated bytes plus the request."""
     fragmentation: Optional[int]
-    """What was reserved and not active."""
+    """Reserved minus active bytes."""
     pool_free: Optional[int]
-    """Of that, what was free in the pool that was asked: on its stream, for requests of its size."""
+    """The part of it that was free in the requested pool: on the same stream, for requests of that size."""
     largest_free: Optional[int]
     """The largest block of those."""
     max_error: Optional[int]
-    """How far any of these figures may be from the truth; null: not known."""
+    """Error bound of these figures; null if unknown."""
     frames: list[Frame]
     """The stack of the request, innermost first; of the first 16 of a device, and empty where it was not captured."""
 
@@ -508,13 +507,13 @@ class Stack:
     key: str
     bucket: Bucket
     baseline: Optional[int]
-    """What is alive when the recording began; null without a history."""
+    """Bytes held when the recording began; null without a history."""
     peak: Optional[int]
-    """What is alive at the allocated peak; null without a history."""
+    """Bytes held at the allocated peak; null without a history."""
     end: int
-    """What is alive at the dump."""
+    """Bytes held at the dump."""
     at: int
-    """What is alive at the moment of 'at'."""
+    """Bytes held at the moment of 'at'."""
     baseline_blocks: Optional[int]
     """Its blocks when the recording began; null without a history."""
     peak_blocks: Optional[int]
@@ -526,21 +525,21 @@ class Stack:
     allocations: int
     """In the whole history."""
     allocated_total: int
-    """What they allocated together."""
+    """Bytes of all allocations."""
     highest: Optional[int]
-    """The most that was alive at any moment of the recording; null where a saved profile does not say."""
+    """The highest value at any moment of the recording; null if a saved profile does not have it."""
     highest_event: Optional[int]
     """The event just before that moment, -1 for the start."""
     lines: list[SummedLine]
-    """The lines of code that it sums, each with its operator, the largest first, at the moment that was asked for; none
-    where it is one line.
+    """The lines of code that it sums, each with its operator, the largest first, at the requested moment; empty for a
+    single line.
     """
     frames: list[Frame]
     """Innermost first, of the member that holds most."""
     forward_frames: list[Frame]
     """Those of the forward pass, which PyTorch records in anomaly mode."""
     oom: Optional[int] = None
-    """What was alive when an allocation failed for the first time; only where one did."""
+    """Bytes held when an allocation first failed; only if one did."""
     oom_blocks: Optional[int] = None
     """Its blocks then."""
     shapes: Optional[list[SummedLine]] = None
@@ -558,17 +557,17 @@ class Phase:
     """Up to 512 bytes of it."""
     source: PhaseSource
     occurrence: int
-    """Which one of that name and source it is, from 0."""
+    """Number of the occurrence of that name and source, from 0."""
     depth: int
-    """How many other phases are around it."""
+    """Number of enclosing phases."""
     first_event: int
     """Its first event, or that which follows where it has none."""
     events: int
-    """How many events are in it."""
+    """Number of its events."""
     start: int
     """Allocated just before its first event."""
     peak: int
-    """The most that is allocated in it, its start included."""
+    """Highest allocated bytes within it, including its start."""
     end: int
     """Allocated just after its last event."""
     change: int
@@ -588,15 +587,15 @@ class Interval:
     first_event: int
     """Its first event, or that which follows where it has none."""
     events: int
-    """How many events are in it."""
+    """Number of its events."""
     start: int
     """Allocated just before its first event."""
     peak: int
-    """The most that is allocated in it, its start included."""
+    """Highest allocated bytes within it, including its start."""
     end: int
     """Allocated just after its last event."""
     reserved_peak: Optional[int]
-    """The most that is reserved in it; null where that is not known."""
+    """Highest reserved bytes within it; null if unknown."""
 
 
 @dataclass(frozen=True)
@@ -604,15 +603,15 @@ class ProfileTreeLine:
     """A line of the call tree."""
 
     depth: int
-    """How many callers are above it."""
+    """Number of callers above it."""
     name: str
     """The function, or what stands for one."""
     path: Optional[str]
-    """Its file; null where there is none, or several."""
+    """Its file; null if there is none, or several."""
     line: Optional[int]
-    """Its line; null where there is none, or several."""
+    """Its line; null if there is none, or several."""
     bytes: int
-    """What is held there and below."""
+    """Bytes held there and below."""
     blocks: int
     """Its blocks."""
 
@@ -624,7 +623,7 @@ class DeviceReport:
     device: int
     events: int
     duration_us: Optional[int]
-    """Microseconds from the first event to the last; null where events have no time."""
+    """Microseconds from the first event to the last; null if events have no time."""
     actions: dict[str, int]
     allocated: Counter
     active: Counter
@@ -640,7 +639,7 @@ class DeviceReport:
     at_event: Optional[int]
     """The event that 'at' means here; null: there is no such moment."""
     stacks: list[Stack]
-    """Those that hold most at that moment; together they hold all that is allocated."""
+    """The stacks that hold most at that moment; together they hold all allocated memory."""
     phases: list[Phase]
     """The named parts of the history, in the order in which they begin, outer ones first."""
     device_memory: Optional[DeviceMemory] = None
@@ -652,19 +651,19 @@ class DeviceReport:
 
 @dataclass(frozen=True)
 class ProfileDiagnostic:
-    """What a reader must know."""
+    """Diagnostics."""
 
     code: str
     severity: Severity
     device: Optional[int]
-    """Null where it is about no single one."""
+    """Null if it concerns none in particular."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Snapshot(Result):
-    """What 'ptmem show' and 'ptmem check' print."""
+    """The output of 'ptmem show' and 'ptmem check'."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
@@ -692,21 +691,21 @@ class LeakSource:
     kind: Literal["snapshot", "segments", "profile"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     rank: Optional[int]
-    """Null where the snapshots are of one process."""
+    """Null if the snapshots are of one process."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a device holds at the end of a snapshot or step."""
+    """Memory held by a device at the end of a snapshot or step."""
 
     name: str
     """The path of the snapshot, or the name of the step."""
     allocated_end: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     reserved_end: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     fragmentation_end: Optional[int]
-    """Reserved, and not active. Null where it is not known."""
+    """Reserved, and not active. Null if unknown."""
 
 
 @dataclass(frozen=True)
@@ -723,17 +722,17 @@ class Leak:
     bucket: Bucket
     device: int
     rank: Optional[int]
-    """Null where the snapshots are of one process."""
+    """Null if the snapshots are of one process."""
     bytes: int
-    """Gained in the snapshots or steps that can tell."""
+    """Growth over the snapshots or steps that count."""
     blocks: int
-    """Gained in the snapshots or steps that can tell; there may be fewer of them that are larger."""
+    """Growth over the snapshots or steps that count; may be negative if blocks became fewer and larger."""
     bytes_per_step: int
     """Gained per snapshot or step."""
     since: Optional[str]
-    """Path of the snapshot of a series after which it began to grow; null where it grew from the first on."""
+    """Path of the last snapshot of a series before the growth began; null if it grew from the beginning."""
     share_of_steps: float
-    """In which share of those that can tell it grew."""
+    """Share of the steps or snapshots that count in which it grew."""
     steps_grown: int
     steps_judged: int
     end: int
@@ -750,14 +749,14 @@ class Totals:
     """Growth in bytes per snapshot or step: the median of the slopes between all pairs of them, warm-up left out."""
 
     allocated_slope: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     reserved_slope: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     fragmentation_slope: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     runs_out_after: Optional[int]
-    """After so many more snapshots or steps the memory of the device (--device-memory) is full. Null where it does not
-    grow, or is not known.
+    """Number of further snapshots or steps after which the memory of the device (--device-memory) is full. Null if it
+    does not grow, or is unknown.
     """
 
 
@@ -767,7 +766,7 @@ class DeviceLeaks:
 
     device: int
     rank: Optional[int]
-    """Null where the snapshots are of one process."""
+    """Null if the snapshots are of one process."""
     steps_by: Optional[str]
     """How the steps of a single snapshot were found: the names, 'recurring: ' and what recurs, or 'windows'. Null for a
     series, and where there are none.
@@ -775,9 +774,9 @@ class DeviceLeaks:
     steps_skipped: int
     """Warm-up."""
     steps_judged: int
-    """How many can tell."""
+    """Number of snapshots or steps that count."""
     unclear: Optional[str]
-    """Why nothing can be said about leaks; else null."""
+    """Why leaks cannot be judged; otherwise null."""
     steps: list[Step]
     totals: Totals
     device_memory: Optional[DeviceMemory] = None
@@ -785,16 +784,16 @@ class DeviceLeaks:
 
 @dataclass(frozen=True)
 class LeakCheck:
-    """What leaks, or that nothing does; and memory that ran out."""
+    """A check for each leak, or one that passes; and out-of-memory."""
 
     rank: Optional[int]
-    """Null where the snapshots are of one process."""
+    """Null if the snapshots are of one process."""
     metric: Literal["leak", "oom"]
-    """What is limited: 'leak', or 'oom' where memory ran out."""
+    """The limited metric: 'leak', or 'oom' if memory ran out."""
     scope: Optional[str]
-    """The label of the stack; null where it is about no single one."""
+    """The label of the stack; null if it concerns none in particular."""
     device: Optional[int]
-    """Null where it is about none, or about all."""
+    """Null if it concerns none, or all."""
     limit: str
     """The limit as it was given, in normal form."""
     before: None
@@ -802,35 +801,35 @@ class LeakCheck:
     after: None
     """Always null."""
     delta: Optional[int]
-    """Bytes that it gains per snapshot or step. Null where it cannot be told."""
+    """Growth in bytes per snapshot or step. Null if unknown."""
     allowed: Optional[int]
-    """How many bytes all leaks of the device may gain per snapshot or step; null where memory ran out."""
+    """How many bytes all leaks of the device may gain per snapshot or step; null if memory ran out."""
     level: Literal["fail", "warn"]
-    """What it means if the limit is exceeded."""
+    """The consequence if the limit is exceeded."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
-    """Whether it passes only because the growth was agreed to."""
+    """Whether it passes only because the growth was accepted."""
     reason: Optional[str]
     """Why it is inconclusive, or another remark."""
 
 
 @dataclass(frozen=True)
 class LeakDiagnostic:
-    """What a reader must know."""
+    """Diagnostics."""
 
     rank: Optional[int]
-    """Null where the snapshots are of one process."""
+    """Null if the snapshots are of one process."""
     code: str
     severity: Severity
     device: Optional[int]
-    """Null where it is about no single one."""
+    """Null if it concerns none in particular."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Leaks(Result):
-    """What grows: what 'ptmem leak --format json' prints. Readers should ignore keys that are not named here."""
+    """Growing memory: the output of 'ptmem leak --format json'. Readers should ignore unknown keys."""
 
     schema: Literal["ptmem.leak/1"]
     tool: Tool
@@ -839,7 +838,7 @@ class Leaks(Result):
     sources: list[LeakSource]
     """The snapshots, in order, rank by rank."""
     mode: Literal["series", "steps"]
-    """What was looked at: a series of snapshots, or the steps of one."""
+    """The input: a series of snapshots, or the steps of one."""
     group_by: GroupBy
     steps: list[Step]
     """Those of the device that leaks most."""
@@ -850,7 +849,7 @@ class Leaks(Result):
     devices: list[DeviceLeaks]
     """All devices of all ranks, the worst rank first."""
     checks: list[LeakCheck]
-    """What leaks, and what does not."""
+    """A check for each leak, or one that passes."""
     diagnostics: list[LeakDiagnostic]
 
 
@@ -861,7 +860,7 @@ class SuiteComparison:
     schema: Literal["ptmem.diff/2"]
     tool: Tool
     name: str
-    """What it is called in the configuration, and its rank."""
+    """Its name in the configuration, and its rank."""
     verdict: Verdict
     exit_code: int
     before: Source
@@ -879,9 +878,9 @@ class MissingRank:
     """A rank that only one side has."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     side: Literal["before", "after"]
@@ -899,13 +898,13 @@ class RankLine:
     comparison: Optional[str]
     """The name of its comparison."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     before_device: Optional[int]
-    """Null where it is missing."""
+    """Null if it is missing."""
     after_device: Optional[int]
-    """Null where it is missing."""
+    """Null if it is missing."""
     verdict: Verdict
     """That of the rank."""
     peak: Metric
@@ -916,13 +915,13 @@ class RankRow:
     """The change of a stack on the worst rank."""
 
     label: str
-    """What it is called."""
+    """Its name."""
     key: str
     delta: int
     median: Optional[int]
-    """Its change on the rank in the middle; null where there is none."""
+    """Its change on the median rank; null if there is none."""
     ranks: int
-    """On how many ranks it changed by as much."""
+    """Number of ranks on which it changed by exactly as many bytes."""
 
 
 @dataclass(frozen=True)
@@ -930,20 +929,19 @@ class SuiteRanks:
     """The ranks of a job."""
 
     name: Optional[str]
-    """What the comparison is called in the configuration; null where it stands in none."""
+    """The name of the comparison in the configuration; null if it has none."""
     before: Optional[str]
     """The directory or glob, as it was given."""
     after: Optional[str]
     """The directory or glob, as it was given."""
     verdict: Verdict
-    """The worst of the ranks, and of what is checked of all together."""
+    """The worst of the ranks and of the checks of all ranks together."""
     missing: list[MissingRank]
     """Ranks that only one side has."""
     imbalance: Metric
-    """How far the highest peak lies above the median of the peaks."""
+    """The highest peak minus the median of the peaks."""
     median: Optional[str]
-    """The rank, and the device where there are several, whose peak changed by the median; null where there is only one.
-    """
+    """The rank, and the device where there are several, whose peak changed by the median; null if there is only one."""
     worst: Optional[str]
     """The first of the table."""
     table: list[RankLine]
@@ -951,7 +949,7 @@ class SuiteRanks:
     stacks: list[RankRow]
     """The stacks of the worst as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """What is checked of all ranks together."""
+    """Checks of all ranks together."""
     diagnostics: list[Diagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
 
@@ -959,7 +957,7 @@ class SuiteRanks:
 @dataclass(frozen=True, repr=False)
 class Suite(Result):
     """Several comparisons: what 'ptmem diff --suite NAME --format json' prints, and 'ptmem diff' of the ranks of a job.
-    Readers should ignore keys that are not named here.
+    Readers should ignore unknown keys.
     """
 
     schema: Literal["ptmem.suite/1"]
@@ -969,7 +967,7 @@ class Suite(Result):
     exit_code: int
     comparisons: list[SuiteComparison]
     ranks: list[SuiteRanks]
-    """What holds for the ranks of a job together, for every comparison of directories or globs."""
+    """Results for all ranks of a job, for every comparison of directories or globs."""
 
 
 @dataclass(frozen=True)
@@ -979,53 +977,53 @@ class JobRankLine:
     name: str
     """The rank, and the device where there are several."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     device: Optional[int]
-    """Null where the rank holds nothing on any."""
+    """Null if the rank holds nothing on any."""
     verdict: Optional[Verdict]
-    """That of the rank; null where nothing was checked."""
+    """That of the rank; null if nothing was checked."""
     baseline: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     peak: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     end: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     active: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     requested: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     reserved: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
     fragmentation: Optional[int]
-    """Null where it is not known."""
+    """Null if unknown."""
 
 
 @dataclass(frozen=True)
 class JobRankRow:
-    """What a stack of the first rank holds."""
+    """Memory held by a stack of the first rank."""
 
     label: str
-    """What it is called."""
+    """Its name."""
     key: str
     bytes: int
     median: Optional[int]
-    """What it holds on the rank in the middle; null where there is none."""
+    """Bytes held on the median rank; null if there is none."""
     ranks: int
-    """On how many ranks it holds as much."""
+    """Number of ranks on which it holds exactly as many bytes."""
 
 
 @dataclass(frozen=True)
 class RanksDiagnostic:
-    """What a reader must know."""
+    """Diagnostics."""
 
     code: str
     severity: Severity
     side: None
     """Always null: there is one side."""
     device: Optional[int]
-    """Null where it is about no single one."""
+    """Null if it concerns none in particular."""
     message: str
     """One or two sentences."""
 
@@ -1044,7 +1042,7 @@ class JobSource:
 
 @dataclass(frozen=True)
 class Report:
-    """What 'ptmem show' and 'ptmem check' print."""
+    """The output of 'ptmem show' and 'ptmem check'."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
@@ -1066,9 +1064,9 @@ class RankReport:
     """The snapshot of one rank."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     profile: Report
@@ -1078,7 +1076,7 @@ class RankReport:
 @dataclass(frozen=True, repr=False)
 class Ranks(Result):
     """The snapshots of the ranks of a job: what 'ptmem show' and 'ptmem check' print of a directory or a glob with
-    --format json. Readers should ignore keys that are not named here.
+    --format json. Readers should ignore unknown keys.
     """
 
     schema: Literal["ptmem.ranks/1"]
@@ -1088,13 +1086,13 @@ class Ranks(Result):
     group_by: GroupBy
     at: str
     verdict: Optional[Verdict]
-    """The worst of all; null where nothing was checked."""
+    """The worst of all; null if nothing was checked."""
     exit_code: Optional[int]
-    """Null where nothing was checked."""
+    """Null if nothing was checked."""
     imbalance: Optional[int]
-    """How far the highest peak lies above the median of the peaks; null where that is not known."""
+    """The highest peak minus the median of the peaks; null if unknown."""
     median: Optional[str]
-    """The rank, and the device where there are several, with the median peak; null where there is only one."""
+    """The rank, and the device where there are several, with the median peak; null if there is only one."""
     worst: Optional[str]
     """The first of the table."""
     table: list[JobRankLine]
@@ -1102,7 +1100,7 @@ class Ranks(Result):
     stacks: list[JobRankRow]
     """The stacks of the first of the table as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """What is checked of all ranks together."""
+    """Checks of all ranks together."""
     diagnostics: list[RanksDiagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
     ranks: list[RankReport]
