@@ -24,7 +24,7 @@ def run(command: str) -> tuple[float, float, float, float]:
             os._exit(127)
     _, status, usage = os.wait4(child, 0)
     clock = time.monotonic() - start
-    # The gate answers with 1 where something grew: that is no failure of the run.
+    # The gate exits with 1 if something grew, which is not a failure of the run.
     if os.waitstatus_to_exitcode(status) not in (0, 1):
         sys.exit(f"in_turn: this failed: {command}")
     # Linux counts in KiB, macOS in bytes.

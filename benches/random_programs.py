@@ -70,7 +70,7 @@ class Ledger:
         self.add()
 
     def add(self):
-        """Notes the counters after a step; peaks count from here on."""
+        """Notes the counters after a step, and resets the peaks."""
         stats = torch.cuda.memory_stats(self.device)
         made = (
             stats["allocation.all.allocated"],
@@ -199,7 +199,7 @@ class Program:
             gc.collect()
 
     def work(self, steps):
-        """Does so many random steps."""
+        """Runs this number of random steps."""
         steps_of = [(self.allocate, 55), (self.free, 42), (self.rare, 3)]
         actions, weights = zip(*steps_of)
         for action in self.choose.choices(actions, weights, k=steps):
@@ -212,7 +212,7 @@ class Program:
         return {device: torch.cuda.memory_stats(device) for device in self.devices}
 
     def record(self):
-        """Starts the recording; the peaks count from here on."""
+        """Starts the recording, and resets the peaks."""
         for device in self.devices:
             torch.cuda.reset_peak_memory_stats(device)
         start = self.counters()
@@ -277,7 +277,7 @@ class Program:
         # Half of the recordings begin in the middle of the run.
         before = self.choose.choice([0, steps])
         if before and RELEASE < (2, 1):
-            # Frees of older blocks are not recorded there, so events do not tell where a ring buffer begins.
+            # Frees of older blocks are not recorded there, so the beginning of a ring buffer is unknown.
             self.ring = None
         self.work(before)
         start = self.record()

@@ -95,7 +95,7 @@ def build(work):
 
 
 def parts(ptmem, path, work):
-    """Dumps of a recording after every twelfth of its events, and the last 70 % of it; none where it is short."""
+    """Dumps of a recording after every twelfth of its events, and the last 70 % of it; none of a short one."""
     shown = subprocess.run([ptmem, "show", path, "--format", "json"], capture_output=True, check=False).stdout or b"{}"
     events = min((device["events"] for device in json.loads(shown).get("devices", []) if device["events"]), default=0)
     windows = [f"..{events * part // 12 - 1}" for part in range(1, 13)] + [f"{events * 3 // 10}.."]
@@ -138,7 +138,7 @@ def commands(ptmem, work):
 
 
 def told(ptmem, command, environment):
-    """The exit code, and all that is said but for the digits."""
+    """The exit code, and the output without digits."""
     form = [] if command[0] == "doctor" else ["--format", "json"]
     done = subprocess.run([ptmem, *command, *form], env={**os.environ, **environment}, capture_output=True, text=True)
     return done.returncode, re.sub(r"-?\d[\d.]*(e-?\d+)?", "0", done.stdout)

@@ -98,7 +98,7 @@ class Field:
 
 
 def wrapped(line: str) -> str:
-    """A line, broken at its outermost bracket where it is too long; too many choices stand below each other."""
+    """A line, broken at its outermost bracket if it is too long; many choices have a line each."""
     if len(line) <= WIDTH:
         return line + "\n"
     before, _, rest = line.partition("[")

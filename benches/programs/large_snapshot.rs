@@ -69,7 +69,7 @@ fn main() -> Result<()> {
         }
         (Some(events), [path]) => (Plan { depth, ..Plan::of_events(events) }, path),
         (None, _) => bail!("expected SIZE and FILE, such as 200MB large.pkl, or --events N and FILE"),
-        (Some(_), _) => bail!("--events stands in place of SIZE; expected FILE alone"),
+        (Some(_), _) => bail!("--events replaces SIZE; expected only FILE"),
     };
     plan.devices = u64::from(arguments.devices);
     plan.ramp = arguments.ramp;

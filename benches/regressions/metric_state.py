@@ -1,4 +1,4 @@
-"""A metric without thresholds, which keeps all that it has seen."""
+"""A metric without thresholds, which keeps every value."""
 
 import sys
 

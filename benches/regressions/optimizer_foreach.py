@@ -1,4 +1,4 @@
-"""An optimizer that updates all parameters at once, as AdamW does unless it is told otherwise."""
+"""An optimizer that updates all parameters at once, as AdamW does by default."""
 
 import sys
 

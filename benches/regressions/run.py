@@ -142,7 +142,7 @@ CASES = (
         "(https://github.com/huggingface/transformers/issues/7232)",
         "transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         command="leak",
-        # Each step makes one tensor anew, and larger: no stack leaves blocks behind, but the pool grows.
+        # Each step replaces a tensor by a larger one: no stack leaves blocks behind, but the pool grows.
         named="<fragmentation>",
         steps="",
     ),
@@ -150,7 +150,7 @@ CASES = (
 
 
 def installed(python: str, packages: list[str]) -> list[str]:
-    """Folders of packages, each of which has one alone: one Python runs both sides."""
+    """Folders with one package each: one Python runs both sides."""
     folders = []
     for package in packages:
         folder = FOLDER / "packages" / package
@@ -178,7 +178,7 @@ def record(python: str, case: Case, side: str, packages: str) -> Path:
         side,
     ]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), HF_HUB_OFFLINE="1")
-    # The program must not find what lies beside it.
+    # The program must not import the files beside it.
     done = subprocess.run(command, env=environment, cwd=FOLDER, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{case.program} {side}: {done.stderr[-2000:]}")

@@ -79,7 +79,7 @@ fn run(rustc: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The linker that Cargo was told to use for the target; for another machine than this one, that of its GNU tools.
+/// The linker configured in Cargo for the target; when cross-compiling, that of its GNU tools.
 fn linker(target: &str) -> Option<String> {
     let machine = target.split('-').next().unwrap_or_default();
     let foreign = !variable("HOST").starts_with(machine);

@@ -17,7 +17,7 @@ from ._result import PathLike, Result, read
 #: One limit, such as "5%" or "reserved=10%+1GiB", several, or one per metric: {"peak": "5%", "stack:train.py*": "0"}.
 Limits = Union[str, Iterable[str], Mapping[str, str], None]
 
-#: The configuration file; None is the nearest ptmem.toml, False is none.
+#: The configuration file; None uses the nearest ptmem.toml, False disables it.
 Config = Union[PathLike, Literal[False], None]
 
 #: Further reports to write, by format: {"html": "report.html", "junit": "report.xml"}.
@@ -190,7 +190,7 @@ def _common(strict: bool, config: Config, options: Sequence[str]) -> list[str]:
 
 
 def _path(path: PathLike) -> str:
-    """A path that is no option and not standard input, whatever it begins with."""
+    """A path that cannot be taken for an option or for standard input."""
     text = os.fspath(path)
     return os.path.join(".", text) if text.startswith("-") else text
 

@@ -34,7 +34,7 @@ class Span:
 
     @classmethod
     def parse(cls, steps: Steps) -> Optional[Span]:
-        """Reads what the user gave; None is all of the program."""
+        """Reads the argument of the user; None records the whole program."""
         if steps is None:
             return None
         if isinstance(steps, str):
@@ -259,7 +259,7 @@ class Recording(ContextDecorator):
             self._facts.end_step()
         if self.span is not None and number == self.span.last and self._nothing_recorded() is None:
             self._write("whole")
-            # What follows costs no memory for events that nobody reads.
+            # Stops recording, so that later events take no memory.
             self._history.stop()
 
     def _out_of_memory(self) -> None:

@@ -37,7 +37,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """The verdict is a pass. What was not judged has not passed."""
+        """The verdict is a pass. An input that was not judged has not passed."""
         return self.verdict == "pass"
 
     def require_pass(self) -> None:
@@ -67,7 +67,7 @@ def read(result: type[R], text: str, report: str) -> R:
             "folders and globs of ranks are for compare_ranks, check_ranks and show_ranks, single files for the others"
         )
     value: R = _decode(result, printed, result.__name__)
-    # No field: it is no part of the contract.
+    # Not a field, because it is not part of the contract.
     object.__setattr__(value, "_report", report)
     return value
 

@@ -14,7 +14,7 @@ from ._program import ToolError
 
 
 def main(paths: Sequence[str]) -> int:
-    """0 if every file is a saved profile that can be read, else 1, with a line for each that is not."""
+    """0 if every file is a readable saved profile; otherwise 1, with a line for each that is not."""
     failed = 0
     for path in paths:
         try:

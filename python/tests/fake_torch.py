@@ -16,7 +16,7 @@ class Release(enum.Enum):
 
 
 class Event(str):
-    """An event without frames, which is its name alone."""
+    """An event without frames, written as its name."""
 
     def get(self, key: str, other: object) -> object:
         return other

@@ -27,7 +27,7 @@ CUDA = re.compile(
     r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml"
     r"|cuFile|nvJitLink)\w*$"
 )
-# A name with one of these asks for a result that nobody knows; the others compute or set something.
+# A function with one of these names returns a result that cannot be known; the others compute or set something.
 ASKS = re.compile(
     r"Get|[bB]ufferSize|_bufferSize|Query|EnumEvents|ReadEvent|Version|version|_ptr$|_malloc|_n_pes|init_status"
 )

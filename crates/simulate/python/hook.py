@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run_the_other_sitecustomize():
-    """Runs the sitecustomize that this file stands before."""
+    """Runs the sitecustomize that this file shadows."""
     import importlib.machinery
     import importlib.util
 
@@ -202,7 +202,7 @@ class Exit:
         sys.exit = note_and_leave
 
     def failure(self):
-        """The error that ends the program, or its status in words; None if it ends well."""
+        """The error that ends the program, or its status in words; None on success."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or self.error
         if self.status in (None, 0) and self.error is error:
             return None
@@ -342,7 +342,7 @@ class Recorder:
             self.done = True
             self.dump_at_exit(self.exit.failure())
         note("accounted", str(self.process))
-        # What is freed after Python has ended must ask it for no stack: PyTorch would wait for ever.
+        # Memory freed after Python has ended must not request a stack from it: PyTorch would wait forever.
         self.torch.cuda.memory._record_memory_history(None)
 
     def dump_at_exit(self, failure):

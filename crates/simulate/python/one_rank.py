@@ -38,7 +38,7 @@ def stand_for_peers(torch):
 
 
 class Peers:
-    """What other ranks say: what `--peer-value` gives, else what they said in runs of their own, else unknown."""
+    """Values of other ranks: from `--peer-value`, otherwise from their own earlier runs, otherwise unknown."""
 
     def __init__(self, public):
         self.public = public
@@ -63,7 +63,7 @@ class Peers:
         return self.rounds[place]
 
     def override(self, *names):
-        """The value that `--peer-value` gives for one of some names, in a list; None where it gives none."""
+        """The value of `--peer-value` for one of some names, in a list; None if there is none."""
         for pattern, text in self.given:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 try:
@@ -93,7 +93,7 @@ class Peers:
         os.rename(path + ".part", path)
 
     def heard(self, sender, place):
-        """What a rank that ran earlier said, in a list; None where it did not."""
+        """The value that an earlier rank sent, in a list; None if it sent none."""
         import pickle
 
         before = os.environ.get("PTMEM_SIMULATE_RANKS_BEFORE", "").split(",")
@@ -108,7 +108,7 @@ class Peers:
             return [pickle.load(file)]
 
     def answer(self, kind, sender, place):
-        """The value that a rank sends here, in a list; None where nobody knows it, which is told at the end."""
+        """The value that a rank sends here, in a list; None if unknown, which is reported at the end."""
         name, where = caller()
         found = self.override(name, name.rpartition(".")[2]) or self.heard(sender, place)
         if found is None:

@@ -195,7 +195,7 @@ class ObjectExchange:
         store.set(f"{name}/{rank}", pickle.dumps([pickle.dumps(thing) for thing in objects]))
 
     def receive(self, found, rank, held=()):
-        """The objects that a rank sent, each packed. `held` are those that stand in their place now."""
+        """The objects that a rank sent, each pickled. `held` are the present contents of the list."""
         import pickle
 
         store, name = found

@@ -107,7 +107,7 @@ class ValueExchange:
         self.c10d._get_default_store().set(f"{place}/{self.public.get_rank()}", pickle.dumps(said))
 
     def hear(self, place, sender, like):
-        """The values that a rank sent, on the host; None where it did not know them."""
+        """The values that a rank sent, on the host; None if it did not know them."""
         store, key = self.c10d._get_default_store(), f"{place}/{sender}"
         try:
             store.wait([key], datetime.timedelta(seconds=LONGEST_WAIT))
@@ -202,7 +202,7 @@ class ValueExchange:
             self.say(self.place("message", self.public.get_rank(), peer), tensor)
 
     def expect(self, tensor, peer, group):
-        """A function that fills a tensor with the message of a peer; None where nothing is sent."""
+        """A function that fills a tensor with the message of a peer; None if nothing is sent."""
         if peer is None or not self.moves(group, tensor):
             return None
         return functools.partial(self.fill, self.place("message", peer, self.public.get_rank()), peer, tensor)

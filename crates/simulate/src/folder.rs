@@ -18,7 +18,7 @@ use crate::report::{Followed, PeerValue};
 use crate::stand_in::{PRELOADED, SONAMES, StandIn};
 use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 
-/// Begin of the folder's name. Generated code lies in it, so the name is one that labels of stacks fold.
+/// Prefix of the folder's name. The folder contains generated code, so labels of stacks fold its name.
 const PREFIX: &str = "ptmem-simulate-";
 
 /// Folders in it for caches of `torch.compile`, with the variables that name them.
@@ -44,7 +44,7 @@ pub(super) struct Folder {
 pub(super) type Environment = Vec<(&'static str, OsString)>;
 
 impl Folder {
-    /// Makes the folder and what lies in it.
+    /// Creates the folder with its contents.
     pub(super) fn make() -> Result<Self> {
         let place = place()?;
         clear_old(&place);
@@ -151,7 +151,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let caches = CACHES.iter().any(|(_, name)| self.path.join(name).exists());
         for _ in 0..ATTEMPTS {
-            // A file that cannot be removed now is tried again; one that never can be stays, and is no reason to fail.
+            // A file that cannot be removed now is tried again later; failing to remove it is not an error.
             let _ = fs::remove_dir_all(&self.path);
             if caches {
                 thread::sleep(PAUSE);
@@ -193,7 +193,7 @@ fn is_own(_: &fs::Metadata) -> bool {
     true
 }
 
-/// True if another process has locked the file; else this one has now.
+/// True if another process has locked the file; otherwise this process locks it.
 #[cfg(unix)]
 fn is_locked(file: &File) -> bool {
     rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
@@ -204,7 +204,7 @@ fn is_locked(_: &File) -> bool {
     false
 }
 
-/// The folder for temporary files; where its path cannot stand in `LD_PRELOAD` and in the settings, `/tmp`.
+/// The folder for temporary files; `/tmp` if its path cannot be used in `LD_PRELOAD` and in the settings.
 fn place() -> Result<PathBuf> {
     [env::temp_dir(), PathBuf::from("/tmp")].into_iter().find(|place| can_be_listed(place)).context(
         "the path of the folder for temporary files holds a blank, colon, semicolon or dollar sign; set TMPDIR to another one",

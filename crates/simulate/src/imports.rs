@@ -21,7 +21,7 @@ impl Imports {
     ///
     /// # Errors
     ///
-    /// If it is no 64-bit ELF file, or its tables contradict each other.
+    /// If it is not a 64-bit ELF file, or its tables contradict each other.
     pub(crate) fn read(file: impl Read + Seek) -> Result<Self, object::Error> {
         let cache = ReadCache::new(file);
         let file: ElfFile64<'_, object::Endianness, _> = ElfFile64::parse(&cache)?;

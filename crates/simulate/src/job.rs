@@ -116,7 +116,7 @@ impl JobArguments {
 }
 
 impl Job {
-    /// The file of a rank. Where one alone runs, it is the one that was asked for.
+    /// The file of a rank. With a single rank, it is the requested file.
     pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
         let is_only = self.ranks.len() == 1 && !path.to_string_lossy().contains(RANK);
         if is_only { path.to_owned() } else { file_of_rank(rank, path) }

@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Done,
     /// It gives a handle.
     Makes,
-    /// It has no answer: the function is asked for a result that nobody knows.
+    /// Not implemented: the program asks the function for a result that cannot be known.
     Asks,
 }
 

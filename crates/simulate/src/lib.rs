@@ -43,7 +43,7 @@ pub type WriteFile<'a> = &'a (dyn Fn(&Path, &[u8]) -> Result<()> + Sync);
 
 /// Prints a line for people, apart from the output of the command.
 fn eprint_line(text: &str) {
-    // A line that nobody reads is no reason to fail.
+    // Failing to print a line is not an error of the run.
     let _ = writeln!(anstream::stderr(), "ptmem simulate: {text}");
 }
 
@@ -53,8 +53,8 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-si
 /// The folder of the package that the Python package has as well: passes of training, modules, purposes and shapes of memory.
 pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
-/// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head of each says
-/// what it does.
+/// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head
+/// of each describes it.
 pub const PYTHON: [(&str, &str); 18] = [
     ("sitecustomize.py", include_str!("../python/hook.py")),
     ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
@@ -82,7 +82,7 @@ pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
 /// Most devices that a run can have.
 pub const MOST_GPUS: u32 = 64;
 
-/// Largest memory that a device can have: its addresses lie in a range of this size.
+/// Largest memory of a device: the size of its address range.
 pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
 
 /// Answer to a call that the library cannot answer.

@@ -49,7 +49,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the command once, as a rank of a job or as it is, tells what happened, and gives its exit code.
+    /// Runs the command once, as a rank of a job or as it is, reports the run, and returns its exit code.
     pub(super) fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
         let folder = Folder::make()?;
         let mut record = self.arguments.record.clone();
@@ -128,7 +128,7 @@ fn end_of(command: &[OsString], environment: &Environment) -> Result<Result<u8, 
     }
 }
 
-/// Fails a run in which a Python used a GPU without the hook: its snapshots have no facts, so a comparison cannot tell
+/// Fails a run in which a Python used a GPU without the hook: its snapshots have no facts, so a comparison cannot know
 /// whose code it measured, and no value was computed.
 fn require_hook(ledger: &Ledger) -> Result<()> {
     let without @ 1.. = ledger.fact(Fact::ProcessesWithoutHook) else { return Ok(()) };
@@ -154,7 +154,8 @@ fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]
     Ok(())
 }
 
-/// Adds an exit status to a recording: Python writes it before it ends, and does not tell the status that it will end with.
+/// Adds an exit status to a recording: Python writes it before it ends, and does not know its exit status at that
+/// point.
 fn add_exit(path: &str, status: u8) -> io::Result<()> {
     let mut file = File::options().write(true).open(path)?;
     file.seek(SeekFrom::End(-1))?;

@@ -32,7 +32,7 @@ impl Running {
     }
 }
 
-/// Starts a child and passes on the signals that ptmem gets from then on.
+/// Starts a child, and passes on the signals that ptmem receives afterwards.
 pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     let mut wanted = vec![SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGWINCH];
     // A terminal sends these to all processes in front of it: the child has them already, and ptmem outlives it.

@@ -54,7 +54,7 @@ fn imports_of(folder: &Path) -> Result<Imports> {
             continue;
         }
         let file = File::open(&path).with_context(|| format!("{}: cannot be opened", path.display()))?;
-        // A file that is no shared object, such as a script for the linker, wants nothing.
+        // A file that is not a shared object, such as a linker script, imports nothing.
         if let Ok(imports) = Imports::read(file) {
             all.merge(imports);
         }

@@ -118,7 +118,7 @@ class Gate:
             max_growth=limits.max_growth,
             max=limits.max,
             strict=strict,
-            # Both are of a whole test, which ended: none is cut off.
+            # Both recordings cover a whole test, so neither is truncated.
             options=[*options, "--no-acceptance", "--allow-partial"],
         )
         peaks = [device.metrics.peak for device in compared.devices]

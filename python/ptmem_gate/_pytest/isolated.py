@@ -74,7 +74,7 @@ def _task(item: pytest.Item, reports: Path) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
-    """An option that another process can be told."""
+    """An option that can be passed to another process."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float, str))

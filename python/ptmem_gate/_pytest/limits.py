@@ -1,4 +1,4 @@
-"""What a test is held to: the marker gpu_memory, read and checked."""
+"""Limits of a test: reads and checks the marker gpu_memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Limits:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Optional[Limits]:
-        """The limits of a test, None if it has no marker. Those of the function go before those of class and module."""
+        """The limits of a test, None without a marker. A marker of the function overrides those of class and module."""
         markers = list(item.iter_markers("gpu_memory"))
         if not markers:
             return None

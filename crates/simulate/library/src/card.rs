@@ -34,7 +34,7 @@ impl Limits {
         }
     }
 
-    /// The same on cards whose system keeps some shared memory of each block: those from 8.0 on.
+    /// The same for cards from 8.0, whose system reserves some shared memory per block.
     const fn with_reserve(self) -> Self {
         Self { reserved_shared: KIB, ..self }
     }

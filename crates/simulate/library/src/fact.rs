@@ -1,4 +1,4 @@
-//! Facts worth telling at the end of a run. The library counts them, and ptmem reads them: both compile this file.
+//! Facts to report at the end of a run. The library counts them, and ptmem reads them: both compile this file.
 
 /// Something that the library counts. The order is that of the counters in the shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

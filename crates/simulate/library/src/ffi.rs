@@ -1,6 +1,6 @@
 //! Types of what C passes: places to write results to, structures to read, text.
 //!
-//! They stand in the signatures of the exported functions, so that those need no unsafe code of their own.
+//! They are used in the signatures of the exported functions, so that those need no unsafe code of their own.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -93,7 +93,7 @@ impl<T> In<T> {
 }
 
 impl<T: Copy> In<T> {
-    /// The element with this index, or None where there is no array.
+    /// The element with this index, or `None` without an array.
     pub(crate) fn at(self, index: usize) -> Option<T> {
         // SAFETY: only C makes such a value: the interface demands NULL or as many elements as the callers read.
         (!self.0.is_null()).then(|| unsafe { self.0.add(index).read_unaligned() })

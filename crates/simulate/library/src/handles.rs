@@ -32,7 +32,7 @@ impl<T> Registry<T> {
         handle
     }
 
-    /// Changes or reads the object with a handle. None where there is no such object.
+    /// Changes or reads the object with a handle. `None` if the object does not exist.
     pub(crate) fn with<R>(&self, handle: Handle, change: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.0.lock().get_mut(&handle).map(change)
     }

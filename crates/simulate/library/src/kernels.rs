@@ -1,7 +1,7 @@
 //! Launches of kernels, and the values that they may change.
 //!
-//! Device code does not run. What PyTorch's operators write is computed on the host (`operators`). Of all other kernels
-//! it is known to which memory they have addresses: what lies there may have changed.
+//! Device code does not run. Results of PyTorch's operators are computed on the host (`operators`). For all other
+//! kernels, the memory whose addresses they have is known: its contents may have changed.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -75,8 +75,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
     number_at::<8>(bytes, at)
 }
 
-/// All words of eight bytes in all arguments, which a program passes as an address each: addresses lie at multiples of
-/// eight.
+/// All words of eight bytes in all arguments, each of which may be an address: addresses are multiples of eight.
 fn words(parameters: &[Parameter], arguments: In<u64>) -> impl Iterator<Item = u64> {
     let all = parameters.iter().enumerate().filter_map(move |(place, parameter)| {
         let address = arguments.at(0).and_then(|_| arguments.at(place))?;

@@ -1,7 +1,8 @@
 //! Counts of what happened in the run: facts, and calls that were only answered.
 //!
-//! The counters lie in a file that all processes of a run map, so that none is lost when a process is killed. `ptmem
-//! simulate` makes the file and reads it at the end: first a counter for each [`Fact`], then one for each of [`NAMES`].
+//! The counters are in a file that all processes of a run map, so that they survive the killing of a process. `ptmem
+//! simulate` creates the file and reads it at the end: first a counter for each [`Fact`], then one for each of
+//! [`NAMES`].
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;

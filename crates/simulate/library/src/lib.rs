@@ -5,7 +5,7 @@
 //! chosen size would do it, kernels do nothing, and small values that the host sends can be read back.
 //!
 //! * `sys`: the C library; `ffi`: types of C's arguments; `settings`, `ledger`: in from and out to `ptmem simulate`.
-//! * `device`, `streams`, `handles`: the model; `fact`: what is counted.
+//! * `device`, `streams`, `handles`: the model; `fact`: the counters.
 //! * `cudart`, `driver`, `cublas`, …: one module for each of NVIDIA's libraries, which answers from the model.
 //! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values.
 //! * `operators`: what PyTorch's operators write, which the hook in the child's Python computes.

@@ -121,7 +121,7 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(_handle: Handle, count: O
     SUCCESS
 }
 
-/// The offset of `state` in `nvmlGpuFabricInfoV_t`: version, cluster, status and clique stand before it.
+/// The offset of `state` in `nvmlGpuFabricInfoV_t`, after version, cluster, status and clique.
 const FABRIC_STATE: usize = 28;
 
 /// `NVML_GPU_FABRIC_STATE_NOT_SUPPORTED`.

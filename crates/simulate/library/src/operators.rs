@@ -1,8 +1,8 @@
 //! Operators of PyTorch whose results the hook in the child's Python computes on the host.
 //!
-//! The hook stands below autograd and above the kernels: it asks here what is known of the operands, lets the operator
-//! run for what it allocates, and writes the values of the results. In between, launches change no values, and sizes that
-//! the operator reads from the device are those that the hook has computed.
+//! The hook is below autograd and above the kernels: it asks here for the known values of the operands, lets the
+//! operator run for its allocations, and writes the values of the results. In between, launches change no values, and
+//! sizes that the operator reads from the device are those that the hook has computed.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;

@@ -13,8 +13,8 @@ const PATH: &CStr = c"PYTHONPATH";
 /// Variable that the hook sets in a Python where it ran before PyTorch was imported.
 const RAN: &CStr = c"PTMEM_SIMULATE_HOOK";
 
-/// Puts the folder of the hook back in front of Python's path, before Python reads it: scripts set `PYTHONPATH` and forget
-/// what was there. What the hook of the starting process said does not hold for this one.
+/// Puts the folder of the hook back in front of Python's path, before Python reads it: scripts overwrite `PYTHONPATH`.
+/// The state of the hook in the parent process does not apply to this one.
 pub(crate) fn keep_hook_first() {
     sys::set_environment(RAN, None);
     let hook = settings().hook;
@@ -24,7 +24,7 @@ pub(crate) fn keep_hook_first() {
     }
 }
 
-/// A path with an entry in front; none where it is there already.
+/// A path with an entry in front; `None` if it is there already.
 fn with_first(entry: &[u8], path: &[u8]) -> Option<CString> {
     if entry.is_empty() || path.split(|&byte| byte == b':').next() == Some(entry) {
         return None;
@@ -37,7 +37,7 @@ fn with_first(entry: &[u8], path: &[u8]) -> Option<CString> {
     CString::new(entries).ok()
 }
 
-/// True in a Python that did not run the hook: one that was told to ignore its environment, for example.
+/// True in a Python that did not run the hook, for example because it ignores its environment.
 pub(crate) fn lacks_hook() -> bool {
     !loader::definition(c"Py_IsInitialized").is_null() && sys::environment(RAN).is_none()
 }

@@ -1,4 +1,4 @@
-//! Streams, events and captures: the order of work, of which none is done.
+//! Streams, events and captures: the order of work, without executing it.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Which releases of NVIDIA's libraries the program was built for.
 //!
 //! Structures changed between them, so this decides how they are written. The hook in the child's Python knows the
-//! releases exactly; without it, the names of the loaded libraries tell the major version.
+//! releases exactly; without it, the names of the loaded libraries give the major version.
 
 use crate::settings::version_of;
 use crate::sys::loader::loaded_version;

@@ -13,7 +13,7 @@ from .shapes import Shapes
 
 
 class Watch:
-    """What hooks of PyTorch tell about a program, for the facts of its snapshot."""
+    """Facts about a program from PyTorch's hooks, for its snapshot."""
 
     def __init__(self, torch: Any, shapes: bool) -> None:
         self._passes = Passes(torch)
@@ -22,7 +22,7 @@ class Watch:
         self._modules.install()
 
     def lacks(self) -> Optional[str]:
-        """Why this PyTorch tells less than others, if it does."""
+        """Why this PyTorch release provides fewer facts, if it does."""
         return self._modules.lacks()
 
     def begin(self, snapshot: Any) -> None:

@@ -18,7 +18,7 @@ class Reader:
     def __init__(self, modules: Any, device: int) -> None:
         self.modules = modules
         first = modules.passes.start.get(device, (0, 0))
-        #: What was noted after how many calls, the last first.
+        #: Notes with the number of calls before each, the latest first.
         self.notes = [
             ((calls[device][0] - first[0], calls[device][1] - first[1]), found)
             for calls, found in modules.belongings.notes
@@ -113,6 +113,6 @@ class Reader:
         if index is None:
             return
         module, purpose, shape = self.allocated[index]
-        # What does not outlive the pass is no activation that the backward pass waits for.
+        # Memory that does not outlive the pass is not an activation for the backward pass.
         if purpose == purposes.ACTIVATIONS and self.born[index] == self.number:
             self.allocated[index] = (module, purposes.TEMPORARY, shape)

@@ -32,7 +32,7 @@ class Belongings:
         self.optimizers: Any = weakref.WeakSet()
         #: The paths of parameters, by their identities.
         self.owners: dict[int, str] = {}
-        #: What was found, each with the calls of the allocator by then.
+        #: Findings, each with the number of allocator calls before it.
         self.notes: list[Note] = []
         #: Gradients of the backward pass that runs.
         self.gradients: list[Note] = []
@@ -47,7 +47,7 @@ class Belongings:
         lost = [(calls, of_one) for calls, of_one in self.gradients if not of_one.items() <= found.items()]
         self.gradients = []
         self.note(*lost)
-        # Steps are alike: one table for many.
+        # Steps are usually equal, so they share one table.
         found = next((table for table in self.tables if table == found), found)
         self.tables = [found, *(table for table in self.tables if table is not found)][:MOST_TABLES]
         self.note((self.modules.passes.calls(), found))

@@ -22,7 +22,7 @@ from .shapes import Shapes
 MOST_RUNS = 500_000
 #: Changes of module that are kept for graphs of which no backward pass has run yet.
 MOST_CHANGES = 2_000_000
-#: What is made between the end of the outermost module and that of its backward pass.
+#: Memory allocated between the end of the outermost module and the end of its backward pass.
 LOSS = "<loss>"
 OPTIMIZER = "<optimizer>"
 
@@ -69,7 +69,7 @@ class Modules:
     def lacks(self) -> Optional[str]:
         if self.set is not None or self.shapes is None:
             return None
-        return f"tensors have shapes from PyTorch 2.10 on; this is {self.torch.__version__}"
+        return f"shapes need PyTorch 2.10 or later; this is {self.torch.__version__}"
 
     def install(self) -> None:
         """Adds the hooks. While a program is compiled they do nothing, so that no graph breaks at them."""
@@ -161,7 +161,7 @@ class Modules:
         return self.thread.user
 
     def change(self) -> None:
-        """Notes which module makes nodes from now on."""
+        """Notes the module that creates the following nodes."""
         thread = self.thread
         running = self.current()
         if len(thread.nodes) > MOST_CHANGES:
@@ -171,7 +171,7 @@ class Modules:
         self.show(running)
 
     def path(self, module: Any) -> str:
-        """The path of a module; one that nobody knows yet is the outermost, or a part of one that runs."""
+        """The path of a module; an unknown one is the outermost, or a part of a running one."""
         if module not in self.paths:
             if not self.thread.running:
                 self.belongings.roots.add(module)

@@ -88,7 +88,7 @@ class Passes:
         self.start = self.calls()
 
     def of_device(self, device: int) -> list[tuple[str, Optional[list[int]], Optional[list[int]]]]:
-        """The passes in the recorded part, with the calls of a device from there on."""
+        """The passes in the recorded part, each with the number of allocator calls since that part began."""
         first = self.start.get(device, (0, 0))
         found: list[tuple[str, Optional[list[int]], Optional[list[int]]]] = []
         for one in self._all:

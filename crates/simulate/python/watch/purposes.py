@@ -51,7 +51,7 @@ class Frames:
         return self._known[id(frames)]
 
     def place(self, event: dict[str, Any]) -> str:
-        """A row for memory outside of all modules: the function that asked for it; empty where no stack tells."""
+        """A row for memory outside of all modules: the function that requested it; empty without a stack."""
         frames = event.get("frames") or ()
         if id(frames) not in self._places:
             self._places[id(frames)] = _place(frames)

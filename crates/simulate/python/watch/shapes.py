@@ -33,7 +33,7 @@ class Shapes:
         self._mode: Any = None
 
     def install(self, number_runs: Callable[[int], None]) -> None:
-        """Watches operators. `number_runs` is told the number of the operator that runs in this thread; 0 for none."""
+        """Watches operators. `number_runs` receives the number of the operator that runs in this thread; 0 for none."""
         from torch.utils import _python_dispatch, _pytree
 
         shapes = self
@@ -68,7 +68,7 @@ class Shapes:
             self._made[number] = found
 
     def of(self, number: int, place: int) -> str:
-        """Type and shape of what an operator made at an address; empty where that is no tensor."""
+        """Type and shape of the tensor that an operator created at an address; empty if it is not a tensor."""
         return self._made.get(number, {}).get(place, "")
 
 

@@ -39,7 +39,7 @@ const MAGIC: &[u8] = b"\x7FELF\x02\x01";
 /// Bytes of the header of a file.
 const FILE_HEADER: usize = 64;
 
-/// The file at an address, up to its table of sections, which comes after them. None if it is no such file.
+/// The file at an address, up to its table of sections, which comes after them. `None` if it is not such a file.
 pub(super) fn at(address: u64) -> Option<&'static [u8]> {
     if !memory::bytes(address, MAGIC.len()).starts_with(MAGIC) {
         return None;
@@ -143,7 +143,7 @@ pub(crate) fn hash(name: &CStr) -> u64 {
         .fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
 
-/// Parameters of all kernels in a file, in the order of their declaration. None if it is no such file.
+/// Parameters of all kernels in a file, in the order of their declaration. `None` if it is not such a file.
 pub(crate) fn parameters(bytes: &[u8]) -> Option<ParametersByName> {
     let elf = Elf::new(bytes)?;
     let sections = (0..elf.sections.len() / Elf::HEADER).filter_map(|index| elf.section(index));
@@ -175,7 +175,7 @@ fn parameter(entry: &[u8]) -> Option<(usize, Parameter)> {
     Some((number::<2>(entry, 8)?, Parameter { size }))
 }
 
-/// Resources of a kernel. None where the code does not have it.
+/// Resources of a kernel. `None` if the code does not contain it.
 pub(crate) fn resources(bytes: &[u8], name: &CStr, capability: i32) -> Option<Resources> {
     let elf = Elf::new(bytes)?;
     let registers = elf.registers(elf.symbol(name)?)?;

@@ -58,7 +58,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The fat binary that a program registered, up to where its header says that it ends. None if it is none.
+/// The fat binary that a program registered, up to the end stated in its header. `None` if it is not a fat binary.
 fn at(wrapper: In<u8>) -> Option<&'static [u8]> {
     let at = wrapper.field::<u64>(CODE_IN_WRAPPER)?;
     let header = memory::bytes(at, HEADER);
@@ -68,7 +68,7 @@ fn at(wrapper: In<u8>) -> Option<&'static [u8]> {
     Some(memory::bytes(at, HEADER.checked_add(number_at::<8>(header, 8)? as usize)?))
 }
 
-/// Machine code in a fat binary. None where an entry leads nowhere, or out of it.
+/// Machine code in a fat binary. `None` if an entry points outside of it.
 fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
     let mut rest = bytes.get(number_at::<2>(bytes, 6)? as usize..)?;
     let mut found = Vec::new();

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Unpacks a block of at most `size` bytes. None where it is none.
+/// Decompresses a block of at most `size` bytes. `None` if it is invalid.
 pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut output = Vec::new();
     let mut rest = bytes.iter();

@@ -90,7 +90,7 @@ pub(crate) fn resources(function: Opaque) -> Resources {
     resources
 }
 
-/// Parameters of the kernel that a function of the host launches. None where its code is not known.
+/// Parameters of the kernel that a function of the host launches. `None` if its code is unknown.
 pub(crate) fn parameters(function: Opaque) -> Option<Box<[Parameter]>> {
     let mut kernels = KERNELS.lock();
     let &Kernel { name, code, .. } = kernels.find(function)?;
@@ -105,7 +105,7 @@ pub(crate) fn parameters(function: Opaque) -> Option<Box<[Parameter]>> {
 pub(crate) struct Module(cubin::ParametersByName);
 
 impl Module {
-    /// Reads machine code that begins at an address. None if it is none.
+    /// Reads machine code at an address. `None` if it is invalid.
     pub(crate) fn at(address: u64) -> Option<Self> {
         cubin::at(address).and_then(cubin::parameters).map(Self)
     }
@@ -116,7 +116,7 @@ impl Module {
     }
 }
 
-/// Appends bytes from `distance` before the end on, which can be bytes that this appends.
+/// Appends bytes that start `distance` before the end, including bytes that this call appends.
 fn repeat(output: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     let start = output.len().checked_sub(distance).filter(|_| distance > 0)?;
     let mut left = count;

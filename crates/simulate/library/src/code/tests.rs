@@ -130,7 +130,7 @@ fn a_fat_binary_whose_entries_lead_nowhere_is_refused() {
     }
 }
 
-/// Sections that all lie in the same place would be read again for each.
+/// Sections at the same offset would be read again for each.
 #[test]
 fn a_file_whose_sections_overlap_is_refused() {
     let mut code = elf_file::with_sections(&[(".nv.info.a", alloc::vec![0; 400]), (".nv.info.b", alloc::vec![0; 400])]);

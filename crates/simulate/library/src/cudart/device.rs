@@ -1,4 +1,4 @@
-//! Devices: how many, which one, what they can do; errors; versions.
+//! Devices: count, selection and properties; errors; versions.
 
 use core::ffi::CStr;
 

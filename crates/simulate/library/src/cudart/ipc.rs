@@ -13,7 +13,7 @@ pub extern "C" fn cudaIpcGetMemHandle(_handle: Opaque, _address: u64) -> CudaErr
     refuse()
 }
 
-/// The 64 bytes of the handle are passed in memory, so they are no argument here.
+/// The 64 bytes of the handle are passed in memory, so they do not appear as an argument.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaIpcOpenMemHandle(_address: Out<u64>) -> CudaError {
     refuse()

@@ -212,7 +212,7 @@ pub extern "C" fn cudaMemcpyToSymbol(_symbol: Opaque, _from: u64, _size: u64, _o
     CudaError::Success
 }
 
-/// All variables of device code lie at one address past the end of the device's memory.
+/// All variables of device code share one address past the end of the device's memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetSymbolAddress(address: Out<u64>, _symbol: Opaque) -> CudaError {
     let end = addresses::end_of_device(device::current());

@@ -19,7 +19,7 @@ pub(crate) fn is_device(address: u64) -> bool {
     (DEVICES..VIRTUAL + VIRTUAL_SPAN).contains(&address)
 }
 
-/// Device whose own range an address lies in. None for reserved virtual addresses, which any device can back.
+/// Device whose own range contains an address. `None` for reserved virtual addresses, which any device can back.
 pub(crate) fn device_at(address: u64) -> Option<usize> {
     let offset = address.checked_sub(DEVICES)?;
     (address < VIRTUAL).then_some((offset / DEVICE_SPAN) as usize)
@@ -75,7 +75,7 @@ impl Ranges {
         Some(at)
     }
 
-    /// Reserves addresses below the others. Where there are none left, what is free anywhere will do.
+    /// Reserves addresses below the others, or any free range if there are none left.
     fn reserve(&mut self, size: u64) -> Option<u64> {
         let unit = size.checked_next_multiple_of(RESERVATION)?;
         match self.reserved.checked_sub(unit).filter(|&at| at >= self.start) {

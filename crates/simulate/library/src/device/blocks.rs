@@ -1,8 +1,8 @@
-//! Blocks of PyTorch's allocator: memory that it hands out anew has no value, whatever was copied there before.
+//! Blocks of PyTorch's allocator: reused memory has no value, whatever was copied there before.
 //!
-//! The allocator tells c10's profiler of every block, by a function that one of its libraries defines and another
-//! calls. A preloaded definition comes first: it forgets the values and passes the call on. Without it, a counter that
-//! a kernel should have written would read as the bytes of the last owner.
+//! The allocator reports every block to c10's profiler, through a function that one of its libraries defines and
+//! another calls. A preloaded definition takes precedence: it discards the values and passes the call on. Without it, a
+//! counter that a kernel should have written would read as the bytes of the last owner.
 
 use alloc::collections::BTreeMap;
 use core::ffi::c_void;

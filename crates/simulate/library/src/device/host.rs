@@ -33,7 +33,7 @@ pub(crate) fn allocate(size: u64, kind: HostKind) -> Result<u64, CudaError> {
     Ok(address)
 }
 
-/// Frees memory of [`allocate`]; None where it is not such memory.
+/// Frees memory of [`allocate`]; `None` if it is not such memory.
 pub(crate) fn free(address: u64) -> Option<()> {
     let mut ranges = RANGES.lock();
     if ranges.get(&address)?.kind == HostKind::Registered {
@@ -59,7 +59,7 @@ pub(crate) fn unregister(address: u64) -> Result<(), CudaError> {
     Err(CudaError::InvalidValue)
 }
 
-/// How CUDA knows the memory at an address. None for memory that it was never told of.
+/// How CUDA knows the memory at an address. `None` for memory unknown to CUDA.
 pub(crate) fn kind_at(address: u64) -> Option<HostKind> {
     let ranges = RANGES.lock();
     let (&start, range) = ranges.range(..=address).next_back()?;

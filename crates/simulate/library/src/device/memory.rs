@@ -1,4 +1,4 @@
-//! Memory of the devices: what is allocated, how much is left.
+//! Memory of the devices: allocations and remaining bytes.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};

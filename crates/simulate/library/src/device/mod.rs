@@ -1,4 +1,4 @@
-//! The simulated devices: their memory, what is known of the values in it, and what each thread uses.
+//! The simulated devices: their memory, the known values in it, and the state of each thread.
 
 pub(crate) mod addresses;
 pub(crate) mod blocks;

@@ -27,7 +27,7 @@ const EMPTY: Pool = Pool { used: 0, used_high: 0, reserved: 0, reserved_high: 0,
 
 static POOLS: Mutex<[Pool; MOST_DEVICES]> = Mutex::new([EMPTY; MOST_DEVICES]);
 
-/// Sizes of allocations, by address: what they count as used.
+/// Sizes that allocations count as used, by address.
 static SIZES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Handle of the pool of a device.

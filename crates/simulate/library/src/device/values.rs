@@ -1,9 +1,8 @@
 //! Values in device memory that are known: small copies from the host, fills, and what a few kernels compute of them.
 //!
-//! Most kernels do nothing, so memory that nothing else has set has no value. It reads as the byte of `--fill`. A value
-//! that lies in a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have
-//! changed it. What was computed from a value which is not set is not set either, but kept: so positions move on from
-//! wherever they read as.
+//! Most kernels do nothing, so memory that was not set otherwise has no value and reads as the byte of `--fill`. A
+//! value in a block of memory whose address such a kernel has is kept, but doubtful: the kernel may have changed it. A
+//! value computed from an unset value is unset too, but kept, so that positions advance from their initial reading.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -21,7 +20,7 @@ const MOST_KEPT: u64 = 1 << 30;
 /// Value of a run of bytes.
 #[derive(Clone)]
 enum Value {
-    /// These bytes, from this offset on.
+    /// These bytes, at this offset.
     Bytes(Arc<[u8]>, usize),
     /// The same byte everywhere.
     Fill(u8),
@@ -176,7 +175,7 @@ pub(crate) fn fill(at: u64, byte: u8, size: u64) {
     }
 }
 
-/// Forgets a range: it was freed, or handed out anew.
+/// Discards a range that was freed or reused.
 pub(crate) fn forget(at: u64, size: u64) {
     VALUES.lock().forget(at, size);
 }
@@ -238,7 +237,7 @@ pub(crate) fn trusts(from: u64, size: u64) -> Vec<(u64, u64, Trust)> {
     set.map(|(offset, run)| (offset, run.size, run.trust)).collect()
 }
 
-/// Certainty of the values of a range. None where a part of it is not set.
+/// Certainty of the values of a range. `None` if a part of it is unset.
 pub(crate) fn trust_if_set(from: u64, size: u64) -> Option<Trust> {
     let runs = trusts(from, size);
     let set: u64 = runs.iter().map(|(_, size, _)| size).sum();

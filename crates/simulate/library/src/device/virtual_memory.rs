@@ -19,7 +19,7 @@ struct Physical {
     mappings: u32,
 }
 
-/// A piece of reserved addresses that physical memory stands behind.
+/// A range of reserved addresses that is backed by physical memory.
 #[derive(Clone, Copy)]
 struct Mapping {
     size: u64,
@@ -47,7 +47,7 @@ impl VirtualMemory {
         }
     }
 
-    /// The mapping that an address lies in.
+    /// The mapping that contains an address.
     fn mapping_at(&self, address: u64) -> Option<Mapping> {
         let (&start, &mapping) = self.mappings.range(..=address).next_back()?;
         (address - start < mapping.size).then_some(mapping)
@@ -123,7 +123,7 @@ pub(crate) fn device_of(handle: Handle) -> Option<usize> {
     MEMORY.lock().physical.get(&handle).map(|physical| physical.device)
 }
 
-/// Device that stands behind an address.
+/// Device that backs an address.
 pub(crate) fn device_at(address: u64) -> Option<usize> {
     if let Some(device) = addresses::device_at(address) {
         return Some(device);

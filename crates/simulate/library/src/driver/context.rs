@@ -1,4 +1,4 @@
-//! Contexts: each device has its primary one, and there are no others.
+//! Contexts: each device has only its primary one.
 
 use core::ffi::CStr;
 

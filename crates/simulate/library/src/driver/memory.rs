@@ -62,7 +62,7 @@ pub extern "C" fn cuPointerGetAttribute(value: Out<u64>, attribute: i32, address
     CudaError::Success
 }
 
-/// Several attributes, each in a place of its own. Memory that CUDA was never told of has none, which is no error here.
+/// Several attributes, each in a place of its own. Memory unknown to CUDA has none, which is not an error here.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuPointerGetAttributes(
     count: u32,

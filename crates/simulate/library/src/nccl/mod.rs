@@ -139,7 +139,7 @@ pub extern "C" fn ncclCommInitAll(communicators: Out<Handle>, count: i32, _devic
 /// Ranks of the communicators that the next splits make. 0 where nobody said.
 static RANKS_OF_SPLIT: AtomicI32 = AtomicI32::new(0);
 
-/// Says how many ranks share a colour in the next splits. It is no function of NCCL's: the hook in Python calls it.
+/// Sets how many ranks share a color in the next splits. Not a function of NCCL: the hook in Python calls it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_split_into(ranks: i32) {
     RANKS_OF_SPLIT.store(ranks, Ordering::Relaxed);

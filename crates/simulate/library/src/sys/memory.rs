@@ -45,7 +45,7 @@ pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(from as *const u8, size) }
 }
 
-/// Maps a file of counters that several processes share. None where it cannot be mapped.
+/// Maps a file of counters that several processes share. `None` on failure.
 pub(crate) fn map_counters(path: &CStr, count: usize) -> Option<&'static [AtomicU64]> {
     // SAFETY: the path ends in NUL.
     let file = unsafe { c::open(path.as_ptr(), c::O_RDWR | c::O_CLOEXEC) };

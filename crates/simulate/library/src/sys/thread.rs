@@ -21,8 +21,8 @@ impl<T: Default + 'static> PerThread<T> {
     /// Uses the value of this thread. `T` has cells where it changes.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         let key = *self.key.get();
-        // SAFETY: the key exists. What is stored under it is NULL or comes from the lines below, in this thread, and lives until
-        // the thread ends.
+        // SAFETY: the key exists. The value stored under it is NULL or comes from the lines below, in this thread, and
+        // lives until the thread ends.
         if let Some(value) = unsafe { c::pthread_getspecific(key).cast::<T>().as_ref() } {
             return read(value);
         }

@@ -2,7 +2,7 @@
 
 use crate::little_endian;
 
-/// Bits from the lowest of the first byte on.
+/// Bits from the first byte to the last, the lowest bit first.
 pub(super) struct Forward<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -13,7 +13,7 @@ impl<'a> Forward<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// The next bits, at most 16. None where the stream has ended.
+    /// The next bits, at most 16. `None` at the end of the stream.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
         let mut value = 0;
         for index in 0..count {
@@ -35,7 +35,7 @@ impl<'a> Forward<'a> {
     }
 }
 
-/// Bits from the highest of the last byte on; the first that is set marks the start.
+/// Bits from the last byte to the first, the highest bit first; the first bit that is set marks the start.
 pub(super) struct Backward<'a> {
     bytes: &'a [u8],
     /// Bits that are left; below zero where more were taken than there are.

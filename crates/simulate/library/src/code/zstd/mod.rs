@@ -15,7 +15,7 @@ const MAGIC: usize = 0xFD2F_B528;
 /// Most bytes that one block gives.
 const LARGEST_BLOCK: usize = 1 << 17;
 
-/// Unpacks one frame of at most `size` bytes. None where it is none.
+/// Decompresses one frame of at most `size` bytes. `None` if it is invalid.
 pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes);
     read_frame_header(&mut reader)?;

@@ -16,7 +16,7 @@ const MATCH_SHARES: [i16; 53] = [
     1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1,
 ];
 
-/// Lengths of literals: the least of each code from 16 on, and the bits that are added to it.
+/// Lengths of literals: for each code of at least 16, the base value and the number of extra bits.
 const LITERAL_CODES: [(u32, u32); 20] = [
     (16, 1),
     (18, 1),
@@ -39,7 +39,7 @@ const LITERAL_CODES: [(u32, u32); 20] = [
     (32_768, 15),
     (65_536, 16),
 ];
-/// The same of matches, from 32 on.
+/// The same for matches, for codes of at least 32.
 const MATCH_CODES: [(u32, u32); 21] = [
     (35, 1),
     (37, 1),
