@@ -52,9 +52,10 @@ def need(*command: str | Path, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def commit(folder: Path, title: str) -> None:
+def commit(folder: Path, title: str, *options: str) -> None:
     need("git", "add", "--all", folder=folder)
-    need("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", title, folder=folder)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    need("git", *author, "commit", "--quiet", *options, "-m", title, folder=folder)
 
 
 def record(python: str, folder: Path, snapshot: Path) -> None:
@@ -62,16 +63,15 @@ def record(python: str, folder: Path, snapshot: Path) -> None:
     need(PTMEM, "simulate", "--", python, "record_memory.py", folder=folder, **variables)
 
 
-def make(name: str) -> Path:
+def make(folder: Path, name: str, parts: str) -> Path:
     """The repository with what init writes, and the recording script filled in."""
-    folder = FOLDER / name
     shutil.copytree(HERE / name, folder)
-    (folder / ".gitignore").write_text("__pycache__/\n")
+    (folder / ".gitignore").write_text("__pycache__/\n.environment\n")
     need("git", "init", "--quiet", "--initial-branch=main", folder=folder)
     need(PTMEM, "init", folder=folder)
     script = folder / "record_memory.py"
     text = re.sub(r"^def build.*?^PARTS[^\n]*", "", script.read_text(), flags=re.DOTALL | re.MULTILINE)
-    script.write_text(text.replace("\nimport torch\n", f"\nimport torch\n\n{PARTS[name]}\n", 1))
+    script.write_text(text.replace("\nimport torch\n", f"\nimport torch\n\n{parts}\n", 1))
     commit(folder, "The code, and its gate")
     return folder
 
@@ -115,7 +115,7 @@ def main() -> None:
         ]
         if not wanted:
             continue
-        repository = make(name)
+        repository = make(FOLDER / name, name, PARTS[name])
         before = FOLDER / f"{name}.pkl"
         record(python, repository, before)
         for kind, title, edits in wanted:
