@@ -69,9 +69,9 @@ add_inputs() {
   fi
 }
 
-# add_base: the commit by which rows are marked, where there is one.
+# add_base: the commit by which rows are marked and whose limits are applied too, where there is one.
 add_base() {
-  if [ "$subcommand" != diff ] || [ "${PTMEM_BASE:-}" = none ]; then
+  if [ "${PTMEM_BASE:-}" = none ]; then
     return 0
   fi
   if [ -n "$base" ] || find_base; then
@@ -79,7 +79,7 @@ add_base() {
   elif [ -n "${PTMEM_BASE:-}" ]; then
     could_not_run "base: $base_reason"
   elif [ "$is_pull_request" = true ]; then
-    printf 'rows are not marked by the change: %s\n' "$base_reason"
+    notice "its limits are not compared with those of the base, and rows are not marked by the change: $base_reason"
   fi
 }
 

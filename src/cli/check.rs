@@ -5,15 +5,20 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use ptmem::config::Config;
 use ptmem::diagnostic::Diagnostic;
+use ptmem::profile::Profile;
 use ptmem::report::{Approval, Subject};
-use ptmem::verdict::{self, Judgement, Limits, Maximum, NoBefore, Thresholds, Verdict};
+use ptmem::verdict::{self, Headline, Judgement, Limits, Maximum, NoBefore, Readings, Thresholds};
 
-use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
+use super::args::{BaseArguments, Capacity, ConfigArguments, Stacks, Trust, View, heading};
+use super::base::{self, Answer};
+use super::config::Loaded;
 use super::input::{self, require_moment};
 use super::output::Output;
+use super::ranks::Found;
 use super::report::report_options;
-use super::{config, exit_code, ranks, surroundings, thresholds};
+use super::{config, exit_code, ranks, surroundings};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
@@ -34,9 +39,8 @@ pub(crate) struct CheckArguments {
     /// The label that lets such an after pass.
     #[arg(skip)]
     pub(crate) approve_label: Option<String>,
-    /// Remarks on the comparison that was to be made.
-    #[arg(skip)]
-    pub(crate) remarks: Vec<Diagnostic>,
+    #[command(flatten)]
+    pub(crate) base: BaseArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
@@ -45,44 +49,109 @@ pub(crate) struct CheckArguments {
     pub(crate) view: View,
 }
 
-pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
-    let config = config::load(&arguments.config)?;
-    let found = ranks::find(&arguments.snapshot)?;
-    ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
-    let of_profile = arguments.stacks.options_of_one(&config, &arguments.view, found.is_some())?;
+/// What was judged.
+enum Checked {
+    Ranks(Readings),
+    One(Box<Profile>, Judgement),
+}
+
+impl Checked {
+    /// Reads and judges the snapshot, or those of the ranks of a job, by these limits.
+    fn new(
+        arguments: &CheckArguments,
+        config: &Config,
+        found: Option<&[Found]>,
+        thresholds: Thresholds,
+    ) -> Result<Self> {
+        let of_profile = arguments.stacks.options_of_one(config, &arguments.view, found.is_some())?;
+        if let Some(found) = found {
+            let read = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+            return Ok(Self::Ranks(read));
+        }
+        let profile = input::profile(&arguments.snapshot, &of_profile)?;
+        require_moment(&profile)?;
+        let judgement = verdict::judge_profile(&profile, &thresholds);
+        Ok(Self::One(Box::new(profile), judgement))
+    }
+
+    fn headline(&self) -> Headline {
+        match self {
+            Self::Ranks(readings) => readings.headline(),
+            Self::One(_, judgement) => judgement.headline(),
+        }
+    }
+
+    /// Whether nothing fails but that growth was not judged, which a label approves.
+    fn lacks_a_before_at_most(&self) -> bool {
+        match self {
+            Self::Ranks(readings) => {
+                let of_ranks = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
+                of_ranks.chain([&readings.ranks.judgement]).all(Judgement::lacks_a_before_at_most)
+            }
+            Self::One(_, judgement) => judgement.lacks_a_before_at_most(),
+        }
+    }
+
+    fn remark(&mut self, remarks: Vec<Diagnostic>) {
+        let judgement = match self {
+            Self::Ranks(readings) => &mut readings.ranks.judgement,
+            Self::One(_, judgement) => judgement,
+        };
+        judgement.diagnostics.extend(remarks);
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Ranks(readings) => Subject::Ranks(readings),
+            Self::One(profile, judgement) => Subject::Profile(profile, Some(judgement)),
+        }
+    }
+}
+
+/// The limits of the command line and of a configuration.
+fn limits(arguments: &CheckArguments, config: &Config) -> Limits {
     let strict = arguments.trust.strict.then_some(true);
-    let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
+    let limits = Limits { maximum: arguments.max.clone(), strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
     // There is no before to compare growth with.
-    let limits = Limits { growth: Vec::new(), ..limits };
-    let thresholds = Thresholds { no_before: arguments.no_before, ..thresholds(&limits)? };
-    if !thresholds.limits_anything() && thresholds.no_before.is_none() {
+    Limits { growth: Vec::new(), ..limits }
+}
+
+fn thresholds(arguments: &CheckArguments, loaded: &Loaded) -> Result<Thresholds> {
+    let thresholds = loaded.thresholds(&limits(arguments, &loaded.config))?;
+    Ok(Thresholds { no_before: arguments.no_before.clone(), ..thresholds })
+}
+
+pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
+    let loaded = config::load_with_folder(&arguments.config)?;
+    let found = ranks::find(&arguments.snapshot)?;
+    let found = found.as_deref();
+    ranks::check_exports(&arguments.view, &arguments.snapshot, found)?;
+    let thresholds_of_own = thresholds(&arguments, &loaded)?;
+    if !thresholds_of_own.limits_anything() && thresholds_of_own.no_before.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
+    let mut checked = Checked::new(&arguments, &loaded.config, found, thresholds_of_own)?;
     let mut options = report_options(&arguments.view, output);
-    options.device_memory = limits.memory();
-    if let Some(found) = &found {
-        let mut readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
-        readings.ranks.judgement.diagnostics.extend(arguments.remarks);
-        let judgements = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
-        options.approval = approval(arguments.approve_label.as_deref(), judgements.chain([&readings.ranks.judgement]))?;
-        arguments.view.write(Subject::Ranks(&readings), &mut options, output)?;
-        let exit_zero = arguments.trust.exit_zero || options.approval.is_some();
-        return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), exit_zero));
-    }
-    let profile = input::profile(&arguments.snapshot, &of_profile)?;
-    require_moment(&profile)?;
-    let mut judgement = verdict::judge_profile(&profile, &thresholds);
-    judgement.diagnostics.extend(arguments.remarks);
-    options.approval = approval(arguments.approve_label.as_deref(), [&judgement])?;
-    arguments.view.write(Subject::Profile(&profile, Some(&judgement)), &mut options, output)?;
-    Ok(exit_code(judgement.verdict, arguments.trust.exit_zero || options.approval.is_some()))
+    options.device_memory = limits(&arguments, &loaded.config).memory();
+    options.approval = approval(&arguments, &checked)?;
+    let has_label = options.approval.is_some();
+    let answer = Answer::new(checked.headline(), has_label);
+    checked.remark(base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
+        if arguments.snapshot.as_os_str() == "-" {
+            bail!("standard input can be read only once");
+        }
+        let checked = Checked::new(&arguments, &of_base.config, found, thresholds(&arguments, of_base)?)?;
+        Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
+    })?);
+    arguments.view.write(checked.subject(), &mut options, output)?;
+    Ok(exit_code(checked.headline().verdict, arguments.trust.exit_zero || has_label))
 }
 
 /// The approval by a label, where nothing fails but that growth was not judged.
-fn approval<'j>(label: Option<&str>, judgements: impl IntoIterator<Item = &'j Judgement>) -> Result<Option<Approval>> {
-    match label {
-        Some(label) if judgements.into_iter().all(Judgement::lacks_a_before_at_most) => surroundings::approval(label),
+fn approval(arguments: &CheckArguments, checked: &Checked) -> Result<Option<Approval>> {
+    match &arguments.approve_label {
+        Some(label) if checked.lacks_a_before_at_most() => surroundings::approval(label),
         _ => Ok(None),
     }
 }

@@ -1,19 +1,22 @@
 //! Finding and reading the configuration, and what day it is.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{env, fs, io};
+use std::{env, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Config;
 use ptmem::units::Size;
-use ptmem::verdict::Day;
+use ptmem::verdict::{Day, Limits, Thresholds};
 
 use super::args::ConfigArguments;
 use super::checkout;
+use super::git::Base;
 
 /// Places of the configuration in a folder; the first that exists counts.
-pub(super) const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
+const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
 /// A configuration, and the folder that its paths begin at.
 #[derive(Debug, Default)]
@@ -21,8 +24,101 @@ pub(super) struct Loaded {
     pub(super) config: Config,
     /// Empty for the working directory.
     pub(super) folder: PathBuf,
-    /// The file; none where there is none.
-    pub(super) path: Option<PathBuf>,
+    /// The file and its text; none where there is none.
+    pub(super) file: Option<(PathBuf, String)>,
+    /// Whether it is that of the base, whose patterns name code that the change may have renamed.
+    pub(super) is_of_base: bool,
+}
+
+impl Loaded {
+    /// Whether both are the same rules, whatever the names of their files.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_there = [self, other].map(|loaded| loaded.file.is_some());
+        // Git may write other ends of lines into the checkout.
+        is_there[0] == is_there[1] && self.folder == other.folder && self.text().lines().eq(other.text().lines())
+    }
+
+    /// The text of the file; empty where there is none.
+    pub(super) fn text(&self) -> &str {
+        self.file.as_ref().map_or("", |(_, text)| text)
+    }
+
+    /// The thresholds of one comparison or snapshot by limits.
+    pub(super) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
+        let thresholds =
+            limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")?;
+        Ok(Thresholds { may_match_nothing: self.is_of_base, ..thresholds })
+    }
+
+    /// The name of the file, or words for none.
+    pub(super) fn name(&self) -> String {
+        self.file.as_ref().map_or_else(|| "no ptmem.toml".to_owned(), |(path, _)| path.display().to_string())
+    }
+}
+
+/// A file with a configuration.
+struct Found {
+    path: PathBuf,
+    text: String,
+    /// The folder that its paths begin at.
+    folder: PathBuf,
+    /// The folder that it is about.
+    around: PathBuf,
+}
+
+impl Found {
+    /// One that an option names.
+    fn named(path: &Path, text: String) -> Self {
+        let around = path.parent().map(Path::to_owned).unwrap_or_default();
+        Self { path: path.to_owned(), text, folder: PathBuf::new(), around }
+    }
+}
+
+/// The files among which a configuration is looked for.
+enum Tree<'b> {
+    Checkout,
+    Base(&'b Base),
+}
+
+impl Tree<'_> {
+    /// The folders from the working directory up to the root of the repository.
+    fn depth(&self) -> usize {
+        let own = env::current_dir().unwrap_or_default();
+        match self {
+            Self::Checkout => own.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0),
+            Self::Base(base) => {
+                let below = base.path_below_root(Path::new("")).unwrap_or_default();
+                Path::new(&below).components().count()
+            }
+        }
+    }
+
+    /// The text of a file; none where it is not there.
+    fn read(&self, path: &Path) -> Result<Option<String>> {
+        match self {
+            // One that is there but cannot be read is an error, not a gate without limits.
+            Self::Checkout => path.symlink_metadata().is_ok().then(|| read(path)).transpose(),
+            Self::Base(base) => {
+                let Some(path) = base.path_below_root(path) else { return Ok(None) };
+                base.read(&path)?.map(text_of).transpose()
+            }
+        }
+    }
+
+    /// The nearest configuration: in the working directory, else in a folder above it, up to the root of the repository.
+    fn find(&self) -> Result<Option<Found>> {
+        for steps in 0..=self.depth() {
+            let folder: PathBuf = std::iter::repeat_n("..", steps).collect();
+            for place in PLACES {
+                let path = folder.join(place);
+                if let Some(text) = self.read(&path).with_context(|| path.display().to_string())? {
+                    // The folder of `.github/ptmem.toml` is the one above.
+                    return Ok(Some(Found { path, text, around: folder.clone(), folder }));
+                }
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// The configuration that was asked for, or the nearest one that is there.
@@ -32,51 +128,78 @@ pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
 
 /// The same, with its folder.
 pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
+    match &arguments.config {
+        _ if arguments.no_config => parse(None),
+        Some(path) => {
+            let text = read(path).with_context(|| path.display().to_string())?;
+            parse(Some(Found::named(path, text)))
+        }
+        None => parse(Tree::Checkout.find()?),
+    }
+}
+
+/// The configuration of the base, where it is another one: the same options, the same working directory, the same search.
+pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments, own: &Loaded) -> Result<Option<Loaded>> {
+    if arguments.no_config {
+        return Ok(None);
+    }
+    let tree = Tree::Base(base);
     let found = match &arguments.config {
-        _ if arguments.no_config => None,
-        Some(path) => Some((path.clone(), PathBuf::new())),
-        None => find(),
+        None => tree.find()?,
+        // No change of the repository can change a file outside of it.
+        Some(path) => match base.path_below_root(path) {
+            None => return Ok(None),
+            Some(below) => match named_in_base(base, &below)? {
+                Some(text) => Some(Found::named(path, text)),
+                // The base may have had it in its usual place.
+                None => Some(tree.find()?.with_context(|| format!("it has no {}", path.display()))?),
+            },
+        },
     };
-    let Some((path, folder)) = found else {
+    let loaded = Loaded { is_of_base: true, ..parse(found)? };
+    Ok((!loaded.is_same(own)).then_some(loaded))
+}
+
+/// The text that a file of the checkout has at the base, maybe under another name.
+fn named_in_base(base: &Base, path: &str) -> Result<Option<String>> {
+    let bytes = match base.read(path)? {
+        Some(bytes) => Some(bytes),
+        None => base.former_path(path)?.map(|former| base.read(&former)).transpose()?.flatten(),
+    };
+    bytes.map(text_of).transpose()
+}
+
+fn parse(found: Option<Found>) -> Result<Loaded> {
+    let Some(Found { path, text, folder, around }) = found else {
         let mut none = Loaded::default();
         none.config.rules.checkout = checkout::current(None);
         return Ok(none);
     };
-    let name = path.display().to_string();
-    let text = read(&path).with_context(|| name.clone())?;
-    let mut config = Config::parse(&text).with_context(|| name)?;
-    // The folder of `.github/ptmem.toml` is the one above.
-    let around = if arguments.config.is_some() { path.parent() } else { Some(folder.as_path()) };
-    config.rules.checkout = checkout::current(around.map(|folder| Path::new(".").join(folder)));
-    Ok(Loaded { config, folder, path: Some(path) })
-}
-
-/// The nearest configuration and its folder: in the working directory, else in a folder above it, up to the root of the
-/// repository.
-fn find() -> Option<(PathBuf, PathBuf)> {
-    let here = env::current_dir().unwrap_or_default();
-    let depth = here.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0);
-    (0..=depth).find_map(|steps| {
-        let folder: PathBuf = std::iter::repeat_n("..", steps).collect();
-        // One that is there but cannot be read is an error, not a gate without limits.
-        let path = PLACES.iter().map(|place| folder.join(place)).find(|path| path.symlink_metadata().is_ok())?;
-        Some((path, folder))
-    })
+    let mut config = Config::parse(&text).with_context(|| path.display().to_string())?;
+    config.rules.checkout = checkout::current(Some(Path::new(".").join(around)));
+    Ok(Loaded { config, folder, file: Some((path, text)), is_of_base: false })
 }
 
 /// The largest configuration that is read.
 const LARGEST: u64 = 1 << 20;
 
 fn read(path: &Path) -> Result<String> {
-    if fs::metadata(path).is_ok_and(|there| there.len() > LARGEST) {
-        bail!("is larger than {}; expected a configuration such as ptmem.toml", Size(LARGEST));
-    }
-    fs::read_to_string(path).map_err(|error| match error.kind() {
+    let mut bytes = Vec::new();
+    // One byte more than may be there.
+    let found = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+    found.map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => anyhow!("is a directory; expected a configuration such as ptmem.toml"),
         io::ErrorKind::NotFound => anyhow!("no such file; expected a configuration such as ptmem.toml"),
-        io::ErrorKind::InvalidData => anyhow!("is not text; expected a configuration such as ptmem.toml"),
         _ => anyhow!("cannot be read: {error}"),
-    })
+    })?;
+    text_of(bytes)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String> {
+    if bytes.len() as u64 > LARGEST {
+        bail!("is larger than {}; expected a configuration such as ptmem.toml", Size(LARGEST));
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("is not text; expected a configuration such as ptmem.toml"))
 }
 
 /// The day in UTC; `PTMEM_TODAY` stands in for the clock where runs have to be repeatable. (Not `SOURCE_DATE_EPOCH`,

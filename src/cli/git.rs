@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,17 +12,79 @@ use ptmem::patch::Patch;
 use ptmem::sides::Sides;
 
 use super::checkout;
-use super::output::folder_of;
 
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
+/// The commit in which the history of the checkout around the working directory and that of another commit part.
+pub(super) struct Base {
+    repository: Repository,
+    commit: String,
+}
+
+impl Base {
+    /// The merge base with a commit, branch or tag.
+    pub(super) fn find(name: &str) -> Result<Self> {
+        let repository = Repository::find()?;
+        let commit = repository.merge_base(name)?;
+        Ok(Self { repository, commit })
+    }
+
+    /// The path from the root of the repository; none for a file outside of it. Links of the checkout are not followed: the
+    /// base need not have them.
+    pub(super) fn path_below_root(&self, path: &Path) -> Option<String> {
+        let root = fs::canonicalize(&self.repository.root).ok()?;
+        let own = fs::canonicalize(env::current_dir().ok()?).ok()?;
+        // The shell's name of the working directory keeps its links.
+        let shell =
+            env::var_os("PWD").map(PathBuf::from).filter(|shell| fs::canonicalize(shell).is_ok_and(|of| of == own));
+        shell.into_iter().chain([own]).find_map(|folder| below(&root, folder, path))
+    }
+
+    /// The bytes of a file at this commit, links within the repository resolved; none where it is not there.
+    pub(super) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
+        // A request is a line.
+        if path_below_root.contains('\n') {
+            return Ok(None);
+        }
+        let mut request = tempfile::tempfile()?;
+        writeln!(request, "{}:{path_below_root}", self.commit)?;
+        request.rewind()?;
+        let mut command = self.repository.git();
+        command.stdin(request);
+        let answers = output(&mut command, &["cat-file", "--batch", "--follow-symlinks"])?;
+        Ok(answer(&mut &*answers).map(<[u8]>::to_vec))
+    }
+
+    /// The path at this commit of a file that was renamed since.
+    pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
+        let renamed = self.repository.changes(&self.commit)?.into_iter();
+        let mut renamed = renamed.filter(|paths| paths.after.as_deref() == Some(path_below_root));
+        Ok(renamed.find_map(|paths| paths.before))
+    }
+}
+
+/// The path from a folder, below a root, with slashes; none where it leads out of the root.
+fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
+    let mut whole = folder;
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) | Component::Normal(_) => whole.push(part),
+        }
+    }
+    let parts = whole.strip_prefix(root).ok()?.components().map(|part| part.as_os_str().to_string_lossy());
+    Some(parts.collect::<Vec<_>>().join("/"))
+}
+
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
-    let repository = Repository::find()?;
-    let base = repository.merge_base(base)?;
+    let Base { repository, commit: base } = Base::find(base)?;
     let prefix = repository.prefix();
-    let changes = repository.changes(&base)?;
+    let changes = repository.changes_of_code(&base)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
     let texts = repository.texts_at(&base, changes.iter().filter_map(|paths| paths.before.as_deref()))?;
@@ -49,14 +111,6 @@ pub(super) fn texts_at<'p>(
     let repository = Repository::find().ok()?;
     let commit = base.map_or(Ok("HEAD".to_owned()), |base| repository.merge_base(base));
     repository.texts_at(&commit.ok()?, paths).ok()
-}
-
-/// The text that a file of the checkout has at the merge base with `base`; none where it is not there.
-pub(super) fn text_at_base(base: &str, path: &Path) -> Result<Option<String>> {
-    let base = Repository::find()?.merge_base(base)?;
-    let name = format!("{base}:./{}", path.file_name().unwrap_or_default().display());
-    let text = output(&mut git(Some(folder_of(path))), &["cat-file", "blob", &name]);
-    Ok(text.ok().map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// A checkout.
@@ -120,7 +174,7 @@ impl Repository {
         command.env("GIT_CONFIG_COUNT", count.to_string());
     }
 
-    /// The Python files of the checkout that differ from a commit, by their paths on both sides.
+    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides.
     fn changes(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut command = self.git();
         self.without_filters(&mut command);
@@ -137,7 +191,12 @@ impl Repository {
                 _ => Sides { before: Some(path.clone()), after: Some(path) },
             });
         }
-        // Those that git does not know yet.
+        Ok(changes)
+    }
+
+    /// The Python files of the checkout that differ from a commit, those as well that git does not know yet.
+    fn changes_of_code(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+        let mut changes = self.changes(base)?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
         let untracked = untracked.split('\0').filter(|path| !path.is_empty());
@@ -162,23 +221,26 @@ impl Repository {
         command.stdin(requests);
         let answers = output(&mut command, &["cat-file", "--batch"])?;
         let mut answers = &*answers;
-        let texts = asked.into_iter().filter_map(|(path, _)| Some((path, answer(&mut answers)?)));
+        let texts = asked.into_iter().filter_map(|(path, _)| {
+            let text = answer(&mut answers).filter(|text| text.len() as u64 <= LARGEST_FILE)?;
+            Some((path, String::from_utf8_lossy(text).into_owned()))
+        });
         Ok(texts.collect())
     }
 }
 
-/// The next answer of `git cat-file --batch`: a line with name, type and size, and the text; or a line that says why there is
+/// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
 /// none.
-fn answer(answers: &mut &[u8]) -> Option<String> {
+fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = answers.iter().position(|byte| *byte == b'\n')?;
     let head = String::from_utf8_lossy(&answers[..end]);
     *answers = &answers[end + 1..];
     let words: Vec<&str> = head.split(' ').collect();
     let [name, kind, size] = words[..] else { return None };
     let size = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-    let (text, rest) = answers.split_at_checked(size)?;
+    let (bytes, rest) = answers.split_at_checked(size)?;
     *answers = rest.get(1..)?;
-    (kind == "blob" && size as u64 <= LARGEST_FILE).then(|| String::from_utf8_lossy(text).into_owned())
+    (kind == "blob").then_some(bytes)
 }
 
 /// True for Python files, and for scripts, which need no ending.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use ptmem::config::Config;
 use ptmem::leak::{self, Search, Wanted};
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
@@ -13,7 +14,8 @@ use ptmem::report::Subject;
 use ptmem::units::parse_size;
 use ptmem::verdict::{self, Finding, LeakGate, Rank};
 
-use super::args::{ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
+use super::args::{BaseArguments, ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
+use super::base::{self, Answer};
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::report_options;
@@ -64,6 +66,8 @@ pub(crate) struct LeakArguments {
     trust: Trust,
     #[command(flatten)]
     config: ConfigArguments,
+    #[command(flatten)]
+    base: BaseArguments,
     #[command(flatten, next_help_heading = heading::OUTPUT)]
     device: DeviceArguments,
     #[command(flatten)]
@@ -95,19 +99,14 @@ impl Run {
     }
 }
 
-pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
-    let config = config::load(&arguments.config)?;
-    let runs = runs(&arguments.snapshots)?;
-    let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
-    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
+/// The options by which leaks are looked for.
+fn options(arguments: &LeakArguments, config: &Config, reading: &profile::Options) -> leak::Options {
     let steps = match (&arguments.step, arguments.windows) {
         (Some(pattern), _) => Wanted::Named(pattern.clone()),
         (None, Some(count)) => Wanted::Windows(count.into()),
         (None, None) => Wanted::Any,
     };
-    let reading = arguments.grouping.reading(&config, &arguments.view.input);
-    let reading = profile::Options { at: Moment::End, device: arguments.view.device, ..reading };
-    let options = leak::Options {
+    leak::Options {
         group_by: reading.group_by,
         unfold: reading.unfold,
         rules: reading.rules.clone(),
@@ -115,9 +114,16 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         min_growth: arguments.min_growth,
         min_share: Some(arguments.min_share),
         steps,
-        device_memory: arguments.device.memory(&config),
+        device_memory: arguments.device.memory(config),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
-    };
+    }
+}
+
+/// Looks for leaks, and judges what is found.
+fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<LeakGate> {
+    let reading = arguments.grouping.reading(config, &arguments.view.input);
+    let reading = profile::Options { at: Moment::End, device: arguments.view.device, ..reading };
+    let options = options(arguments, config, &reading);
     let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
     let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
@@ -132,7 +138,25 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         },
         |_, finding| findings.push(finding),
     )?;
-    let gate = LeakGate { findings };
+    Ok(LeakGate { findings })
+}
+
+pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
+    let loaded = config::load_with_folder(&arguments.config)?;
+    let runs = runs(&arguments.snapshots)?;
+    let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
+    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
+    let mut gate = search(&arguments, &loaded.config, &runs)?;
+    let answer = Answer::new(gate.headline(), false);
+    let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
+        if arguments.snapshots.iter().any(|path| path.as_os_str() == "-") {
+            bail!("standard input can be read only once");
+        }
+        Ok(vec![Ok(Answer::new(search(&arguments, &of_base.config, &runs)?.headline(), false))])
+    })?;
+    if let Some(first) = gate.findings.first_mut() {
+        first.judgement.diagnostics.extend(remarks);
+    }
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))

@@ -3,6 +3,7 @@
 
 mod advice;
 mod args;
+mod base;
 mod check;
 mod checkout;
 mod config;
@@ -34,10 +35,10 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Parser;
 use clap::error::ContextKind;
-use ptmem::verdict::{Limits, Thresholds, Verdict};
+use ptmem::verdict::Verdict;
 
 use args::{Arguments, Command};
 
@@ -98,11 +99,6 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),
     }
-}
-
-/// The thresholds of one comparison or snapshot.
-fn thresholds(limits: &Limits) -> Result<Thresholds> {
-    limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
 }
 
 fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {

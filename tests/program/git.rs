@@ -337,38 +337,6 @@ fn without_git_or_a_repository_it_says_what_is_missing() {
     );
 }
 
-#[test]
-fn a_change_that_loosens_its_own_limits_says_so() {
-    let checkout = grown();
-    checkout.git(&["switch", "--quiet", "main"]);
-    checkout.write("ptmem.toml", "[max-growth]\npeak = \"5%\"\nend = \"5%\"\n");
-    checkout.git(&["add", "ptmem.toml"]);
-    checkout.commit("limits");
-    checkout.git(&["switch", "--quiet", "change"]);
-    checkout.git(&["rebase", "--quiet", "main"]);
-    let unchanged = checkout.ptmem(&["--git", "main"]);
-    assert_eq!(unchanged.status.code(), Some(1));
-    assert!(!text(&unchanged.stdout).contains("loosens"), "{}", text(&unchanged.stdout));
-
-    checkout.write("ptmem.toml", "[max-growth]\npeak = \"90%\"\n");
-    let told = "this change loosens its own limits: the limit on the growth of end is gone (5 %); the growth of peak may be \
-                90 %, before 5 %";
-    for (format, expected) in [
-        ("table", format!("warning[limits-loosened] {}", &told[..40])),
-        ("markdown", told.to_owned()),
-        ("github", format!("::warning title=ptmem%3A limits-loosened::{}", told.replace('%', "%25"))),
-        ("github-output", "must-tell=true".to_owned()),
-    ] {
-        let output = checkout.ptmem(&["--git", "main", "--format", format]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(text(&output.stdout).contains(&expected), "{expected}: {}", text(&output.stdout));
-    }
-    // Without the file, none of the limits is left.
-    fs::remove_file(checkout.path().join("ptmem.toml")).unwrap();
-    let output = checkout.ptmem(&["--git", "main", "--max-growth", "90%"]);
-    assert!(text(&output.stdout).contains("the limit on the growth of peak is gone (5 %)"), "{}", text(&output.stdout));
-}
-
 /// Three classes with a `forward` each; that of the first is decorated.
 const MODEL: &str = "\
 import functools

@@ -18,6 +18,7 @@ mod history;
 mod html;
 mod init;
 mod labels;
+mod loosening;
 mod modules;
 mod moments;
 mod moved_code;

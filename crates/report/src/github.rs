@@ -86,7 +86,7 @@ fn ungated(subject: Subject<'_>) -> Option<Command> {
 
 /// Warnings, and growth that passes only because it was agreed to; each once, although it may hold for both sides. Those of the
 /// ranks of a job are written once for all.
-fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
+pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = match subject {
         Subject::Gate(gate) => {
             let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());

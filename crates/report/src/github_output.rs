@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::fmt::Display;
 
-use ptmem_base::diagnostic::Code;
 use ptmem_base::units::percent;
 use ptmem_compare::diff::{Change, DeviceDiff, Kind, Metric};
-use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, Verdict};
+use ptmem_judge::verdict::{Check, Comparison, Gate, Verdict};
 use ptmem_trace::profile::DeviceProfile;
 
+use super::github::diagnostics;
 use super::{Options, Subject, known};
 
 /// The outputs of a step.
@@ -27,19 +27,21 @@ struct Outputs {
 }
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
-    let nothing = Outputs { approved: options.approval.is_some(), ..Outputs::default() };
+    let nothing = Outputs {
+        approved: options.approval.is_some(),
+        must_tell: diagnostics(subject).iter().any(|found| found.code.is_announced()),
+        ..Outputs::default()
+    };
     let outputs = match subject {
         Subject::Gate(gate) => Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
             changed: gate.comparisons.iter().any(has_changed),
-            must_tell: gate.comparisons.iter().any(|comparison| must_tell(&comparison.judgement)),
             ..nothing
         },
         Subject::Profile(profile, judgement) => Outputs {
             verdict: judgement.map(|judgement| judgement.verdict),
             peak: highest_peak(profile.devices.iter()),
-            must_tell: judgement.is_some_and(must_tell),
             ..nothing
         },
         Subject::Leaks(gate) => Outputs {
@@ -50,7 +52,6 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         Subject::Ranks(readings) => Outputs {
             verdict: readings.verdict(),
             peak: highest_peak(readings.readings.iter().flat_map(|reading| &reading.profile.devices)),
-            must_tell: must_tell(&readings.ranks.judgement),
             ..nothing
         },
         Subject::History(_) | Subject::Scale(_) => nothing,
@@ -82,12 +83,6 @@ impl Outputs {
         ]
         .concat()
     }
-}
-
-/// A change that loosens its own limits, or whose base has no recording.
-fn must_tell(judgement: &Judgement) -> bool {
-    let mut codes = judgement.diagnostics.iter().map(|diagnostic| diagnostic.code);
-    codes.any(|code| matches!(code, Code::LimitsLoosened | Code::OtherBefore))
 }
 
 /// An output; empty where the value is not known.

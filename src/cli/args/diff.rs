@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
-use ptmem::diagnostic::Diagnostic;
 use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
 
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
-use super::{ConfigArguments, heading, value};
+use super::{BaseArguments, ConfigArguments, heading, value};
 use crate::cli::check::CheckArguments;
 
 #[derive(Debug, Args)]
@@ -78,7 +77,8 @@ pub(crate) struct DiffArguments {
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
-    /// Mark what changed in lines that the checkout changes since its merge base with BASE: a commit, branch or tag
+    /// Mark what changed in lines that the checkout changes since its merge base with BASE, a commit, branch or tag, and warn
+    /// where what passes would not by the configuration of that commit
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
     pub(crate) git: Option<String>,
     /// Also list the stacks that did not change or only moved
@@ -100,7 +100,7 @@ pub(crate) struct DiffArguments {
 
 impl DiffArguments {
     /// The check of the after alone, where there is no before.
-    pub(crate) fn unpaired(self, remarks: Vec<Diagnostic>) -> Result<CheckArguments, Box<Self>> {
+    pub(crate) fn unpaired(self) -> Result<CheckArguments, Box<Self>> {
         match (self.no_before, self.before, self.after) {
             (Some(reason), Some(after), None) => Ok(CheckArguments {
                 snapshot: after,
@@ -109,7 +109,7 @@ impl DiffArguments {
                 trust: self.trust,
                 no_before: Some(NoBefore { reason, is_first: self.first }),
                 approve_label: self.approve_label,
-                remarks,
+                base: BaseArguments { git: self.git },
                 config: self.config,
                 stacks: self.stacks,
                 view: self.view,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
 use ptmem::profile;
 use ptmem::snapshot::AllocatorSettings;
@@ -21,6 +22,15 @@ pub(crate) struct ConfigArguments {
     /// Read no configuration file
     #[arg(long)]
     pub(crate) no_config: bool,
+}
+
+/// The commit whose configuration is applied, too.
+#[derive(Debug, Args)]
+pub(crate) struct BaseArguments {
+    /// Also judge by the configuration of the checkout's merge base with BASE, a commit, branch or tag, and warn where only that
+    /// of the checkout passes
+    #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::INPUT)]
+    pub(crate) git: Option<String>,
 }
 
 /// Limits on reading.

@@ -22,7 +22,7 @@ use super::scale::ScaleArguments;
 use super::show::ShowArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
-pub(crate) use input::{ConfigArguments, InputArguments};
+pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
 pub(crate) use limits::{Capacity, DeviceArguments, Trust};
 pub(crate) use stacks::{Grouping, Stacks, TreeArguments, rules};
 pub(crate) use text::heading;

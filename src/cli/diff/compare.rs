@@ -96,9 +96,7 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
         gate.judge_ranks(members, pair.name.clone(), paths, missing, &thresholds);
     }
     // Rules that no comparison uses are told once for all of them.
-    let ranks = gate.ranks.first_mut().map(|ranks| &mut ranks.judgement);
-    let first = ranks.or_else(|| gate.comparisons.first_mut().map(|comparison| &mut comparison.judgement));
-    first.into_iter().for_each(|judgement| judgement.diagnostics.extend(usage.unused()));
+    gate.remark(usage.unused());
     Ok(gate)
 }
 
@@ -136,9 +134,6 @@ impl Run<'_> {
     fn compare(&self, item: &Item<'_>) -> Result<Comparison> {
         let pair = item.pair;
         let thresholds = item.thresholds();
-        if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
-            bail!("comparison '{name}' has no limit, here or in ptmem.toml");
-        }
         let mut profiles = pair.context(self.read(item))?;
         let git = self.arguments.git.as_deref().zip(self.patch.as_ref());
         // A saved profile has no names but those of its recording.

@@ -5,42 +5,34 @@ mod names;
 mod pairs;
 mod update;
 
-use std::path::Path;
 use std::process::ExitCode;
+use std::slice;
 
 use anyhow::{Result, bail};
-use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
+use super::base::{self, Answer};
 use super::config::{self, Loaded};
 use super::output::{self, Output};
 use super::report::report_options;
-use super::{check, exit_code, git, surroundings};
+use super::{check, exit_code, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use update::{accepting, improvement, update};
 
-/// The remark on limits that are looser than those of the base which `--git` names.
-fn loosened(arguments: &DiffArguments, loaded: &Loaded) -> Result<Option<Diagnostic>> {
-    let Some(base) = arguments.git.as_deref().filter(|_| !arguments.config.no_config) else { return Ok(None) };
-    let text = match &loaded.path {
-        Some(path) => git::text_at_base(base, path)?,
-        // A change may remove the file.
-        None => {
-            config::PLACES.iter().find_map(|place| git::text_at_base(base, Path::new(place)).transpose()).transpose()?
+/// The answers by the rules of the base, one for each of its comparisons.
+fn answers(arguments: &DiffArguments, of_base: &Loaded, has_label: bool) -> Result<Vec<Result<Answer>>> {
+    let answers = pairs(arguments, of_base)?.into_iter().map(|pair| {
+        let pair = pair?;
+        if pair.inputs().any(|path| path.as_os_str() == "-") {
+            bail!("standard input can be read only once");
         }
-    };
-    // A base whose file cannot be read gated nothing.
-    let Some(base) = text.and_then(|text| Config::parse(&text).ok()) else { return Ok(None) };
-    let mut found = loaded.config.limits.loosened_since(&base.limits);
-    for (name, suite) in &base.suites {
-        let own = loaded.config.suites.get(name).map(|suite| suite.limits.clone()).unwrap_or_default();
-        found.extend(own.loosened_since(&suite.limits).into_iter().map(|what| format!("suite {name}: {what}")));
-    }
-    let message = format!("this change loosens its own limits: {}", found.join("; "));
-    Ok((!found.is_empty()).then(|| Diagnostic::new(Code::LimitsLoosened, None, message)))
+        let gate = compare_all(slice::from_ref(&pair), arguments, &of_base.config)?;
+        Ok(Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone()))
+    });
+    Ok(answers.collect())
 }
 
 /// Days for which a report proposes to accept growth.
@@ -48,35 +40,35 @@ const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    let mut remarks: Vec<Diagnostic> = loosened(&arguments, &loaded)?.into_iter().collect();
-    let arguments = match arguments.unpaired(remarks.clone()) {
+    let arguments = match arguments.unpaired() {
         Ok(unpaired) => return check::run(unpaired, output),
         Err(arguments) => *arguments,
     };
-    // The before takes the place of that of the base.
-    remarks.extend(arguments.no_before.as_ref().map(|reason| {
-        Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
-    }));
-    let Loaded { config, folder, .. } = loaded;
-    let pairs = pairs(&arguments, &config, &folder)?;
+    let pairs = pairs(&arguments, &loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
     let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.config.as_deref());
     output::check_exports(&arguments.view.export, inputs)?;
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
     }
-    let mut gate = compare_all(&pairs, &arguments, &config)?;
-    if let Some(first) = gate.comparisons.first_mut() {
-        first.judgement.diagnostics.extend(remarks);
+    let mut gate = compare_all(&pairs, &arguments, &loaded.config)?;
+    let mut options = report_options(&arguments.view, output);
+    if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
+        options.approval = surroundings::approval(label)?;
     }
+    let has_label = options.approval.is_some();
+    let answer = Answer::new(gate.headline(), has_label);
+    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
+        answers(&arguments, of_base, has_label)
+    })?);
+    // The before takes the place of that of the base.
+    gate.remark(arguments.no_before.as_ref().map(|reason| {
+        Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
+    }));
     if let [only] = &mut gate.comparisons[..]
         && arguments.update.is_none()
         && gate.ranks.is_empty()
     {
         only.judgement.diagnostics.extend(improvement(only, &arguments));
-    }
-    let mut options = report_options(&arguments.view, output);
-    if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
-        options.approval = surroundings::approval(label)?;
     }
     options.acceptance = (!arguments.no_acceptance).then_some(Acceptance {
         commands: gate.comparisons.iter().filter_map(|comparison| accepting(comparison, &arguments)).collect(),

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use ptmem::config::{self, Config, Suite};
+use ptmem::config::{self, Suite};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Limits, Thresholds};
 
 use super::super::args::DiffArguments;
-use super::super::config::today;
+use super::super::config::{Loaded, today};
+use super::super::output;
 use super::super::ranks::{self, Found};
-use super::super::{output, thresholds};
 use super::update::shell_word;
 
 /// A before and an after to compare.
@@ -24,9 +24,9 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits, config: &Config) -> Result<Self> {
-        let accepted = config.accepted.clone();
-        let thresholds = Thresholds { accepted, today: today()?, ..thresholds(limits)? };
+    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits, loaded: &Loaded) -> Result<Self> {
+        let accepted = loaded.config.accepted.clone();
+        let thresholds = Thresholds { accepted, today: today()?, ..loaded.thresholds(limits)? };
         let pair = Self { name, before, after, thresholds, found: None };
         let found = pair.context(ranks::sides(&pair.before, &pair.after))?;
         Ok(Self { found, ..pair })
@@ -48,29 +48,30 @@ impl Pair {
 }
 
 /// The pairs to compare, each with its limits.
-pub(super) fn pairs(arguments: &DiffArguments, config: &Config, folder: &Path) -> Result<Vec<Pair>> {
-    match &arguments.suite {
-        Some(name) => pairs_of_suite(config.suite(name)?, &arguments.limits(), config, folder),
-        None => Ok(vec![only_pair(arguments, config)?]),
-    }
+pub(super) fn pairs(arguments: &DiffArguments, loaded: &Loaded) -> Result<Vec<Result<Pair>>> {
+    let Some(name) = &arguments.suite else { return Ok(vec![only_pair(arguments, loaded)]) };
+    let suite = loaded.config.suite(name)?;
+    let limits = arguments.limits();
+    Ok(suite.pairs.iter().map(|pair| pair_of_suite(pair, suite, &limits, loaded)).collect())
 }
 
-/// The pairs of a suite. Their paths begin at the folder of the configuration.
-fn pairs_of_suite(suite: &Suite, limits: &Limits, config: &Config, folder: &Path) -> Result<Vec<Pair>> {
-    let mut pairs = Vec::with_capacity(suite.pairs.len());
-    for pair in &suite.pairs {
-        let config::Pair { name, before, after, .. } = pair;
-        if before == "-" || after == "-" {
-            bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
-        }
-        let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
-        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits, config)?);
+/// A pair of a suite. Its paths begin at the folder of the configuration.
+fn pair_of_suite(pair: &config::Pair, suite: &Suite, limits: &Limits, loaded: &Loaded) -> Result<Pair> {
+    let config::Pair { name, before, after, .. } = pair;
+    if before == "-" || after == "-" {
+        bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
     }
-    Ok(pairs)
+    let Loaded { config, folder, .. } = loaded;
+    let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
+    let pair = Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits, loaded)?;
+    if !pair.thresholds.limits_anything() && !loaded.is_of_base {
+        bail!("comparison '{name}' has no limit, here or in ptmem.toml");
+    }
+    Ok(pair)
 }
 
 /// The pair that the command line names.
-fn only_pair(arguments: &DiffArguments, config: &Config) -> Result<Pair> {
+fn only_pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
     let Sides { before, after } = inputs(arguments)?;
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");
@@ -78,7 +79,7 @@ fn only_pair(arguments: &DiffArguments, config: &Config) -> Result<Pair> {
     if let Some(profile) = &arguments.update {
         require_before(profile, before, after)?;
     }
-    Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&config.limits), config)
+    Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&loaded.config.limits), loaded)
 }
 
 /// Both inputs; the profile that is updated is the before.

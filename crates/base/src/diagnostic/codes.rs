@@ -14,13 +14,15 @@ pub(super) enum Weight {
     Warning,
     /// A warning by which `--strict` makes a verdict inconclusive.
     Distrusted,
+    /// A warning that reviewers get even where the verdict is a pass.
+    Announced,
 }
 
 impl Weight {
     pub(super) const fn severity(self) -> Severity {
         match self {
             Self::Note => Severity::Note,
-            Self::Warning | Self::Distrusted => Severity::Warning,
+            Self::Warning | Self::Distrusted | Self::Announced => Severity::Warning,
         }
     }
 }

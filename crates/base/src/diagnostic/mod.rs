@@ -39,6 +39,12 @@ impl Code {
         matches!(self.description().weight, Weight::Distrusted)
     }
 
+    /// Whether a pull request gets a comment because of it although the verdict is a pass.
+    #[must_use]
+    pub const fn is_announced(self) -> bool {
+        matches!(self.description().weight, Weight::Announced)
+    }
+
     /// The meaning, in one line.
     #[must_use]
     pub const fn meaning(self) -> &'static str {

@@ -140,13 +140,6 @@ impl Limit {
         percent + u128::from(self.bytes.unwrap_or(0))
     }
 
-    /// Whether it allows more growth than another one, of a figure of some size.
-    #[must_use]
-    pub fn allows_more_than(&self, other: &Self) -> bool {
-        // Both are lines over the size: one that is above the other anywhere is so at an end.
-        [0, 1 << 60].into_iter().any(|before| self.allowed(before) > other.allowed(before))
-    }
-
     /// Whether a change of `delta` bytes stays within the limit. Exactly the limit is within.
     #[must_use]
     pub fn holds(&self, before: u64, delta: i128) -> bool {

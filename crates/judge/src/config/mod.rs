@@ -1,5 +1,6 @@
 //! The configuration file `ptmem.toml`.
 
+mod changes;
 mod file;
 mod usage;
 
@@ -11,6 +12,7 @@ use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
 use crate::verdict::{About, Accepted, Limits, Target};
+pub use changes::changes;
 use file::{Date, File, FileAccept, FileCategory, FileSuite};
 pub use usage::Usage;
 

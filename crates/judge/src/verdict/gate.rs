@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use ptmem_base::diagnostic::Diagnostic;
 use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::Profile;
 
@@ -86,6 +87,15 @@ impl Gate {
         let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
         let ranks = Ranks::judged(name, paths, members, missing, &ranks, thresholds);
         self.ranks.push(ranks);
+    }
+
+    /// Adds remarks that concern all of it.
+    pub fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
+        let ranks = self.ranks.first_mut().map(|ranks| &mut ranks.judgement);
+        let first = ranks.or_else(|| self.comparisons.first_mut().map(|comparison| &mut comparison.judgement));
+        if let Some(first) = first {
+            first.diagnostics.extend(remarks);
+        }
     }
 
     /// The verdict: the worst of all.

@@ -30,9 +30,9 @@ impl Maximum {
 }
 
 /// A profile under absolute limits.
-struct Limited<'p> {
-    profile: &'p Profile,
-    thresholds: &'p Thresholds,
+pub(super) struct Limited<'p> {
+    pub(super) profile: &'p Profile,
+    pub(super) thresholds: &'p Thresholds,
     /// For the names of the lines that stacks sum.
     code: OnceCell<Code<'p>>,
 }
@@ -165,7 +165,7 @@ impl Judge {
             return self.cannot_tell(check, reason);
         }
         if maximum.target.about == About::Modules {
-            return self.maximum_of_modules(maximum, check, device, limited.profile);
+            return self.maximum_of_modules(limited, device, maximum, check);
         }
         let checked = self.checks.len();
         for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {

@@ -6,7 +6,6 @@ mod gate;
 mod growth;
 mod judge;
 mod leak;
-mod loosened;
 mod maxima;
 mod memory;
 mod modules;
@@ -74,6 +73,8 @@ pub struct Thresholds {
     pub headroom: Option<Headroom>,
     /// Growth is gated but there is no before, so growth is not judged.
     pub no_before: Option<NoBefore>,
+    /// Patterns may match nothing: the change that is judged may have renamed what they name.
+    pub may_match_nothing: bool,
     /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
     pub one_of_ranks: bool,
 }
@@ -92,6 +93,7 @@ impl Default for Thresholds {
             allow_oom: false,
             headroom: None,
             no_before: None,
+            may_match_nothing: false,
             one_of_ranks: false,
         }
     }

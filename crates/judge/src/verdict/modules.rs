@@ -8,6 +8,7 @@ use ptmem_trace::stack::GroupBy;
 use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
+use super::maxima::Limited;
 use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
 
 impl Judge {
@@ -47,13 +48,22 @@ impl Judge {
     }
 
     /// A check for each module that holds more than the limit, or one that passes.
-    pub(super) fn maximum_of_modules(&mut self, maximum: &Maximum, check: Check, device: &DeviceProfile, of: &Profile) {
+    pub(super) fn maximum_of_modules(
+        &mut self,
+        limited: &Limited<'_>,
+        device: &DeviceProfile,
+        maximum: &Maximum,
+        check: Check,
+    ) {
         let Some(pattern) = &maximum.target.pattern else { return };
-        let modules = modules_of(of, device);
+        let modules = modules_of(limited.profile, device);
         if modules.is_empty() {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
         if !modules.keys().any(|name| pattern.matches(name)) {
+            if limited.thresholds.may_match_nothing {
+                return;
+            }
             let near = pattern.unmatched("module", modules.keys().map(String::as_str));
             return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }

@@ -146,6 +146,7 @@ impl Judge {
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
             None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => return,
+            Some(_) if thresholds.may_match_nothing => return,
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
             _ if is_empty => {
                 "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"

@@ -1,0 +1,342 @@
+//! Changes that loosen their own limits, in real repositories: what passes by the configuration of the change and not by that of
+//! its base is told, whatever the change did.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::program::Program;
+use crate::support::tool::{git, text};
+
+const MIB: u64 = 1 << 20;
+
+/// A checkout whose base has some files, and recordings that no commit has.
+struct Checkout {
+    folder: TempDir,
+}
+
+/// What a run said of the change.
+struct Said {
+    code: i32,
+    must_tell: bool,
+    report: String,
+}
+
+impl Checkout {
+    fn new(base: &[(&str, &str)]) -> Self {
+        let checkout = Self { folder: tempfile::tempdir().unwrap() };
+        checkout.git(&["init", "--quiet", "--initial-branch", "main"]);
+        checkout.commit(base);
+        checkout.git(&["switch", "--quiet", "--create", "change"]);
+        checkout
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        git(self.folder.path(), arguments);
+    }
+
+    fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn commit(&self, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            self.write(path, text);
+        }
+        self.git(&["add", "--all", "--", ".", ":!*.pkl"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "--message", "files"]);
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::create_dir_all(self.folder.path().join(to).parent().unwrap()).unwrap();
+        self.git(&["mv", from, to]);
+    }
+
+    /// Writes a recording of what is held, each as frames and MiB.
+    fn record(&self, path: &str, held: &[(&[&str], u64)]) {
+        let mut program = Program::default();
+        for (at, (frames, mib)) in held.iter().enumerate() {
+            for part in 0..*mib {
+                program.alloc_under(format!("{at}.{part}"), frames, MIB);
+            }
+        }
+        self.write(path, program.snapshot());
+    }
+
+    fn command(&self, folder: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(self.folder.path().join(folder)).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("PTMEM_TODAY", "2027-01-15").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command
+    }
+
+    /// Runs a command in a folder of the checkout, against the base.
+    fn ptmem(&self, folder: &str, arguments: &[&str]) -> Said {
+        let mut command = self.command(folder);
+        let outputs = self.folder.path().join(".git/outputs");
+        command.args(arguments).args(["--format", "json", "--git", "main", "--export"]);
+        let output = command.arg(format!("github-output={}", outputs.display())).output().unwrap();
+        let outputs = fs::read_to_string(outputs).unwrap_or_default();
+        Said {
+            code: output.status.code().unwrap(),
+            must_tell: outputs.contains("must-tell=true"),
+            report: (text(&output.stdout) + &text(&output.stderr)).replace('\\', ""),
+        }
+    }
+}
+
+const LAYER: [&str; 2] = ["/ci/net/model.py:layer:4", "/ci/net/model.py:forward:90"];
+const MLP: [&str; 2] = ["/ci/net/model.py:mlp:14", "/ci/net/model.py:forward:91"];
+
+/// A layer that grows from 10 to 20 MiB beside 100 MiB that stay: the peak grows by 9 %.
+fn grown(base: &[(&str, &str)]) -> Checkout {
+    let checkout = Checkout::new(base);
+    checkout.record("before.pkl", &[(&LAYER, 10), (&MLP, 100)]);
+    checkout.record("after.pkl", &[(&LAYER, 20), (&MLP, 100)]);
+    checkout
+}
+
+const DIFF: [&str; 3] = ["diff", "before.pkl", "after.pkl"];
+const SUITE: [&str; 3] = ["diff", "--suite", "all"];
+
+/// A suite of two comparisons; the layer of both grows.
+const OF_SUITE: &str = "\
+[max-growth]
+peak = \"5%\"
+[[suite.all.compare]]
+name = \"one\"
+before = \"before.pkl\"
+after = \"after.pkl\"
+[[suite.all.compare]]
+name = \"two\"
+before = \"before.pkl\"
+after = \"before.pkl\"
+max = \"peak=1GiB\"
+";
+
+/// Without the change of the configuration, the recordings fail.
+#[track_caller]
+fn fails_by_the_base(checkout: &Checkout, folder: &str, arguments: &[&str]) {
+    let said = checkout.ptmem(folder, arguments);
+    assert_eq!((said.code, said.must_tell), (1, false), "{}", said.report);
+}
+
+/// With it, they pass, and that is told with both rules.
+#[track_caller]
+fn passes_and_is_told(checkout: &Checkout, folder: &str, arguments: &[&str], told: &[&str]) {
+    let said = checkout.ptmem(folder, arguments);
+    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    let report = said.report;
+    assert!(report.contains("this change loosens its own limits: by "), "{report}");
+    for words in told {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+}
+
+#[test]
+fn a_file_that_hides_that_of_the_base_is_told() {
+    let checkout = grown(&[(".github/ptmem.toml", "max-growth = \"5%\"\n")]);
+    fails_by_the_base(&checkout, "", &DIFF);
+    checkout.commit(&[("ptmem.toml", "max-growth = \"50%\"\n")]);
+    let told = [
+        "by .github/ptmem.toml of the base FAIL peak grew 10.00 MiB (+9.1 %)",
+        "by ptmem.toml of the change PASS peak grew 10.00 MiB (+9.1 %)",
+        "max-growth is \"50%\", was \"5%\"",
+    ];
+    passes_and_is_told(&checkout, "", &DIFF, &told);
+
+    let below = ["diff", "../before.pkl", "../after.pkl"];
+    let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n"), ("train/run.py", "")]);
+    fails_by_the_base(&checkout, "train", &below);
+    checkout.write("train/ptmem.toml", "max-growth = \"50%\"\n");
+    passes_and_is_told(
+        &checkout,
+        "train",
+        &below,
+        &["by ../ptmem.toml of the base FAIL", "by ptmem.toml of the change"],
+    );
+}
+
+#[test]
+fn every_report_tells_of_looser_limits() {
+    let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
+    checkout.write("ptmem.toml", "max-growth = \"50%\"\n");
+    for (format, told) in [
+        ("table", "warning[limits-loosened] this change loosens its own limits"),
+        ("markdown", "this change loosens its own limits"),
+        ("github", "::warning title=ptmem%3A limits-loosened::this change loosens its own limits"),
+    ] {
+        let output = checkout.command("").args(DIFF).args(["--git", "main", "--format", format]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(told), "{told}: {}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_file_that_is_removed_is_told() {
+    let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n"), ("train/run.py", "")]);
+    fs::remove_file(checkout.folder.path().join("ptmem.toml")).unwrap();
+    let told = ["by ../ptmem.toml of the base FAIL", "by no ptmem.toml of the change PASS"];
+    passes_and_is_told(&checkout, "train", &["diff", "../before.pkl", "../after.pkl"], &told);
+    // The working directory is a link of the change to a folder of another depth.
+    #[cfg(unix)]
+    {
+        checkout.commit(&[("ptmem.toml", "max-growth = \"5%\"\n"), ("a/b/ptmem.toml", "max-growth = \"50%\"\n")]);
+        fs::remove_dir_all(checkout.folder.path().join("train")).unwrap();
+        std::os::unix::fs::symlink("a/b", checkout.folder.path().join("train")).unwrap();
+        let script = "cd train && exec \"$0\" diff ../../before.pkl ../../after.pkl --git main";
+        let mut command = Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_ptmem")]).current_dir(checkout.folder.path());
+        let output = command.env_remove("GITHUB_WORKSPACE").output().unwrap();
+        assert!(text(&output.stdout).contains("loosens its own limits"), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_the_place_of_a_limit_is_told() {
+    for (base, own, arguments) in [
+        ("[max-growth]\nstack = \"0\"\n", "[max-growth]\nstack = \"0\"\n\"stack:*\" = \"999GiB\"\n", &DIFF[..]),
+        ("[max]\nstack = \"50MiB\"\n", "[max]\nstack = \"50MiB\"\n\"stack:*\" = \"999GiB\"\n", &DIFF[..]),
+        ("[max]\nstack = \"50MiB\"\n", "[max]\n\"stack:*\" = \"999GiB\"\n", &["check", "after.pkl"][..]),
+    ] {
+        let checkout = grown(&[("ptmem.toml", base)]);
+        fails_by_the_base(&checkout, "", arguments);
+        checkout.write("ptmem.toml", own);
+        passes_and_is_told(&checkout, "", arguments, &["\"stack:*\""]);
+    }
+}
+
+#[test]
+fn a_grouping_that_splits_a_stack_is_told() {
+    let checkout = Checkout::new(&[("ptmem.toml", "[max-growth]\nstack = \"6MiB\"\n")]);
+    let one = ["/x/site-packages/torch/nn/functional.py:linear:10", LAYER[0], LAYER[1]];
+    let other = ["/x/site-packages/torch/nn/functional.py:linear:20", LAYER[0], LAYER[1]];
+    checkout.record("before.pkl", &[(&one, 2), (&other, 2)]);
+    checkout.record("after.pkl", &[(&one, 7), (&other, 7)]);
+    fails_by_the_base(&checkout, "", &DIFF);
+    checkout.write("ptmem.toml", "group-by = \"frames\"\n[max-growth]\nstack = \"6MiB\"\n");
+    passes_and_is_told(&checkout, "", &DIFF, &["group-by is \"frames\", was not set"]);
+}
+
+#[test]
+fn more_memory_of_the_device_and_accepted_growth_are_told() {
+    let base = "device-memory = \"5GiB\"\ndevice-overhead = \"0\"\nmin-headroom = \"2GiB\"\n";
+    for arguments in [&DIFF[..], &["check", "after.pkl"]] {
+        let checkout = grown(&[("ptmem.toml", base)]);
+        fails_by_the_base(&checkout, "", arguments);
+        checkout.write("ptmem.toml", base.replace("5GiB", "80GiB"));
+        passes_and_is_told(&checkout, "", arguments, &["device-memory is \"80GiB\", was \"5GiB\""]);
+    }
+
+    let base = "max-growth = \"5%\"\n";
+    let checkout = grown(&[("ptmem.toml", base)]);
+    let accept = "[[accept]]\nmetric = \"peak\"\nbytes = \"999GiB\"\nreason = \"x\"\nexpires = 2999-12-31\n";
+    checkout.write("ptmem.toml", format!("{base}{accept}"));
+    passes_and_is_told(&checkout, "", &DIFF, &["accept.1.bytes is \"999GiB\", was not set"]);
+}
+
+#[test]
+fn a_suite_that_checks_less_is_told() {
+    let one = "name = \"one\"\n";
+    for (from, to) in [
+        // A limit of one comparison, and limits of the suite in place of those of the file.
+        (one, "name = \"one\"\nmax-growth = \"50%\"\n"),
+        (
+            "[[suite.all.compare]]\nname = \"one\"",
+            "[suite.all]\nmax-growth = \"50%\"\n[[suite.all.compare]]\nname = \"one\"",
+        ),
+        ("after = \"after.pkl\"", "after = \"before.pkl\""),
+        ("[[suite.all.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n", ""),
+    ] {
+        let checkout = grown(&[("ptmem.toml", OF_SUITE)]);
+        fails_by_the_base(&checkout, "", &SUITE);
+        checkout.write("ptmem.toml", OF_SUITE.replacen(from, to, 1));
+        passes_and_is_told(&checkout, "", &SUITE, &["of the base FAIL one: peak grew 10.00 MiB"]);
+    }
+    // A limit of a comparison that is raised.
+    let base = OF_SUITE.replacen(one, "name = \"one\"\nmax-growth = \"2%\"\n", 1);
+    let checkout = grown(&[("ptmem.toml", &base)]);
+    checkout.write("ptmem.toml", base.replace("2%", "50%"));
+    passes_and_is_told(&checkout, "", &SUITE, &["suite.all.compare.one.max-growth is \"50%\", was \"2%\""]);
+}
+
+#[test]
+fn limits_on_leaks_are_those_of_the_base_too() {
+    let checkout = Checkout::new(&[("ptmem.toml", "allow-oom = false\n")]);
+    for name in ["no-leak.pkl", "oom.pkl"] {
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name);
+        fs::copy(fixture, checkout.folder.path().join(name)).unwrap();
+    }
+    let arguments = ["leak", "no-leak.pkl", "oom.pkl"];
+    fails_by_the_base(&checkout, "", &arguments);
+    checkout.write("ptmem.toml", "allow-oom = true\n");
+    passes_and_is_told(&checkout, "", &arguments, &["allow-oom is true, was false"]);
+}
+
+/// What honest changes do: they pass, and are told of only where the limits of the base would not let them.
+#[test]
+fn honest_changes_pass() {
+    let rules = "[max-growth]\npeak = \"50%\"\n";
+    for place in [".github/ptmem.toml", "conf/limits.toml"] {
+        let checkout = grown(&[("ptmem.toml", rules)]);
+        checkout.rename("ptmem.toml", place);
+        let config = ["--config", place];
+        let options = if place.starts_with('.') { &[] } else { &config[..] };
+        let said = checkout.ptmem("", &[&DIFF, options].concat());
+        assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+        // The same, and with less strict limits.
+        checkout.write(place, rules.replace("50", "90"));
+        let said = checkout.ptmem("", &[&DIFF, options].concat());
+        assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+        checkout.git(&["reset", "--quiet", "--hard", "main"]);
+        checkout.commit(&[("ptmem.toml", "[max-growth]\npeak = \"5%\"\n")]);
+        checkout.git(&["branch", "--force", "main"]);
+        checkout.rename("ptmem.toml", place);
+        checkout.write(place, "[max-growth]\npeak = \"50%\"\n");
+        passes_and_is_told(&checkout, "", &[&DIFF, options].concat(), &["max-growth.peak is \"50%\", was \"5%\""]);
+    }
+}
+
+#[test]
+fn a_function_and_its_pattern_are_renamed() {
+    let checkout = Checkout::new(&[(
+        "ptmem.toml",
+        "[max-growth]\n\"stack:layer*\" = \"0\"\n\"phase:layer\" = \"0\"\n[max]\n\"stack:layer*\" = \"1GiB\"\n",
+    )]);
+    let wide = ["/ci/net/model.py:wide:4", LAYER[1]];
+    checkout.record("before.pkl", &[(&wide, 10)]);
+    checkout.record("after.pkl", &[(&wide, 10)]);
+    checkout.write("ptmem.toml", "[max-growth]\n\"stack:wide*\" = \"0\"\n");
+    let said = checkout.ptmem("", &DIFF);
+    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+}
+
+#[test]
+fn rules_of_the_base_that_cannot_be_applied_are_told() {
+    let gone = OF_SUITE.replace("two", "gone").replace("after = \"before.pkl\"", "after = \"gone.pkl\"");
+    for (base, own, arguments, told) in [
+        ("max-grwth = \"5%\"\n", "max-growth = \"50%\"\n", &DIFF, "ptmem.toml: line 1: unknown key 'max-grwth'"),
+        (&*gone, &*OF_SUITE.replace("5%", "50%"), &SUITE, "comparison 'gone': gone.pkl: no such file"),
+        ("", &*OF_SUITE.replace("5%", "50%"), &SUITE, "the configuration has no suite 'all'"),
+    ] {
+        let checkout = grown(&[("ptmem.toml", base)]);
+        checkout.write("ptmem.toml", own);
+        let said = checkout.ptmem("", arguments);
+        assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+        let known = "whether this change loosens its own limits is not known";
+        let report = said.report;
+        assert!(report.contains(known) && report.contains(told), "{told}: {report}");
+        // What can be compared is.
+        assert_eq!(report.contains("of the base FAIL one: peak grew"), base == gone, "{report}");
+    }
+    // A file of the change alone, in a place that the base does not know.
+    let checkout = grown(&[("model.py", "")]);
+    checkout.write("conf/limits.toml", "max-growth = \"50%\"\n");
+    let said = checkout.ptmem("", &[&DIFF[..], &["--config", "conf/limits.toml"]].concat());
+    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    assert!(said.report.contains("it has no conf/limits.toml"), "{}", said.report);
+}
