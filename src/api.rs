@@ -22,8 +22,8 @@ pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<P
 
 /// Compares a before with an after and judges the change by limits. Without limits it only compares.
 ///
-/// Profiles of their peaks are compared where the program does the same: at the peak of the after, and where the before does
-/// what it does there. ([`diff::compare`] takes them as they are.)
+/// Profiles of their peaks are compared at corresponding places: at the peak of the after, and at the same place of the
+/// program in the before. ([`diff::compare`] takes them as they are.)
 #[must_use]
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let mut profiles = Sides { before, after };
@@ -80,7 +80,7 @@ pub fn find_leaks<R: Read>(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindLeaksError {
-    /// There was no input.
+    /// The input is empty.
     #[error("no snapshot was given; expected one, or two or more in order")]
     NoInput,
     /// An input cannot be read.

@@ -47,8 +47,8 @@
 //!
 //! # Stages
 //!
-//! Data flows one way. Each stage is a module with one input and one output type, and imports none that stands to its right.
-//! They lie in crates of their own, which the compiler holds to that:
+//! Data flows one way. Each stage is a module with one input and one output type, and imports none to its right. The
+//! compiler enforces this, because they are in crates of their own:
 //!
 //! ```text
 //! bytes -> input -> pickle -> snapshot -> replay -> phase -> profile -> align -> diff -> leak -> verdict -> report

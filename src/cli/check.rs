@@ -33,7 +33,7 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Why there is no before, where this is the after of a comparison.
+    /// Why there is no before, if this is the after of a comparison.
     #[arg(skip)]
     pub(crate) no_before: Option<NoBefore>,
     /// The label that lets such an after pass.
@@ -49,7 +49,7 @@ pub(crate) struct CheckArguments {
     pub(crate) view: View,
 }
 
-/// What was judged.
+/// The judged input.
 enum Checked {
     Ranks(Readings),
     One(Box<Profile>, Judgement),

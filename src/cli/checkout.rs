@@ -27,8 +27,8 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
     files
 }
 
-/// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else
-/// the folder of the configuration; none without any of them.
+/// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the working
+/// directory, otherwise the folder of the configuration; `None` without any of them.
 pub(super) fn current(config: Option<PathBuf>) -> Checkout {
     let folder = workspace().or_else(repository).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
@@ -67,7 +67,7 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
     !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
 }
 
-/// The workspace of a job, else the repository around the working directory, else that directory.
+/// The workspace of a job, otherwise the repository around the working directory, otherwise that directory.
 pub(super) fn root() -> PathBuf {
     workspace().or_else(repository).unwrap_or_else(|| env::current_dir().unwrap_or_default())
 }

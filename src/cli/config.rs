@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     pub(super) config: Config,
     /// Empty for the working directory.
     pub(super) folder: PathBuf,
-    /// The file and its text; none where there is none.
+    /// The file and its text, if there is one.
     pub(super) file: Option<(PathBuf, String)>,
     /// Whether it is that of the base, whose patterns name code that the change may have renamed.
     pub(super) is_of_base: bool,
@@ -93,7 +93,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The text of a file; none where it is not there.
+    /// The text of a file; `None` if it does not exist.
     fn read(&self, path: &Path) -> Result<Option<String>> {
         match self {
             // One that is there but cannot be read is an error, not a gate without limits.
@@ -105,7 +105,8 @@ impl Tree<'_> {
         }
     }
 
-    /// The nearest configuration: in the working directory, else in a folder above it, up to the root of the repository.
+    /// The nearest configuration: in the working directory, otherwise in a folder above it, up to the root of the
+    /// repository.
     fn find(&self) -> Result<Option<Found>> {
         for steps in 0..=self.depth() {
             let folder: PathBuf = std::iter::repeat_n("..", steps).collect();
@@ -202,8 +203,8 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| anyhow!("is not text; expected a configuration such as ptmem.toml"))
 }
 
-/// The day in UTC; `PTMEM_TODAY` stands in for the clock where runs have to be repeatable. (Not `SOURCE_DATE_EPOCH`,
-/// which some build environments set to a day long gone: what has expired must not come back by that.)
+/// The day in UTC; `PTMEM_TODAY` replaces the clock for repeatable runs. (Not `SOURCE_DATE_EPOCH`, which some build
+/// environments set to a past day: expired growth must not be accepted again.)
 pub(super) fn today() -> Result<Day> {
     match env::var("PTMEM_TODAY") {
         Ok(text) => {

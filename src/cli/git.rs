@@ -41,7 +41,7 @@ impl Base {
         shell.into_iter().chain([own]).find_map(|folder| below(&root, folder, path))
     }
 
-    /// The bytes of a file at this commit, links within the repository resolved; none where it is not there.
+    /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
     pub(super) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
         // A request is a line.
         if path_below_root.contains('\n') {
@@ -64,7 +64,7 @@ impl Base {
     }
 }
 
-/// The path from a folder, below a root, with slashes; none where it leads out of the root.
+/// The path from a folder, below a root, with slashes; `None` if it is outside of the root.
 fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
     let mut whole = folder;
     for part in path.components() {
@@ -91,7 +91,7 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let mut patch = Patch::default();
     for paths in &changes {
         let paths = paths.map(Option::as_deref);
-        // A side that lacks the file has an empty text; one whose text cannot be had tells nothing.
+        // A side that lacks the file has an empty text; a file that cannot be read is ignored.
         let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
         let after =
             paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
@@ -102,8 +102,8 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     Ok(patch)
 }
 
-/// The texts of files at the merge base with `base`, or else at the commit that is checked out, by these paths from the root of
-/// the checkout; none where git cannot tell. Files that the commit lacks and large ones are left out.
+/// The texts of files at the merge base with `base`, or otherwise at the checked-out commit, by their paths from the
+/// root of the checkout; `None` if git fails. Files that the commit lacks and large ones are omitted.
 pub(super) fn texts_at<'p>(
     base: Option<&str>,
     paths: impl Iterator<Item = &'p str>,
@@ -248,7 +248,7 @@ fn may_be_python(path: &str) -> bool {
     Path::new(path).extension().is_none_or(|ending| ending == "py")
 }
 
-/// The text of a file in the checkout; none where it is too large.
+/// The text of a file in the checkout; `None` if it is too large.
 fn text_of(path: &Path) -> Option<String> {
     fs::metadata(path).ok().filter(|there| there.is_file() && there.len() <= LARGEST_FILE)?;
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

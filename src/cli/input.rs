@@ -43,8 +43,8 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, prof
     read(&mut ProgressReader::new(file, bytes), &name).with_context(|| name)
 }
 
-/// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
-/// cannot be known is no typo.
+/// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. An unknown peak is
+/// not a typo.
 pub(super) fn require_moment(profile: &Profile) -> Result<()> {
     let moment = &profile.options.at;
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();

@@ -203,7 +203,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
 fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
     let profile = input::profile(path, reading)?;
     let found = leak::search(&profile, options);
-    // A saved profile without steps that tell is the first of a series.
+    // A saved profile without usable steps is the first of a series.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
     if profile.recorded.is_some() && is_unclear {
         return Ok(leak::over(&[profile], &[], options));

@@ -66,7 +66,7 @@ pub(crate) fn run() -> ExitCode {
 fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     let hint = hint::hint(&error, words);
     if hint.is_some() {
-        // The command whose letters are alike is another one.
+        // Do not suggest a different command because of similar letters.
         error.remove(ContextKind::SuggestedSubcommand);
     }
     // An error on standard error cannot be reported anywhere.

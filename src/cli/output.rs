@@ -32,7 +32,7 @@ impl Output {
         Self { color }
     }
 
-    /// Columns in which lines must fit: `COLUMNS`, else the width of the terminal. A pipe and a file have none.
+    /// Columns in which lines must fit: `COLUMNS`, otherwise the width of the terminal. Unlimited for a pipe or file.
     pub(crate) fn width(&self) -> Option<usize> {
         asked_width().or_else(|| terminal_width(terminal_size_of(io::stdout())))
     }

@@ -1,4 +1,4 @@
-//! `ptmem pip install`: installs packages of Python without NVIDIA's, which a simulated GPU stands in for.
+//! `ptmem pip install`: installs Python packages without NVIDIA's libraries, which a simulated GPU replaces.
 //!
 //! Neither pip nor uv can leave out what a package requires, and whoever installs PyTorch without its requirements gets
 //! them with the next package that requires PyTorch. So each of NVIDIA's packages gets a stand-in of the right name and

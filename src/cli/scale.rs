@@ -12,7 +12,7 @@ use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading
 use super::output::{self, Output};
 use super::{config, input, many};
 
-/// Fewer runs than these cannot tell a line from a parabola.
+/// Minimum number of runs that distinguishes a line from a parabola.
 const FEWEST_RUNS: usize = 3;
 
 #[derive(Debug, Args)]

@@ -27,7 +27,7 @@ struct Source {
     text: String,
 }
 
-/// The lines of files of the checkout, by their paths from its root. Reports do without the files that are left out.
+/// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports.
 pub(super) fn read<'p>(paths: impl Iterator<Item = &'p str>, is_asked_for: bool) -> BTreeMap<String, Vec<String>> {
     let Ok(root) = fs::canonicalize(checkout::root()) else { return BTreeMap::new() };
     let mut sources = Vec::new();
@@ -65,7 +65,7 @@ impl Source {
     }
 }
 
-/// A path with slashes, of a file of code that is no part of the repository's own folder.
+/// The path, with slashes, of a code file outside of the repository's own folder.
 fn path_of_code(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     let parts: Option<Vec<&str>> = path.components().map(part).collect();

@@ -95,7 +95,7 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
         gate.judge_ranks(members, pair.name.clone(), paths, missing, &thresholds);
     }
-    // Rules that no comparison uses are told once for all of them.
+    // Rules that no comparison uses are reported once for all of them.
     gate.remark(usage.unused());
     Ok(gate)
 }

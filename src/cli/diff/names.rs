@@ -1,5 +1,5 @@
-//! Names of functions within their classes, from the checkout, for recordings without them: PyTorch writes the last part of a
-//! name alone.
+//! Qualified names of functions, from the checkout, for recordings without them: PyTorch writes only the last part of a
+//! name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

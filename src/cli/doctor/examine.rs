@@ -31,7 +31,7 @@ pub(super) enum Health {
 pub(super) enum Aspect {
     /// The events that were recorded at all.
     History,
-    /// The run that was recorded, as far as the recorder tells.
+    /// The recorded run, according to the recorder.
     Run,
     /// Whether the oldest events are missing.
     Beginning,
@@ -74,10 +74,10 @@ fn unfit(words: impl Into<String>, advice: &'static str) -> Finding {
     Finding { health: Health::Unfit, ..weak(words, advice) }
 }
 
-/// Memory without a stack is no finding below this part of the peak.
+/// Ignore memory without a stack below this fraction of the peak.
 const SMALL_SHARE: u64 = 20;
 
-/// Recording of all that the allocator does.
+/// The call that records every event of the allocator.
 const ALL_ACTIONS: &str = "record all actions: no skip_actions";
 
 /// Recording that is on from the start of the process.

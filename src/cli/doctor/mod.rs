@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
     Ok(super::exit_code(verdict, false))
 }
 
-/// The column of words behind the name of what is looked at.
+/// The column of the result, after the name of the property.
 const WORDS: usize = 18;
 
 /// A line for every finding, its advice below it, and the sum at the end.

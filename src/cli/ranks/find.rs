@@ -22,9 +22,9 @@ pub(crate) struct Found {
     pub(crate) rank: Option<u64>,
     /// The node that the name states beside the rank: `node1_gpu0`.
     pub(crate) node: Option<u64>,
-    /// Whether it was named itself: others may turn out to be no snapshots.
+    /// Whether it was named itself: other files may turn out not to be snapshots.
     pub(crate) is_named: bool,
-    /// The bare number in the name that could be the rank: the only one, or the one that tells the names apart.
+    /// The bare number in the name that could be the rank: the only one, or the one in which the names differ.
     pub(crate) number: Option<u64>,
 }
 
@@ -38,8 +38,8 @@ impl Found {
 /// The files that a path stands for, in natural order of their names; `None` where it stands for itself: a file, `-`,
 /// or something that does not exist.
 ///
-/// In a directory these are, at any depth, snapshots by their endings and saved profiles by how they begin; what is
-/// hidden is left out. A glob takes every file that it matches, and what a matched directory holds.
+/// In a directory, at any depth, snapshots by their extensions and saved profiles by their first bytes; hidden files
+/// are ignored. A glob takes every file that it matches, and the contents of matched directories.
 ///
 /// # Errors
 /// Where there is nothing to find, or something cannot be read; names it.
@@ -111,7 +111,7 @@ impl Part {
 struct Glob {
     /// The folder where it begins.
     base: PathBuf,
-    /// The parts from the first with a wildcard on.
+    /// The parts of a path, starting at the first with a wildcard.
     parts: Vec<Part>,
 }
 
@@ -139,7 +139,7 @@ struct Files {
     found: Vec<(PathBuf, String)>,
     /// Directories all of which is taken, each once: links may lead back.
     seen: HashSet<PathBuf>,
-    /// Links to such directories, for later: what they lead to goes by its own name if that is found as well.
+    /// Links to such directories, for later: a target that is found by itself keeps its own name.
     links: Vec<(PathBuf, String)>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every program names its files in its own way: `snapshot_rank3.pkl`, `rank-03`, `step_100_device_3.pickle`,
 //! `step_100/rank3.pickle`, `node1_gpu0.pkl`, `snapshot_3.pickle`. A number belongs to the word in front of it; one
-//! that stands behind no such word may be the rank if it differs between the files.
+//! without such a word may be the rank if it differs between the files.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,8 +192,8 @@ pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
     ranks
 }
 
-/// Chooses the numbers that are the ranks. `columns` are the bare numbers that all names have at the same places. The
-/// only column is taken; else the only one that varies, or varies without repetition, or counts from 0.
+/// Chooses the numbers that are the ranks. `columns` are the bare numbers that all names have at the same places.
+/// Chosen is the only column, otherwise the only one that varies, or varies without repetition, or counts from 0.
 fn column_of_ranks(columns: &[Vec<u64>]) -> Option<&Vec<u64>> {
     let varying = columns.iter().filter(|column| values(column).len() > 1);
     let distinct = varying.clone().filter(|column| values(column).len() == column.len());
@@ -210,7 +210,7 @@ fn the_only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
     all.next().filter(|_| all.next().is_none())
 }
 
-/// Compares names so that `rank2` stands before `rank10`.
+/// Compares names so that `rank2` comes before `rank10`.
 pub(super) fn natural(a: &str, b: &str) -> Ordering {
     // Names may be equal but for zeros in front of numbers, and need an order all the same.
     pieces(a).cmp(pieces(b)).then_with(|| a.cmp(b))

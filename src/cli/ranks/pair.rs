@@ -93,7 +93,7 @@ pub(crate) struct Pairs<'f> {
     pub(crate) missing: Vec<Missing>,
 }
 
-/// Pairs the files of two sides by rank, else by equal relative names.
+/// Pairs the files of two sides by rank, otherwise by equal relative names.
 ///
 /// # Errors
 /// Where two files of one side are of the same rank, or no rank is on both sides.
@@ -198,7 +198,7 @@ mod tests {
         describe(names.iter().map(|name| (PathBuf::from("runs").join(name), (*name).to_owned())).collect())
     }
 
-    /// `label=before:after` of every pair, `-label` and `+label` of what is missing.
+    /// `label=before:after` for every pair, `-label` and `+label` for missing files.
     fn paired(before: &[&str], after: &[&str]) -> Result<Vec<String>, String> {
         let found = Sides { before: found(before), after: found(after) };
         let paths = Sides { before: Path::new("a"), after: Path::new("b") };

@@ -6,8 +6,8 @@ use std::thread;
 
 use anyhow::{Result, anyhow};
 
-/// The summed sizes of files that are decoded at the same time, unless one alone is larger. Decoding takes at most half
-/// of that in memory.
+/// Limit for the summed sizes of files that are decoded at the same time, except for a single larger file. Decoding
+/// takes at most half of that in memory.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// Results that wait for an earlier one, per worker.
