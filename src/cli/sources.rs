@@ -65,7 +65,7 @@ impl Source {
     }
 }
 
-/// The path, with slashes, of a code file outside of the repository's own folder.
+/// The path, with slashes, of a code file outside of `.git`.
 fn path_of_code(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     let parts: Option<Vec<&str>> = path.components().map(part).collect();
