@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::Edited;
-use crate::support::history::{A, B, KIB, MIB, event, frames, free, input_of, segment, snapshot};
+use crate::support::history::{A, B, KIB, MIB, Tensors, event, frames, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{commit, ptmem, text};
 use crate::support::{fixtures, signed};
@@ -362,7 +362,10 @@ fn produce(code: Code) -> Codes {
             &of_run(json!({"versions": [["torch", "2.11.0"]]})),
             &[],
         ),
-        Code::InputsDiffer => case.diff(&input_of(4 * MIB), &input_of(5 * MIB), &[]),
+        Code::InputsDiffer => {
+            let batch_of = |batch| train(Tensors { batch, loss: MIB, sum: MIB });
+            case.diff(&batch_of(4 * MIB), &batch_of(5 * MIB), &[])
+        }
         Code::SameCode => case.diff(
             &of_run(json!({"commit": "a", "packages": [imported_elsewhere()]})),
             &of_run(json!({"commit": "b", "packages": [imported_elsewhere()]})),

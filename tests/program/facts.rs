@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::history::{A, MIB, event, free, input_of, segment, snapshot};
+use crate::support::history::{A, MIB, Tensors, event, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text, verdict};
 
@@ -255,13 +255,13 @@ fn a_trimmed_recording_keeps_what_is_still_true() {
 #[test]
 fn a_second_recording_is_held_against_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "a.pkl", &input_of(4 * MIB));
-    write(folder.path(), "b.pkl", &input_of(5 * MIB));
+    write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB }));
+    write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB }));
     let again = |second: &str| text(&ptmem(folder.path(), &["doctor", "a.pkl", "--again", second]).stdout).to_owned();
     assert!(again("a.pkl").contains("again      the second recording is the same to the byte"), "{}", again("a.pkl"));
     let differs = again("b.pkl");
-    assert!(differs.contains("peak 4.00 MiB and 5.00 MiB (+25.0 %)"), "{differs}");
-    assert!(differs.contains("inputs have other sizes: load (train.py:7) aten::to (_to_copy)"), "{differs}");
+    assert!(differs.contains("peak 27.00 MiB and 28.00 MiB (+3.7 %)"), "{differs}");
+    assert!(differs.contains("step (train.py:12) aten::_to_copy, probably an input, has another size"), "{differs}");
     assert!(differs.contains("seed the program (torch.manual_seed"), "{differs}");
 }
 

@@ -17,6 +17,7 @@ mod golden;
 mod history;
 mod html;
 mod init;
+mod inputs;
 mod labels;
 mod loosening;
 mod modules;

@@ -80,14 +80,39 @@ pub fn snapshot(segments: Vec<Value>, events: Vec<Value>) -> Value {
     Value::dict([("segments", segments.into()), ("device_traces", vec![events.into()].into())])
 }
 
-/// A recording of a batch of this size that is copied to the device.
-pub fn input_of(size: u64) -> Value {
-    let cpp = |name: &str| Value::dict([("name", name.into()), ("filename", "??".into()), ("line", 0.into())]);
-    let Value::List(mut stack) = frames("load") else { unreachable!() };
-    stack.insert(0, cpp("at::_ops::_to_copy::call(at::Tensor const&)"));
-    stack.insert(1, cpp("at::_ops::to_dtype::call(at::Tensor const&)"));
-    let batch = event("alloc", A, size).with("frames", stack);
-    let mut events = vec![event("segment_alloc", A, 20 * MIB), batch];
-    events.extend(free(A, size));
-    snapshot(vec![segment(A, &[(20 * MIB, false)])], events)
+/// Sizes of the tensors that [`train`] makes in one step.
+#[derive(Clone, Copy)]
+pub struct Tensors {
+    /// Copied to the device.
+    pub batch: u64,
+    /// Converted in the loss, after the modules have run.
+    pub loss: u64,
+    /// Added up by the function that copies.
+    pub sum: u64,
+}
+
+/// A recording of one step, whose weights were there before.
+pub fn train(tensors: Tensors) -> Value {
+    let Tensors { batch, loss, sum } = tensors;
+    let [copied, summed, converted] = [("_to_copy", 12), ("add", 13), ("_to_copy", 14)].map(|(operator, line)| {
+        let cpp = format!("at::_ops::{operator}::call(at::Tensor const&)");
+        vec![frame(&cpp, "??", 0), frame("step", "/repo/train.py", line)]
+    });
+    let module = "/usr/lib/python3.12/site-packages/torch/nn/modules/module.py";
+    let ran = vec![frame("forward", "/repo/model.py", 3), frame("_call_impl", module, 9), copied[1].clone()];
+    let weights = segment(A, &[(20 * MIB, true)]);
+    let room = segment(B, &[(200 * MIB, false)]);
+    let blocks = [(batch, copied), (sum, summed), (MIB, ran), (loss, converted)];
+    let mut events = vec![event("segment_alloc", B, 200 * MIB)];
+    for (at, (size, stack)) in (B..).step_by(50 << 20).zip(&blocks) {
+        events.push(event("alloc", at, *size).with("frames", stack.clone()));
+    }
+    for (at, (size, _)) in (B..).step_by(50 << 20).zip(&blocks) {
+        events.extend(free(at, *size));
+    }
+    snapshot(vec![weights, room], events)
+}
+
+fn frame(name: &str, file: &str, line: u64) -> Value {
+    Value::dict([("name", name.into()), ("filename", file.into()), ("line", line.into())])
 }

@@ -2,6 +2,7 @@
 
 mod alignment;
 mod categories;
+mod inputs;
 mod moved;
 mod phases;
 mod places;
@@ -270,7 +271,7 @@ fn compare_devices(
     let places =
         devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, alignment.as_ref(), &missing));
     if let Some(devices) = devices.both() {
-        recordings::compare_inputs(devices.after.device, stacks, &paired.pairs, both, found);
+        found.extend(inputs::compare(devices, &paired.pairs, both));
     }
     let Compared { stacks, pairs } = moved::follow(devices, both, paired);
     let stacks = stacks.map(|stacks| &**stacks);

@@ -1,16 +1,13 @@
-//! Diagnostics about recordings that were not made the same way: with other settings, of other versions or code, or with
-//! other inputs.
+//! Diagnostics about recordings that were not made the same way: with other settings, or of other versions
+//! or code.
 
 use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
-use ptmem_base::text::count;
-use ptmem_base::units::Size;
-use ptmem_snapshot::snapshot::{OwnPackage, RunFacts, StackId};
-use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
+use ptmem_snapshot::snapshot::{OwnPackage, RunFacts};
+use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::replay::History;
-use ptmem_trace::stack::{self, Grouper};
 
 use super::{DeviceDiff, Diff, Sides, devices};
 
@@ -147,48 +144,4 @@ impl Diff {
     pub fn same_code(&self) -> Option<String> {
         same_code(self.profiles.before.run.as_ref()?, self.profiles.after.run.as_ref()?)
     }
-}
-
-/// Tells of the largest input that has another size, as often as it is allocated on both sides.
-pub(super) fn compare_inputs(
-    device: u32,
-    stacks: Sides<&[StackTotal]>,
-    pairs: &[(usize, usize)],
-    groupers: Sides<&Grouper<'_>>,
-    found: &mut Vec<Diagnostic>,
-) {
-    let pairs =
-        pairs.iter().map(|&(before, after)| Sides { before: &stacks.before[before], after: &stacks.after[after] });
-    let mut differing: Vec<Sides<&StackTotal>> = pairs.filter(|totals| differ(*totals, groupers)).collect();
-    differing.sort_by_key(|totals| std::cmp::Reverse(totals.after.allocated_total));
-    let Some(first) = differing.first() else { return };
-    let others = match differing.len() - 1 {
-        0 => String::new(),
-        more => format!("; {more} more differ"),
-    };
-    let message = format!(
-        "inputs have other sizes: {}, {} before and {} after in {}{others}",
-        first.after.label,
-        Size(first.before.allocated_total),
-        Size(first.after.allocated_total),
-        count(first.after.allocations, "allocation", "allocations"),
-    );
-    found.push(Diagnostic::new(Code::InputsDiffer, Some(device), message));
-}
-
-fn differ(totals: Sides<&StackTotal>, groupers: Sides<&Grouper<'_>>) -> bool {
-    let Sides { before, after } = totals;
-    after.allocations > 0
-        && before.allocations == after.allocations
-        && before.allocated_total != after.allocated_total
-        && before.stack().is_some_and(|stack| is_input(groupers.before.code(), stack))
-        && after.stack().is_some_and(|stack| is_input(groupers.after.code(), stack))
-}
-
-/// True for copies to the device and numbers by chance that no module makes.
-fn is_input(code: &stack::Code<'_>, stack: StackId) -> bool {
-    let operator = code.allocating_operator(stack).unwrap_or_default();
-    (operator == "_to_copy" || operator.starts_with("rand"))
-        && !code.is_backward(stack)
-        && !code.python(stack).any(|frame| code.path(frame).starts_with("torch/nn/"))
 }

@@ -1,9 +1,11 @@
 //! The named parts of a history: between the annotations of `record_function`, while events carry one `user_metadata` or
 //! `compile_context`, and the passes of training that call stacks show.
 
+mod inputs;
 mod passes;
 pub mod steps;
 
+pub use inputs::{Made, inputs};
 pub use passes::passes;
 
 use serde::{Deserialize, Serialize};

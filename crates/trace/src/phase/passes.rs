@@ -47,7 +47,7 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
 }
 
 /// The pass of each class of allocations.
-fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
+pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
     let mut passes: Vec<Option<Pass>> = Vec::with_capacity(trace.classes.len());
     for class in &trace.classes {
         passes.push(match class.origin {

@@ -1,0 +1,74 @@
+//! Inputs that have other sizes, although there are equally many.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::sides::Sides;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::phase::{self, Made};
+use ptmem_trace::profile::{DeviceProfile, StackTotal};
+use ptmem_trace::stack::Grouper;
+use rustc_hash::FxHashMap;
+
+/// The inputs of a row.
+#[derive(Debug, Clone, Copy)]
+struct Inputs {
+    /// All of them.
+    made: Made,
+    /// The stack that made the most bytes.
+    largest: StackId,
+}
+
+/// Tells of the largest input that has another size, as often as it is made on both sides.
+pub(super) fn compare(
+    devices: Sides<&DeviceProfile>,
+    pairs: &[(usize, usize)],
+    groupers: Sides<&Grouper<'_>>,
+) -> Option<Diagnostic> {
+    // Rows of tags share stacks, and a saved profile without the history has no places.
+    if groupers.after.by().is_tag() || devices.before.coarse || devices.after.coarse {
+        return None;
+    }
+    let before = phase::inputs(&devices.before.trace, groupers.before.code());
+    let after = phase::inputs(&devices.after.trace, groupers.after.code());
+    let mut differing: Vec<Sides<Inputs>> = Vec::new();
+    for &(old, new) in pairs {
+        let old = of_row(&devices.before.stacks[old], &before);
+        let new = of_row(&devices.after.stacks[new], &after);
+        let both = old.zip(new).map(|(before, after)| Sides { before, after });
+        differing.extend(both.filter(|sides| differ(sides.map(|inputs| inputs.made))));
+    }
+    differing.sort_by_key(|sides| std::cmp::Reverse(sides.after.made.bytes));
+    let first = differing.first()?;
+    let others = match differing.len() - 1 {
+        0 => String::new(),
+        more => format!("; {more} more differ"),
+    };
+    let message = format!(
+        "{}, probably an input, has another size: {} before and {} after, in {} ahead of the forward pass{others}",
+        groupers.after.code().label(first.after.largest),
+        Size(first.before.made.bytes),
+        Size(first.after.made.bytes),
+        count(first.after.made.allocations, "allocation", "allocations"),
+    );
+    Some(Diagnostic::new(Code::InputsDiffer, Some(devices.after.device), message))
+}
+
+fn differ(Sides { before, after }: Sides<Made>) -> bool {
+    before.allocations == after.allocations && before.bytes != after.bytes
+}
+
+/// The inputs among the stacks of a row. A row has all that its functions allocate.
+fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs> {
+    let mut sum = Made::default();
+    let mut largest: Option<(u64, StackId)> = None;
+    for stack in row.members.iter().map(|member| member.stack) {
+        let Some(made) = inputs.get(&stack) else { continue };
+        sum.allocations += made.allocations;
+        sum.bytes = sum.bytes.saturating_add(made.bytes);
+        if largest.is_none_or(|(bytes, _)| made.bytes > bytes) {
+            largest = Some((made.bytes, stack));
+        }
+    }
+    largest.map(|(_, largest)| Inputs { made: sum, largest })
+}
