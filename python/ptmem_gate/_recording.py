@@ -15,6 +15,7 @@ from typing import Any, Optional, Union
 
 from ._facts import Facts, collector_paused, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
+from ._ran import Ran
 from ._result import PathLike
 from ._watch import Watch
 
@@ -132,6 +133,7 @@ class Recording(ContextDecorator):
         self._hook: Any = None
         asked = (self.span.first, self.span.last) if self.span else None
         self._facts = Facts("ptmem_gate.record", asked)
+        self._facts.ran = Ran()
         self._watch: Optional[Watch] = None
 
     def __enter__(self) -> Recording:

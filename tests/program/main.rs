@@ -30,6 +30,7 @@ mod page_data;
 mod pip;
 mod ranks;
 mod recorded;
+mod repeatable;
 mod scale;
 mod simulate;
 mod simulated_torch;

@@ -45,6 +45,8 @@ class Facts:
     def __init__(self, recorder: str, asked: Optional[tuple[int, int]]) -> None:
         #: PyTorch, once it is imported.
         self.torch: Any = None
+        #: What tells which program it was (`Ran`), where that is recorded.
+        self.ran: Any = None
         self.recorder = recorder
         #: The first and the last step that were to be recorded; None for all of the program.
         self.asked = asked
@@ -115,6 +117,7 @@ class Facts:
             "versions": self._versions(frames),
             "commit": checkout.commit() if checkout else None,
             "packages": checkout.packages(frames) if checkout else [],
+            "program": self.ran.facts(checkout and checkout.root) if self.ran else None,
             "functions": frames.functions(),
             "counters": self._memory(dumped),
             "cards": self._cards(after),

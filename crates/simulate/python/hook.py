@@ -168,6 +168,7 @@ def add_facts_to_dumps(torch):
         return
     facts = tools.Facts("ptmem simulate", None)
     facts.torch = torch
+    facts.ran = what_ran()
 
     def dump_with_facts(filename="dump_snapshot.pickle", *arguments, **options):
         if arguments or options:
@@ -178,6 +179,14 @@ def add_facts_to_dumps(torch):
         return tools.write(str(filename), snapshot)
 
     memory._dump_snapshot = dump_with_facts
+
+
+def what_ran():
+    """What tells which program this is, with the files that it opens."""
+    import ptmem_simulate_opened as opened
+    import ptmem_simulate_ran as ran
+
+    return ran.Ran(opened.files)
 
 
 def note(name, line):
@@ -224,6 +233,7 @@ class Recorder:
         self.tools = facts
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
+        self.facts.ran = what_ran()
         self.exit = Exit()
         self.process = None
         self.began = None
@@ -425,6 +435,7 @@ ANSWERS = (
     later("answers", "settle_threads"),
 )
 
+later("opened", "watch")(None)
 run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))

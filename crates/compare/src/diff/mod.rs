@@ -7,6 +7,7 @@ mod moved;
 mod phases;
 mod places;
 mod recordings;
+mod repeat;
 mod row;
 mod stacks;
 mod touched;
@@ -211,6 +212,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
     recordings::compare_runs(&profiles, &mut diagnostics);
+    diagnostics.extend(repeat::tell(&profiles, &devices));
     diagnostics.extend(of_phases);
     Diff { profiles, devices, diagnostics }
 }

@@ -168,6 +168,12 @@ impl Check {
         Some(delta)
     }
 
+    /// Whether it exceeds its limit, or would if the growth had the other sign.
+    pub(super) fn differs_by_more_than_allowed(&self) -> bool {
+        let differs = self.delta.zip(self.allowed).is_some_and(|(delta, allowed)| delta.unsigned_abs() > allowed);
+        self.outcome == Outcome::Exceeded || differs
+    }
+
     /// The kind of what it is about.
     #[must_use]
     pub fn about(&self) -> About {

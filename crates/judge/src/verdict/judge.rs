@@ -212,10 +212,16 @@ fn order(check: &Check) -> impl Ord + use<> {
 }
 
 impl Judge {
-    /// Retracts checks that a comparison cannot decide, because a side is not a whole run or both ran the same code.
+    /// Retracts checks that a comparison cannot decide, because a side is not a whole run, both ran the same code, or one
+    /// program differs from run to run.
     pub(super) fn doubt_runs_of_diff(&mut self, diff: &Diff) {
         if let Some(reason) = diff.same_code() {
             self.take_back(&reason, |check| !check.absolute);
+        }
+        if diff.is_not_repeatable() {
+            let reason =
+                "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
+            self.take_back(reason, |check| !check.absolute && check.differs_by_more_than_allowed());
         }
         let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
         // A part of a run needs as much as it shows, and perhaps more.

@@ -35,6 +35,9 @@ pub struct RunFacts {
     /// The repository's own packages of which frames occur.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<OwnPackage>,
+    /// The program that ran, where the recorder says it.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramFacts>,
     /// Names of functions within their classes.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionsOfFile>,
@@ -129,6 +132,26 @@ pub struct OwnPackage {
     pub same: bool,
 }
 
+/// Digests of what a program ran. Each part is `None` where it is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramFacts {
+    /// Python files and native libraries.
+    pub code: Option<String>,
+    /// Files of the repository that were opened.
+    pub opened: Option<String>,
+    /// Words of the command line, and the folder in which it ran.
+    pub arguments: Option<String>,
+    /// Variables of the environment.
+    pub environment: Option<String>,
+}
+
+impl ProgramFacts {
+    fn is_known(&self) -> bool {
+        let Self { code, opened, arguments, environment } = self;
+        [code, opened, arguments, environment].into_iter().all(Option::is_some)
+    }
+}
+
 /// A file, and functions in it: the first line, the last line, and the qualified name of each.
 pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
 
@@ -153,6 +176,13 @@ pub struct CardFacts {
     /// Bytes in use at the dump that PyTorch's allocator had not reserved; `None` on a simulated card, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<u64>,
+}
+
+impl CardFacts {
+    /// The kind of card, which one run has as the other.
+    fn kind(&self) -> (&str, [u32; 2], u64) {
+        (&self.name, self.capability, self.processors)
+    }
 }
 
 /// PyTorch's counters of a device.
@@ -233,6 +263,7 @@ impl RunFacts {
         let mut facts = self.clone();
         if !is_whole {
             facts.steps = None;
+            facts.program = None;
             facts.counters = Vec::new();
         }
         let mut value = serde_json::to_value(facts).unwrap_or_default();
@@ -263,6 +294,20 @@ impl RunFacts {
             Some(format!("steps {first} to {last} were to be recorded, and the program made {}", steps.last))
         });
         failed.or(short)
+    }
+
+    /// True if both runs are known to be of the same program: code, opened files, arguments, environment, versions, cards and
+    /// recorded steps.
+    #[must_use]
+    pub fn ran_same_program(&self, other: &Self) -> bool {
+        let is_known = self.program.as_ref().is_some_and(ProgramFacts::is_known);
+        is_known
+            && self.program == other.program
+            && self.recorder == other.recorder
+            && self.versions == other.versions
+            && self.rank == other.rank
+            && self.steps.map(|steps| steps.asked) == other.steps.map(|steps| steps.asked)
+            && self.cards.iter().map(CardFacts::kind).eq(other.cards.iter().map(CardFacts::kind))
     }
 
     /// Takes in the exit status of a program whose end said nothing of a failure.
@@ -316,6 +361,19 @@ mod tests {
         let steps = Steps { first: 5, last: 0, asked: Some([1, u64::MAX]) };
         assert_eq!((steps.count(), steps.missing()), (0, u64::MAX));
         assert_eq!(Steps { first: 0, last: u64::MAX, asked: None }.count(), u64::MAX);
+    }
+
+    #[test]
+    fn programs_are_the_same_where_all_of_them_is_known_and_equal() {
+        let of = |opened: Option<&str>, version: &str| {
+            let program = json!({"code": "c", "opened": opened, "arguments": "a", "environment": "e"});
+            RunFacts::of(json!({"format": 1, "program": program, "versions": [["torch", version]]})).unwrap()
+        };
+        assert!(of(Some("o"), "2.11").ran_same_program(&of(Some("o"), "2.11")));
+        assert!(!of(Some("o"), "2.11").ran_same_program(&of(Some("p"), "2.11")));
+        assert!(!of(Some("o"), "2.10").ran_same_program(&of(Some("o"), "2.11")));
+        assert!(!of(None, "2.11").ran_same_program(&of(None, "2.11")), "nobody knows what was opened");
+        assert!(!RunFacts::default().ran_same_program(&RunFacts::default()));
     }
 
     #[test]

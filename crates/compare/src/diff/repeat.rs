@@ -1,0 +1,107 @@
+//! Two runs of one program that differ: then the program is not repeatable, and no change of the code explains a figure.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::sides::Sides;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::stack;
+use ptmem_trace::trace::{Class, Origin, Trace};
+use rustc_hash::FxHashMap;
+
+use super::{DeviceDiff, Diff, devices};
+
+/// Tells of the first device whose figures differ although both sides ran the same program.
+pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Diagnostic> {
+    let device = differing(profiles, found)?;
+    let first = devices(profiles, device.index).both().and_then(|sides| first_difference(profiles, sides));
+    let first = first.map(|words| format!(": {words}")).unwrap_or_default();
+    let message = format!(
+        "both sides ran the same code and opened the same files, with the same arguments, environment and versions, and \
+         their figures differ{first}"
+    );
+    Some(Diagnostic::new(Code::NotRepeatable, device.ordinal(), message))
+}
+
+/// The first device with a figure that differs, where both sides are known to have run the same program.
+fn differing<'d>(profiles: &Sides<Profile>, found: &'d [DeviceDiff]) -> Option<&'d DeviceDiff> {
+    let (before, after) = profiles.before.run.as_ref().zip(profiles.after.run.as_ref())?;
+    let differs = |device: &&DeviceDiff| device.metrics.iter().any(|(_, change)| change.before != change.after);
+    found.iter().find(differs).filter(|_| before.ran_same_program(after))
+}
+
+impl Diff {
+    /// True if both sides ran the same program and their figures differ.
+    #[must_use]
+    pub fn is_not_repeatable(&self) -> bool {
+        differing(&self.profiles, &self.devices).is_some()
+    }
+}
+
+/// The first allocation that differs, in words; `None` where a side does not have its history.
+fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> Option<String> {
+    if sides.before.coarse || sides.after.coarse {
+        return None;
+    }
+    let codes = Sides { before: profiles.before.code(), after: profiles.after.code() };
+    let traces = sides.map(|device| &device.trace);
+    let mut labels = Labels { codes, before: FxHashMap::default(), after: FxHashMap::default() };
+    let mut numbered = allocations(traces.before).zip(allocations(traces.after)).zip(1_u64..);
+    let differs = numbered.find_map(|((before, after), number)| {
+        let classes = Sides { before: &traces.before.classes[before], after: &traces.after.classes[after] };
+        let labels = labels.of(Sides { before, after }, classes);
+        let is_same = classes.before.bytes == classes.after.bytes && labels.before == labels.after;
+        (!is_same).then(|| words(number, classes.map(|class| class.bytes), labels))
+    });
+    let counts = traces.map(|trace| allocations(trace).count() as u64);
+    differs.or_else(|| {
+        (counts.before != counts.after).then(|| {
+            let [before, after] =
+                [counts.before, counts.after].map(|number| count(number, "allocation", "allocations"));
+            format!("{before} before and {after} after, and the shorter history is the beginning of the longer one")
+        })
+    })
+}
+
+fn words(number: u64, bytes: Sides<u64>, labels: Sides<String>) -> String {
+    let Sides { before, after } = Sides { before: Size(bytes.before), after: Size(bytes.after) };
+    if labels.before == labels.after {
+        return format!(
+            "allocation {number} is the first that does, {before} before and {after} after in {}",
+            labels.after
+        );
+    }
+    format!(
+        "allocation {number} is the first that does, {before} in {} before and {after} in {} after",
+        labels.before, labels.after
+    )
+}
+
+/// The classes of all allocations, in order.
+fn allocations(trace: &Trace) -> impl Iterator<Item = usize> {
+    let begun = trace.symbols.iter().filter_map(|&symbol| trace.moves[symbol as usize].begins());
+    begun.map(|block| block.class as usize)
+}
+
+/// Labels of classes, each made once.
+struct Labels<'t> {
+    codes: Sides<stack::Code<'t>>,
+    before: FxHashMap<usize, String>,
+    after: FxHashMap<usize, String>,
+}
+
+impl Labels<'_> {
+    fn of(&mut self, numbers: Sides<usize>, classes: Sides<&Class>) -> Sides<String> {
+        let Self { codes, before, after } = self;
+        let before = before.entry(numbers.before).or_insert_with(|| label(&codes.before, classes.before));
+        let after = after.entry(numbers.after).or_insert_with(|| label(&codes.after, classes.after));
+        Sides { before: before.clone(), after: after.clone() }
+    }
+}
+
+fn label(code: &stack::Code<'_>, class: &Class) -> String {
+    match class.origin {
+        Origin::Stack(stack) => code.label(stack),
+        Origin::Bucket(bucket) => bucket.label().to_owned(),
+    }
+}

@@ -1,0 +1,58 @@
+"""Notes which files of the repository a program opens to read, in all of its processes that are a Python."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NOTES = os.path.join(HERE, "opened")
+RUN = os.path.dirname(HERE) + os.sep
+
+
+def root_around(folder):
+    """The checkout around a folder, with a separator at its end."""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return None
+    return os.path.realpath(folder) + os.sep
+
+
+def is_of_interest(path, root):
+    return path.startswith(root) and not path.startswith((RUN, root + ".git" + os.sep)) and not path.endswith(".pyc")
+
+
+def watch(_):
+    """Begins to note."""
+    root = root_around(os.getcwd())
+    if root is None:
+        return
+    seen = set()
+
+    def opened(event, arguments):
+        if event != "open":
+            return
+        try:
+            path, _, flags = arguments
+            # Files that are only written are results.
+            if isinstance(path, int) or (flags or 0) & os.O_ACCMODE == os.O_WRONLY:
+                return
+            path = os.path.realpath(os.fsdecode(path))
+            if path not in seen and is_of_interest(path, root):
+                seen.add(path)
+                with open(NOTES, "a", encoding="utf-8", errors="surrogateescape") as notes:
+                    notes.write(path + "\n")
+        except Exception:  # The program goes on, and nobody may say what it opened.
+            open(NOTES + ".failed", "w").close()
+
+    sys.addaudithook(opened)
+
+
+def files():
+    """The files that were opened so far; None where that is not known."""
+    if os.path.exists(NOTES + ".failed") or root_around(os.getcwd()) is None:
+        return None
+    try:
+        with open(NOTES, encoding="utf-8", errors="surrogateescape") as notes:
+            return notes.read().splitlines()
+    except FileNotFoundError:
+        return []

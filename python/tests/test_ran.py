@@ -1,0 +1,96 @@
+"""Digests of what a program ran are the same for the same program, and unknown where nobody can tell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from ptmem_gate._ran import Ran, tracked_files
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository with a program, its configuration, and a file that git does not track."""
+    git(tmp_path, "init", "--quiet")
+    for name in ("train.py", "config.yaml", "deep/down/of/a/name that is long.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    git(tmp_path, "add", ".")
+    (tmp_path / "notes.txt").write_text("untracked")
+    return tmp_path
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_the_index_of_git_names_what_is_tracked(checkout: Path, version: int) -> None:
+    git(checkout, "update-index", "--index-version", str(version))
+    if version == 3:  # Git writes it where an entry has extended flags.
+        git(checkout, "add", "--intent-to-add", "notes.txt")
+    expected = {"train.py", "config.yaml", "deep/down/of/a/name that is long.txt"}
+    assert tracked_files(str(checkout)) == (expected | {"notes.txt"} if version == 3 else expected)
+
+
+def test_a_folder_without_an_index_is_not_known(tmp_path: Path) -> None:
+    assert tracked_files(str(tmp_path)) is None
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\x02\0\0\0\x09")
+    assert tracked_files(str(tmp_path)) is None
+
+
+def opened_in(root: Path, *names: str) -> Optional[str]:
+    return Ran(lambda: [str(root / name) for name in names]).facts(str(root))["opened"]
+
+
+def test_a_configuration_that_changed_is_another_program_and_notes_are_not(checkout: Path) -> None:
+    before = opened_in(checkout, "config.yaml", "notes.txt")
+    (checkout / "notes.txt").write_text("more")
+    assert before == opened_in(checkout, "config.yaml", "notes.txt")
+    (checkout / "config.yaml").write_text("batch: 64")
+    assert before != opened_in(checkout, "config.yaml", "notes.txt")
+    assert Ran().facts(str(checkout))["opened"] is None
+    assert Ran(list).facts(None)["opened"] is None
+
+
+def test_the_environment_is_that_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Ran().facts("/repo/a")["environment"]
+    monkeypatch.setenv("GITHUB_RUN_ID", "7")
+    monkeypatch.setenv("DATA", "")
+    monkeypatch.delenv("DATA")
+    assert Ran().facts("/repo/a")["environment"] == before
+    monkeypatch.setenv("DATA", "/repo/a/data")
+    in_a = Ran().facts("/repo/a")["environment"]
+    monkeypatch.setenv("DATA", "/repo/b/data")
+    assert (in_a == before, in_a == Ran().facts("/repo/b")["environment"]) == (False, True)
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = [{package!r}, {folder!r}]
+import model
+from ptmem_gate._ran import Ran
+print(Ran().facts(None)["code"])
+"""
+
+
+def test_the_code_is_that_of_all_modules(tmp_path: Path) -> None:
+    package = str(Path(__file__).resolve().parent.parent)
+
+    def code(source: str, *, typed: bool = False) -> str:
+        (tmp_path / "model.py").write_text(source)
+        (tmp_path / "train.py").write_text(PROGRAM.format(package=package, folder=str(tmp_path)))
+        words = ["-"] if typed else [str(tmp_path / "train.py")]
+        program = (tmp_path / "train.py").read_text()
+        run = subprocess.run([sys.executable, "-B", *words], input=program, capture_output=True, text=True, check=True)
+        return run.stdout.strip()
+
+    if sys.platform.startswith("linux"):
+        assert code("SIZE = 1") == code("SIZE = 1") != "None"
+        assert code("SIZE = 1") != code("SIZE = 2")
+    assert code("SIZE = 1", typed=True) == "None"

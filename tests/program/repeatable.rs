@@ -1,0 +1,109 @@
+//! Two runs of one program that differ: a warning within the limits, inconclusive beyond them, and no claim where it is not
+//! known that the program is the same.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+
+use crate::support::history::{MIB, Tensors, train};
+use crate::support::pickle;
+#[cfg(target_os = "linux")]
+use crate::support::tool::python;
+use crate::support::tool::{git, ptmem, text, verdict};
+
+/// What a program ran: its code, and the files that it opened.
+fn program(code: &str, opened: Option<&str>) -> Json {
+    json!({"code": code, "opened": opened, "arguments": "a", "environment": "e"})
+}
+
+/// The exit code of a comparison of two runs whose batches have these sizes, and its report.
+fn compared(batches: [u64; 2], programs: [Json; 2], options: &[&str]) -> (i32, String) {
+    let place = tempfile::tempdir().unwrap();
+    for ((name, batch), program) in ["before.pkl", "after.pkl"].into_iter().zip(batches).zip(programs) {
+        let facts = json!({"format": 1, "program": program});
+        let value = train(Tensors { batch, loss: MIB, sum: MIB }).with("ptmem", facts);
+        fs::write(place.path().join(name), pickle::write(&value, pickle::Options::default())).unwrap();
+    }
+    let output = ptmem(place.path(), &[&["diff", "before.pkl", "after.pkl", "-v"], options].concat());
+    (verdict(&output).0, text(&output.stdout).to_owned())
+}
+
+/// Batches that let the peak grow by about 3.7 %, and 37 %.
+const NEARLY: [u64; 2] = [4 * MIB, 5 * MIB];
+const FAR: [u64; 2] = [4 * MIB, 14 * MIB];
+
+fn same() -> [Json; 2] {
+    [program("c", Some("o")), program("c", Some("o"))]
+}
+
+#[test]
+fn within_the_limits_it_is_a_warning_with_the_first_allocation_that_differs() {
+    let (code, report) = compared(NEARLY, same(), &["--max-growth", "5%"]);
+    assert_eq!(code, 0, "{report}");
+    assert!(report.contains("warning[not-repeatable]"), "{report}");
+    let first = "allocation 1 is the first that does, 4.00 MiB before and 5.00 MiB after in step (train.py:12)";
+    assert!(report.contains(first), "{report}");
+    assert_eq!(compared(NEARLY, same(), &["--max-growth", "5%", "--strict"]).0, 0);
+}
+
+#[test]
+fn beyond_the_limits_it_is_inconclusive_whichever_side_is_larger() {
+    let (code, report) = compared(FAR, same(), &["--max-growth", "5%"]);
+    assert_eq!(code, 3, "{report}");
+    assert!(report.contains("both sides ran the same program, and differ by more than the limit allows"), "{report}");
+    let [few, many] = FAR;
+    assert_eq!(compared([many, few], same(), &["--max-growth", "5%"]).0, 3);
+    // An absolute limit is about the after alone.
+    assert_eq!(compared(FAR, same(), &["--max", "10MiB"]).0, 1);
+}
+
+#[test]
+fn equal_figures_and_programs_that_are_not_known_to_be_the_same_are_told_nothing_of() {
+    assert!(!compared([MIB, MIB], same(), &[]).1.contains("not-repeatable"));
+    for programs in [
+        [program("c", Some("o")), program("d", Some("o"))],
+        [program("c", Some("o")), program("c", Some("p"))],
+        [program("c", None), program("c", None)],
+        [Json::Null, Json::Null],
+    ] {
+        let (code, report) = compared(FAR, programs, &["--max-growth", "5%"]);
+        assert_eq!((code, report.contains("not-repeatable")), (1, false), "{report}");
+    }
+}
+
+/// A program whose batches have other sizes in each run.
+#[cfg(target_os = "linux")]
+const DRAWS: &str = "
+import json, random, torch
+size = json.load(open('config.json')) + random.randrange(1 << 16)
+torch.zeros(1 << 20, device='cuda')
+torch.zeros(size, device='cuda')
+";
+
+/// A change of notes leaves the program the same, and one of a configuration does not.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_of_torch_that_draws_its_sizes_is_not_repeatable() {
+    let place = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs::write(place.path().join(name), content).unwrap();
+    let python = python();
+    let record = |name: &str| {
+        let words = ["simulate", "--record", name, "--", python.to_str().unwrap(), "train.py"];
+        let output = ptmem(place.path(), &words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    write("train.py", DRAWS);
+    write("config.json", "1048576");
+    write("NOTES.md", "notes");
+    git(place.path(), &["init", "--quiet"]);
+    git(place.path(), &["add", "."]);
+    record("before.pkl");
+    write("NOTES.md", "more notes");
+    record("after.pkl");
+    write("config.json", "2097152");
+    record("configured.pkl");
+    let told = |after: &str| text(&ptmem(place.path(), &["diff", "before.pkl", after]).stdout).to_owned();
+    assert!(told("after.pkl").contains("allocation 2 is the first that does"), "{}", told("after.pkl"));
+    assert!(!told("configured.pkl").contains("not-repeatable"), "{}", told("configured.pkl"));
+}
