@@ -72,9 +72,22 @@ fn a_repository_gets_the_files_of_a_gate() {
     for part in ["comment-artifact: ptmem-comment\n", "    needs: memory\n", "      - uses: OWNER/ptmem/comment@v0\n"] {
         assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
     }
-    for placeholder in
-        ["OF_BASE", "COMMENTER", "INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION", "PUSH", "IF"]
-    {
+    for placeholder in [
+        "OF_BASE",
+        "COMMENTER",
+        "STRATEGY",
+        "OF_EACH",
+        "NAMED",
+        "UPLOADED",
+        "INSTALL",
+        "INPUTS",
+        "RECORD",
+        "RUNNER",
+        "PLACE",
+        "ACTION",
+        "PUSH",
+        "IF",
+    ] {
         assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
     }
     assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
@@ -152,6 +165,74 @@ class cuda:
         def _record_memory_history(**_): print('on')
         def _dump_snapshot(path): print('dump', path)
 ";
+
+/// A program that trains, with an argument that ends it early.
+const PROGRAM: &str = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n\
+                       parser.add_argument('--epochs')\nparser.add_argument('--data', required=True)\n\
+                       loss.backward()\nif __name__ == '__main__':\n    main()\n";
+
+#[test]
+fn a_program_is_recorded_as_it_is() {
+    let tests = "      - uses: actions/setup-python@v5\n        with: { python-version: x }\n        run: |\n\
+                 \x20         python -m pip install -e .[test] --upgrade\n          pip install ${{ matrix.extra }}\n\
+                 \x20     - run: pytest tests\n      - run: pip install twine\n";
+    let place = repository(&[
+        ("pyproject.toml", "[project]\nname = \"x\"\nrequires-python = \">=3.8,<3.11\"\n"),
+        (".github/workflows/tests.yml", tests),
+        ("train.py", PROGRAM),
+        (".gitignore", "*.log"),
+    ]);
+    let told = init(place.path(), &[]);
+    for part in [
+        "GitHub Actions, records train.py (argparse)\nPython 3.10: pyproject.toml\n",
+        "installed as .github/workflows/tests.yml says\n",
+        "extended .gitignore by snapshot.pkl\n",
+        "1. give train.py what it requires, where the gate records it: --data\n",
+        "2. try it: ptmem simulate --record snapshot.pkl,steps=3 -- python train.py --epochs 1\n",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    let inputs = "          python-version: '3.10' # as pyproject.toml says\n          install: |\n            pip install uv\n\
+                  \x20           ptmem pip install torch\n            ptmem pip install .[test]\n          # It ends after the \
+                  steps that are recorded.\n          record: python train.py --epochs 1\n          record-steps: 3\n";
+    assert_eq!(workflow.matches(inputs).count(), 2, "{workflow}");
+    assert!(!place.path().join("record_memory.py").exists());
+    assert_eq!(read(place.path(), ".gitignore"), "*.log\nsnapshot.pkl\n");
+    assert!(!init(place.path(), &[]).contains(".gitignore"));
+    let version = init(place.path(), &["--print-python"]);
+    assert_eq!(version, "3.10\n");
+    // On a machine with a GPU, a script writes the snapshot.
+    let real = repository(&[("train.py", PROGRAM)]);
+    let told = init(real.path(), &["--runner", "gpu"]);
+    assert!(told.contains("left out: train.py (argparse)\n") && told.contains("written  record_memory.py"), "{told}");
+    // GitLab's job runs it as it is, too.
+    let gitlab = repository(&[("train.py", PROGRAM), (".gitlab-ci.yml", "")]);
+    init(gitlab.path(), &[]);
+    let job = read(gitlab.path(), ".gitlab/ptmem.yml");
+    let command = "        ptmem simulate --record \"$2,steps=3\" -- python train.py --epochs 1\n";
+    assert!(job.contains(command) && job.contains("the base has no train.py"), "{job}");
+}
+
+#[test]
+fn each_of_several_programs_has_a_gate_of_its_own() {
+    let names = ["a.py", "b/train.py", "c.py", "d.py", "e.py"];
+    let place = repository(&names.map(|name| (name, PROGRAM)));
+    let told = init(place.path(), &[]);
+    assert!(told.contains("records b/train.py (argparse), a.py (argparse), c.py (argparse)\n"), "{told}");
+    assert!(told.contains("left out: d.py (argparse), e.py (argparse)\n"), "{told}");
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    for (part, count) in [
+        ("          - name: b-train\n            record: python b/train.py --epochs 1\n", 2),
+        ("          name: ${{ matrix.name }}\n", 3),
+        ("          record: ${{ matrix.record }}\n", 2),
+        ("          comment-artifact: ptmem-comment-${{ matrix.name }}\n", 1),
+        ("          name: ptmem-comment-${{ matrix.name }}\n", 1),
+        ("        name: [b-train, a, c]\n", 1),
+    ] {
+        assert_eq!(workflow.matches(part).count(), count, "{part}: {workflow}");
+    }
+}
 
 #[test]
 fn nothing_is_overwritten() {

@@ -1,7 +1,10 @@
 //! `ptmem init`: writes the files that set a gate up, and never over one that is there.
 
 mod plan;
+mod programs;
+mod python;
 mod repository;
+mod workflows;
 
 use std::fmt::Write;
 use std::fs;
@@ -16,7 +19,8 @@ use ptmem::report::printable;
 
 use super::args::heading;
 use super::{input, output};
-use plan::{File, PROFILE};
+use plan::{File, PROFILE, RECORDED_STEP};
+use programs::Program;
 use repository::{Ci, Repository};
 
 /// The Action in workflows, where nothing else is asked for.
@@ -35,6 +39,9 @@ pub(crate) struct InitArguments {
     /// Print the files instead of writing them
     #[arg(long, help_heading = heading::WRITTEN)]
     dry_run: bool,
+    /// Print the version of Python that the repository asks for, and nothing else
+    #[arg(long, hide = true)]
+    print_python: bool,
     /// Set up the repository around this folder
     #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = heading::WRITTEN)]
     folder: PathBuf,
@@ -47,12 +54,19 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
         bail!("{name}: is a file; expected a folder");
     }
     let repository = Repository::around(&folder);
+    if arguments.print_python {
+        output.print(&repository.python.as_ref().map_or(String::new(), |python| format!("{python}\n")))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let runner = arguments.runner.as_deref();
     let mut files = plan::files(&repository, runner, arguments.snapshot.is_some(), &arguments.action);
     files.extend(arguments.snapshot.as_deref().map(stored).transpose()?);
-    let mut told = found(&repository);
+    let mut told = found(&repository, runner);
     for file in &files {
         told += &write(&repository.root, file, arguments.dry_run)?;
+    }
+    if !arguments.dry_run {
+        told += &ignore(&repository.root)?;
     }
     if !arguments.dry_run {
         told += &next_steps(&repository, runner, arguments);
@@ -70,17 +84,51 @@ fn stored(snapshot: &Path) -> Result<File> {
     Ok(File { path: PROFILE, text: saved::text_of(&profile, &[])? })
 }
 
-/// The facts about the repository.
-fn found(repository: &Repository) -> String {
+/// The facts about the repository, and what the gate leaves out.
+fn found(repository: &Repository, runner: Option<&str>) -> String {
     let ci = match repository.ci {
         Ci::Github => "GitHub Actions",
         Ci::Gitlab => "GitLab CI",
     };
-    let scripts = match &repository.scripts[..] {
-        [] => "no script that trains".to_owned(),
-        scripts => format!("scripts that train: {}", scripts.join(", ")),
+    let recorded = plan::recorded(repository, runner);
+    let scripts = match (recorded, &repository.scripts[..]) {
+        ([], []) => "no program that trains".to_owned(),
+        ([], scripts) => format!("scripts that train: {}", scripts.join(", ")),
+        (programs, _) => format!("records {}", listed(programs)),
     };
-    printable(&format!("{}: {ci}, {scripts}", repository.root.display())) + "\n\n"
+    let mut text = printable(&format!("{}: {ci}, {scripts}", repository.root.display())) + "\n";
+    // Writing to a String cannot fail.
+    if let Some(python) = &repository.python {
+        let _ = writeln!(text, "Python {python}: {}", python.source);
+    }
+    let _ = writeln!(text, "installed as {} says", repository.installation.source());
+    let left_out = &repository.programs[recorded.len()..];
+    if !left_out.is_empty() {
+        let _ = writeln!(text, "left out: {}", listed(left_out));
+    }
+    text + "\n"
+}
+
+/// Programs with what takes their arguments, the first five.
+fn listed(programs: &[Program]) -> String {
+    const MOST: usize = 5;
+    let mut names: Vec<String> = programs.iter().take(MOST).map(Program::described).collect();
+    if programs.len() > MOST {
+        names.push(format!("and {} more", programs.len() - MOST));
+    }
+    names.join(", ")
+}
+
+/// Lets Git ignore the snapshot of a try: it may have megabytes.
+fn ignore(root: &Path) -> Result<String> {
+    let path = root.join(".gitignore");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    if text.lines().any(|line| ["snapshot.pkl", "/snapshot.pkl", "*.pkl"].contains(&line.trim())) {
+        return Ok(String::new());
+    }
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    output::write_file(&path, format!("{text}{end}snapshot.pkl\n").as_bytes())?;
+    Ok("extended .gitignore by snapshot.pkl\n".to_owned())
 }
 
 /// Writes a file, unless it is there, and says so.
@@ -102,17 +150,13 @@ fn write(root: &Path, file: &File, is_dry: bool) -> Result<String> {
 }
 
 fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArguments) -> String {
-    let script = repository.scripts.first().map_or(String::new(), |script| format!(" from {script}"));
-    let command = match runner {
-        None => "ptmem simulate -- python record_memory.py",
-        Some(_) => "python record_memory.py",
+    let recorded = plan::recorded(repository, runner);
+    let mut steps = match recorded.first() {
+        Some(first) => try_program(first, recorded),
+        None => write_script(repository, runner),
     };
-    let mut steps = vec![
-        format!("write build() and the parts of record_memory.py{script}; it refuses to run until then"),
-        format!("try it: {command}"),
-        "look at it: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned(),
-        "set your limits in ptmem.toml".to_owned(),
-    ];
+    steps.push("look at it: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned());
+    steps.push("set your limits in ptmem.toml".to_owned());
     if runner.is_some() && arguments.snapshot.is_none() {
         steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
     }
@@ -123,11 +167,36 @@ fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArg
         Ci::Github => {}
         Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
     }
-    steps.push("commit and merge them; the gate works from the next change on, whose base has the script".to_owned());
+    steps.push("commit and merge them; the gate works from the next change on, whose base has them".to_owned());
     let mut text = String::from("\nNext:\n");
     for (number, step) in (1..).zip(steps) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {number}. {step}");
     }
     text
+}
+
+/// The steps that lead to a recording of programs as they are.
+fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
+    let mut steps = Vec::new();
+    for program in recorded.iter().filter(|program| !program.required.is_empty()) {
+        let required = program.required.join(" ");
+        steps.push(format!("give {} what it requires, where the gate records it: {required}", program.path));
+    }
+    steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEP} -- {}", first.command()));
+    steps
+}
+
+/// The steps that lead to a script which records.
+fn write_script(repository: &Repository, runner: Option<&str>) -> Vec<String> {
+    let program = repository.programs.first().map(|program| &program.path);
+    let script = program.or(repository.scripts.first()).map_or(String::new(), |script| format!(" from {script}"));
+    let command = match runner {
+        None => "ptmem simulate -- python record_memory.py",
+        Some(_) => "python record_memory.py",
+    };
+    vec![
+        format!("write build() and the parts of record_memory.py{script}; it refuses to run until then"),
+        format!("try it: {command}"),
+    ]
 }

@@ -1,5 +1,6 @@
 //! The files that set a gate up.
 
+use super::programs::{MOST_RECORDED, Program};
 use super::repository::{Ci, Installation, Repository};
 
 /// A file to write.
@@ -28,11 +29,19 @@ pub(super) fn files(repository: &Repository, runner: Option<&str>, is_stored: bo
         }
         Ci::Gitlab => File { path: ".gitlab/ptmem.yml", text: gitlab(repository, runner) },
     };
-    vec![
-        File { path: "ptmem.toml", text: CONFIGURATION.to_owned() },
-        File { path: "record_memory.py", text: SCRIPT.to_owned() },
-        workflow,
-    ]
+    let mut files = vec![File { path: "ptmem.toml", text: CONFIGURATION.to_owned() }];
+    if recorded(repository, runner).is_empty() {
+        files.push(File { path: "record_memory.py", text: SCRIPT.to_owned() });
+    }
+    files.push(workflow);
+    files
+}
+
+/// The programs that the gate records as they are; none where a script does it: on a real GPU nobody else writes the snapshot.
+pub(super) fn recorded<'a>(repository: &'a Repository, runner: Option<&str>) -> &'a [Program] {
+    let most = if repository.ci == Ci::Github { MOST_RECORDED } else { 1 };
+    let count = if runner.is_some() { 0 } else { repository.programs.len().min(most) };
+    &repository.programs[..count]
 }
 
 /// Commands that install PyTorch and what the repository needs, into an environment that is active.
@@ -48,11 +57,24 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
             lines.push("uv export --quiet --frozen --no-hashes --no-emit-project --output-file locked.txt".to_owned());
             lines.push(format!("{install} -r locked.txt ."));
         }
+        Installation::Workflow(_, arguments) => {
+            lines.push(format!("{install} torch"));
+            lines.extend(arguments.iter().map(|arguments| format!("{install} {arguments}")));
+        }
+        Installation::Conda(_, packages) => {
+            let words: Vec<String> = packages.iter().map(|package| shell_word(package)).collect();
+            lines.push(format!("{install} torch {}", words.join(" ")));
+        }
         Installation::Package => lines.push(format!("{install} torch .")),
         Installation::Requirements(file) => lines.push(format!("{install} torch -r {file}")),
         Installation::Unknown => lines.push(format!("{install} torch numpy")),
     }
     lines
+}
+
+/// A word of a shell.
+fn shell_word(word: &str) -> String {
+    if word.contains(['<', '>', '*', '!', ' ']) { format!("'{word}'") } else { word.to_owned() }
 }
 
 /// Lines below a key of YAML that begins a text of several lines.
@@ -76,17 +98,68 @@ fn github(repository: &Repository, runner: Option<&str>, is_stored: bool, action
         false => String::new(),
     };
     let gpu = if runner.is_some() { "real" } else { GPU };
+    let programs = recorded(repository, runner);
     let inputs = match is_compared_with_stored {
         true => format!("          before: {PROFILE}\n          after: snapshot.pkl"),
-        false => format!("          install: |\n{install}\n{RECORD}\n          gpu: {gpu}"),
+        false => format!(
+            "{}          install: |\n{install}\n{}\n          gpu: {gpu}",
+            python(repository),
+            record_inputs(programs)
+        ),
     };
     // A profile in the repository has a history of its own.
     let [push, condition, trend] = if is_compared_with_stored { [""; 3] } else { [PUSH, NOT_FOR_PUSH, GITHUB_TREND] };
-    let github = GITHUB.replace("PUSH", push).replace("IF", condition) + trend;
+    let github =
+        (GITHUB.replace("PUSH", push).replace("IF", condition) + trend).replace("STRATEGY\n", &strategy(programs));
+    let github = for_each(&github, programs);
     let github = github.replace("RECORD\n", &format!("{record}\n")).replace("PLACE", words).replace("RUNNER", &machine);
     let of_base = if action.starts_with("./") { CHECKOUT_OF_BASE } else { "" };
     let github = github.replace("OF_BASE\n", of_base).replace("COMMENTER", &commenter(action));
     github.replace("INPUTS", &inputs).replace("ACTION", action)
+}
+
+/// The input for a version of Python that the repository asks for.
+fn python(repository: &Repository) -> String {
+    let python = repository.python.as_ref();
+    python.map_or(String::new(), |python| format!("          python-version: '{python}' # as {} says\n", python.source))
+}
+
+/// Inputs that record both commits.
+fn record_inputs(programs: &[Program]) -> String {
+    let record = match programs {
+        [] => return RECORD.to_owned(),
+        [program] => program.command(),
+        _ => "${{ matrix.record }}".to_owned(),
+    };
+    let name = if programs.len() > 1 { "          name: ${{ matrix.name }}\n" } else { "" };
+    format!(
+        "{name}          # It ends after the steps that are recorded.\n          record: {record}\n          record-steps: {RECORDED_STEP}"
+    )
+}
+
+/// The step that is recorded: two before it allocate what later ones use again.
+pub(super) const RECORDED_STEP: u32 = 3;
+
+/// A job for each of several programs.
+fn strategy(programs: &[Program]) -> String {
+    if programs.len() < 2 {
+        return String::new();
+    }
+    let jobs = programs
+        .iter()
+        .map(|program| format!("          - name: {}\n            record: {}\n", program.name(), program.command()));
+    format!("    strategy:\n      fail-fast: false\n      matrix:\n        include:\n{}", jobs.collect::<String>())
+}
+
+/// The text with an artifact, and a job that posts it, for each program.
+fn for_each(github: &str, programs: &[Program]) -> String {
+    if programs.len() < 2 {
+        return github.replace("OF_EACH\n", "").replace("UPLOADED", "ptmem-comment").replace("NAMED\n", "");
+    }
+    let names: Vec<String> = programs.iter().map(Program::name).collect();
+    let jobs = format!("    strategy:\n      matrix:\n        name: [{}]\n", names.join(", "));
+    let github = github.replace("OF_EACH\n", &jobs).replace("UPLOADED", "ptmem-comment-${{ matrix.name }}");
+    github.replace("NAMED\n", "          name: ${{ matrix.name }}\n")
 }
 
 /// The part of the Action that posts what the other wrote.
@@ -118,15 +191,24 @@ const RECORD: &str = "          record: python record_memory.py\n          recor
 
 fn gitlab(repository: &Repository, runner: Option<&str>) -> String {
     let text = GITLAB.replace("      INSTALL", &indented(&installs(repository, runner), 8));
+    let python = repository.python.as_ref().map_or("3.12".to_owned(), ToString::to_string);
+    let program = recorded(repository, runner).first();
+    let command = match (runner, program) {
+        (None, Some(program)) => {
+            format!("ptmem simulate --record \"$2,steps={RECORDED_STEP}\" -- {}", program.command())
+        }
+        (None, None) => "PTMEM_SNAPSHOT=$2 ptmem simulate -- python record_memory.py".to_owned(),
+        (Some(_), _) => "PTMEM_SNAPSHOT=$2 python record_memory.py".to_owned(),
+    };
+    let script = program.map_or("record_memory.py", |program| &program.path);
+    let text = text.replace("COMMAND", &command).replace("SCRIPT", script).replace("VERSION", &python);
     match runner {
         None => text
             .replace("PLACE", "both commits are recorded on a simulated GPU, on any runner.")
-            .replace("  TAGS\n", "")
-            .replace("PREFIX", "ptmem simulate -- "),
+            .replace("  TAGS\n", ""),
         Some(label) => text
             .replace("PLACE", "both commits are recorded on a machine with a GPU.")
-            .replace("  TAGS\n", &format!("  tags: [{}]\n", quoted(label)))
-            .replace("PREFIX", ""),
+            .replace("  TAGS\n", &format!("  tags: [{}]\n", quoted(label))),
     }
 }
 

@@ -1,8 +1,11 @@
-//! Facts about a repository: its CI system, its package, the script that trains.
+//! Facts about a repository: its CI system, its package, its Python, the programs that train.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::programs::{self, Program, is_training};
+use super::python::{CONDA, Python};
+use super::workflows;
 use crate::cli::checkout;
 
 /// The system that runs the workflows of a repository.
@@ -19,12 +22,29 @@ pub(super) enum Ci {
 pub(super) enum Installation {
     /// As a package whose dependencies uv.lock pins.
     Locked,
+    /// As this workflow does, by these arguments of pip.
+    Workflow(String, Vec<String>),
     /// As a package, by `pip install .`.
     Package,
     /// By a file of requirements.
     Requirements(String),
+    /// By the packages that a file of conda names.
+    Conda(&'static str, Vec<String>),
     /// Not known.
     Unknown,
+}
+
+impl Installation {
+    /// The file that says how.
+    pub(super) fn source(&self) -> &str {
+        match self {
+            Self::Locked => "uv.lock",
+            Self::Workflow(file, _) | Self::Requirements(file) => file,
+            Self::Package => "pyproject.toml or setup.py",
+            Self::Conda(file, _) => file,
+            Self::Unknown => "no file",
+        }
+    }
 }
 
 /// A repository.
@@ -34,7 +54,10 @@ pub(super) struct Repository {
     pub(super) root: PathBuf,
     pub(super) ci: Ci,
     pub(super) installation: Installation,
-    /// Scripts that look as if they train, by their path from the root.
+    pub(super) python: Option<Python>,
+    /// Programs that train.
+    pub(super) programs: Vec<Program>,
+    /// Other files that look as if they train, by their path from the root.
     pub(super) scripts: Vec<String>,
 }
 
@@ -45,7 +68,15 @@ impl Repository {
     /// The repository around a folder, or the folder itself where it is in none.
     pub(super) fn around(folder: &Path) -> Self {
         let root = checkout::around(folder).unwrap_or_else(|| folder.to_owned());
-        Self { ci: ci(&root), installation: installation(&root), scripts: scripts(&root), root }
+        let programs = programs::find(&root);
+        Self {
+            ci: ci(&root),
+            installation: installation(&root),
+            python: Python::of(&root),
+            scripts: if programs.is_empty() { scripts(&root) } else { Vec::new() },
+            programs,
+            root,
+        }
     }
 }
 
@@ -62,24 +93,74 @@ fn installation(root: &Path) -> Installation {
     if root.join("uv.lock").is_file() && root.join("pyproject.toml").is_file() {
         return Installation::Locked;
     }
+    if let Some((workflow, lines)) = workflows::installation(root) {
+        return Installation::Workflow(workflow, lines);
+    }
     if ["pyproject.toml", "setup.py"].iter().any(|name| root.join(name).is_file()) {
         return Installation::Package;
     }
     let file = ["requirements.txt", "requirements/base.txt"].into_iter().find(|name| root.join(name).is_file());
-    file.map_or(Installation::Unknown, |file| Installation::Requirements(file.to_owned()))
+    if let Some(file) = file {
+        return Installation::Requirements(file.to_owned());
+    }
+    let conda = CONDA.into_iter().map(|file| (file, packages_of_conda(&root.join(file))));
+    conda
+        .into_iter()
+        .find(|(_, packages)| !packages.is_empty())
+        .map_or(Installation::Unknown, |(file, packages)| Installation::Conda(file, packages))
+}
+
+/// Packages of conda that are none of the index of Python, or that a simulated GPU does not need.
+const OF_CONDA: [&str; 8] = ["python", "pip", "cudatoolkit", "pytorch-cuda", "cudnn", "nccl", "cuda", "mkl"];
+
+/// The packages in a file of conda, under the names of the index of Python.
+fn packages_of_conda(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "dependencies:").skip(1);
+    let items = lines
+        .take_while(|line| line.is_empty() || line.starts_with(['-', '#']))
+        .filter_map(|line| line.strip_prefix("- "));
+    let specs = items.map(|item| item.trim_matches(['"', '\'']).rsplit("::").next().unwrap_or_default());
+    specs.filter(|spec| !spec.ends_with(':')).filter_map(package_of_conda).collect()
+}
+
+/// `numpy=1.26=build` of conda as `numpy==1.26.*`; a requirement of pip as it is.
+fn package_of_conda(spec: &str) -> Option<String> {
+    let spec = spec.split(" #").next()?.trim();
+    let end = spec.find(['=', '<', '>', '~', '!', '[', ' ']).unwrap_or(spec.len());
+    let (name, version) = spec.split_at(end);
+    if OF_CONDA.contains(&name) || name.is_empty() {
+        return None;
+    }
+    let name = if name == "pytorch" { "torch" } else { name };
+    match version.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
+        Some(rest) => Some(format!("{name}=={}.*", rest.split('=').next()?)),
+        None => Some(format!("{name}{}", version.replace(' ', ""))),
+    }
 }
 
 /// Python files whose name says that they train, and whose text says that it is with PyTorch, those at the top first.
 fn scripts(root: &Path) -> Vec<String> {
     let files = checkout::list(root).into_iter();
-    let scripts = files.filter(|path| path.rsplit('/').next().is_some_and(is_training) && !path.contains("tests/"));
+    let scripts = files.filter(|path| is_training(path) && !path.contains("tests/"));
     scripts.filter(|path| mentions_torch(&root.join(path))).take(MOST_SCRIPTS).collect()
-}
-
-fn is_training(name: &str) -> bool {
-    name.strip_suffix(".py").is_some_and(|stem| stem.contains("train") || stem == "main" || stem.contains("finetune"))
 }
 
 fn mentions_torch(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.contains("import torch") || text.contains("from torch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_conda_have_the_names_of_the_index() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("environment.yml");
+        let text = "name: x\nchannels:\n  - conda-forge\ndependencies:\n  - python=3.9\n  - pytorch=2.1=py3\n  - conda-forge::numpy>=1.20\n\
+                    \x20 - cudatoolkit=11\n  - pip\n  - pip:\n    - einops==0.6\n    - wandb\nprefix: /x\n";
+        fs::write(&file, text).unwrap();
+        assert_eq!(packages_of_conda(&file), ["torch==2.1.*", "numpy>=1.20", "einops==0.6", "wandb"]);
+    }
 }

@@ -1,0 +1,234 @@
+//! The version of Python that a repository is for, from what its files say.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::workflows;
+
+/// A version of Python 3, and the file that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Python {
+    minor: u32,
+    /// What says so.
+    pub(super) source: String,
+}
+
+impl fmt::Display for Python {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "3.{}", self.minor)
+    }
+}
+
+/// Minor versions of Python 3 that are offered.
+const OFFERED: std::ops::RangeInclusive<u32> = 8..=14;
+
+/// Files of conda that name the packages of an environment.
+pub(super) const CONDA: [&str; 4] = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
+
+/// Files that name one version.
+const PINS: [&str; 3] = [".python-version", "runtime.txt", ".tool-versions"];
+
+impl Python {
+    /// The version; none where any will do.
+    pub(super) fn of(root: &Path) -> Option<Self> {
+        pinned(root).or_else(|| named(root)).or_else(|| of_its_time(root))
+    }
+}
+
+/// What a file or conda pins.
+fn pinned(root: &Path) -> Option<Python> {
+    let of_files = lines(root, &PINS).into_iter().map(|(file, line)| (file, line.trim().to_owned()));
+    let of_conda = lines(root, &CONDA).into_iter().filter_map(|(file, line)| Some((file, pinned_by_conda(&line)?)));
+    let mut found = of_files.chain(of_conda).filter_map(|(file, line)| {
+        let version = line.trim_start_matches("python").trim_start_matches(['-', ' ', '=']);
+        Some(Python { minor: minor_of(version)?, source: file.to_owned() })
+    });
+    found.find(|python| OFFERED.contains(&python.minor))
+}
+
+/// The version in a line of conda such as `- python=3.9`.
+fn pinned_by_conda(line: &str) -> Option<String> {
+    let spec = line.trim().strip_prefix("- ")?.trim_matches(['"', '\'']).strip_prefix("python=")?;
+    Some(spec.to_owned())
+}
+
+/// The lines of these files, as far as they are there.
+fn lines(root: &Path, files: &[&'static str]) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(read(root, file).lines().map(|line| (*file, line.to_owned())));
+    }
+    all
+}
+
+/// The newest version that the repository names and allows.
+fn named(root: &Path) -> Option<Python> {
+    let requirement = Requirement::of(root);
+    let names = workflows::versions_of_python(root).into_iter().chain(classifiers(root));
+    let allowed = names.filter(|name| OFFERED.contains(&name.minor) && requirement.allows(name.minor));
+    allowed.max_by_key(|name| name.minor).or_else(|| {
+        // Where nothing is excluded, any will do.
+        let minor =
+            OFFERED.rev().find(|minor| requirement.allows(*minor)).filter(|_| !requirement.allows(*OFFERED.end()))?;
+        Some(Python { minor, source: requirement.file.to_owned() })
+    })
+}
+
+/// The classifiers of a package.
+fn classifiers(root: &Path) -> Vec<Python> {
+    let mut found = Vec::new();
+    for file in ["pyproject.toml", "setup.py", "setup.cfg"] {
+        let text = read(root, file);
+        let versions = text.split("Programming Language :: Python :: ").skip(1).filter_map(minor_of);
+        found.extend(versions.map(|minor| Python { minor, source: file.to_owned() }));
+    }
+    found
+}
+
+/// Where releases are pinned, the newest Python that was half a year old when they last changed: their wheels are for it.
+fn of_its_time(root: &Path) -> Option<Python> {
+    let file = "requirements.txt";
+    let pins = read(root, file).lines().filter(|line| line.contains("==")).count();
+    let output = Command::new("git").args(["log", "-1", "--format=%cs", "--", file]).current_dir(root).output().ok()?;
+    let date = String::from_utf8(output.stdout).ok().filter(|_| pins > 0)?;
+    let mut parts = date.trim().split('-').map_while(|part| part.parse::<u32>().ok());
+    let year = parts.next()?;
+    let month = parts.next()?;
+    // Version 3.N comes out in October of the year 2011 + N.
+    let minor = (year.checked_sub(2012)? + u32::from(month >= 4)).min(*OFFERED.end());
+    OFFERED.contains(&minor).then(|| Python { minor, source: format!("{file} pins packages of {year}") })
+}
+
+fn read(root: &Path, file: &str) -> String {
+    fs::read_to_string(root.join(file)).unwrap_or_default()
+}
+
+/// The minor version at the begin of a text such as `3.10.4`.
+pub(super) fn minor_of(text: &str) -> Option<u32> {
+    let rest = text.strip_prefix("3.")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+impl Python {
+    pub(super) fn new(minor: u32, source: String) -> Self {
+        Self { minor, source }
+    }
+}
+
+/// What a package requires of Python: clauses such as `>=3.8`, all of which hold.
+#[derive(Debug)]
+struct Requirement {
+    file: &'static str,
+    clauses: Vec<String>,
+}
+
+impl Requirement {
+    fn of(root: &Path) -> Self {
+        let project = toml::from_str(&read(root, "pyproject.toml")).ok();
+        let of_project = project.as_ref().and_then(required_by_project).map(|text| ("pyproject.toml", text));
+        let mut of_setup = ["setup.cfg", "setup.py"].into_iter();
+        let found =
+            of_project.or_else(|| of_setup.find_map(|file| Some((file, required_by_setup(&read(root, file))?))));
+        found.map_or(Self { file: "", clauses: Vec::new() }, |(file, text)| Self {
+            file,
+            clauses: text.split(',').map(|clause| clause.replace(' ', "")).collect(),
+        })
+    }
+
+    fn allows(&self, minor: u32) -> bool {
+        self.clauses.iter().all(|clause| Self::clause_allows(clause, minor))
+    }
+
+    /// Whether some release of a minor version keeps a clause. A clause that is not understood excludes nothing.
+    fn clause_allows(clause: &str, minor: u32) -> bool {
+        let version = clause.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let operator = &clause[..clause.len() - version.len()];
+        if operator.starts_with('<') && version.starts_with('4') {
+            return true;
+        }
+        let Some(bound) = minor_of(version) else { return true };
+        let is_patch = version.split('.').count() > 2 && !version.ends_with('*');
+        match operator {
+            "<" => minor < bound || is_patch && minor == bound,
+            "<=" => minor <= bound,
+            ">" if !is_patch => minor > bound,
+            ">" | ">=" | "^" => minor >= bound,
+            "~=" if !is_patch => minor >= bound,
+            "~=" | "~" | "==" | "===" | "" => minor == bound,
+            "!=" => minor != bound || is_patch,
+            _ => true,
+        }
+    }
+}
+
+/// What a pyproject.toml requires, by the standard or by Poetry.
+fn required_by_project(project: &toml::Table) -> Option<String> {
+    let standard = project.get("project").and_then(|project| project.get("requires-python"));
+    let poetry = project.get("tool").and_then(|tool| tool.get("poetry")?.get("dependencies")?.get("python"));
+    Some(standard.or(poetry)?.as_str()?.to_owned())
+}
+
+/// The value of `python_requires` in a setup.py or setup.cfg.
+fn required_by_setup(text: &str) -> Option<String> {
+    let rest = text.split("python_requires").nth(1)?.trim_start().strip_prefix('=')?.trim_start();
+    let quoted = ['"', '\''].into_iter().find_map(|quote| rest.strip_prefix(quote)?.split(quote).next());
+    quoted.or_else(|| rest.lines().next()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(files: &[(&str, &str)]) -> Option<String> {
+        let place = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Python::of(place.path()).map(|python| format!("{python} {}", python.source))
+    }
+
+    fn project(requires: &str) -> Option<String> {
+        version(&[("pyproject.toml", &format!("[project]\nrequires-python = \"{requires}\"\n"))])
+    }
+
+    #[test]
+    fn a_version_comes_from_what_pins_it() {
+        assert_eq!(version(&[(".python-version", "3.11.4\n")]).as_deref(), Some("3.11 .python-version"));
+        assert_eq!(version(&[(".python-version", "pypy3.9\n")]), None);
+        let conda = "dependencies:\n  - pytorch=2.1\n  - python=3.9.7=h1\n";
+        assert_eq!(version(&[("environment.yml", conda)]).as_deref(), Some("3.9 environment.yml"));
+        assert_eq!(version(&[("environment.yml", "dependencies:\n  - python>=3.8\n")]), None);
+        assert_eq!(version(&[]), None);
+    }
+
+    #[test]
+    fn a_requirement_leaves_the_newest_that_it_allows() {
+        assert_eq!(project(">=3.8,<3.11").as_deref(), Some("3.10 pyproject.toml"));
+        assert_eq!(project(">=3.7.1, <=3.11").as_deref(), Some("3.11 pyproject.toml"));
+        assert_eq!(project("~=3.9.2").as_deref(), Some("3.9 pyproject.toml"));
+        assert_eq!(project("==3.10.*").as_deref(), Some("3.10 pyproject.toml"));
+        // Any that this machine has will do.
+        assert_eq!(project(">=3.9"), None);
+        assert_eq!(project(">=3.9,<4.0"), None);
+        let poetry = "[tool.poetry.dependencies]\npython = \"^3.8\"\n";
+        assert_eq!(version(&[("pyproject.toml", poetry)]), None);
+        let setup = "setup(\n    python_requires='>=3.6,<3.12',\n)\n";
+        assert_eq!(version(&[("setup.py", setup)]).as_deref(), Some("3.11 setup.py"));
+    }
+
+    #[test]
+    fn of_versions_that_are_named_the_newest_allowed_one_counts() {
+        let tested = (".github/workflows/tests.yml", "python-version: ['3.8', '3.10', \"3.13\"]\n");
+        assert_eq!(version(&[tested]).as_deref(), Some("3.13 .github/workflows/tests.yml"));
+        let project = ("pyproject.toml", "[project]\nrequires-python = \">=3.8,<3.12\"\n");
+        assert_eq!(version(&[tested, project]).as_deref(), Some("3.10 .github/workflows/tests.yml"));
+        let listed =
+            "classifiers = [\"Programming Language :: Python :: 3\", \"Programming Language :: Python :: 3.9\"]\n";
+        assert_eq!(version(&[("setup.cfg", listed)]).as_deref(), Some("3.9 setup.cfg"));
+    }
+}

@@ -1,0 +1,100 @@
+//! What the workflows of a repository say of its installation: they usually know.
+
+use std::fs;
+use std::path::Path;
+
+use super::python::{Python, minor_of};
+
+/// A workflow of GitHub.
+#[derive(Debug)]
+struct Workflow {
+    /// Its path from the root.
+    path: String,
+    text: String,
+}
+
+/// Our own: it installs by what was found before.
+const OURS: &str = "memory.yml";
+
+/// The workflows, by name, those that run tests first.
+fn all(root: &Path) -> Vec<Workflow> {
+    let folder = ".github/workflows";
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> =
+        names.filter(|name| (name.ends_with(".yml") || name.ends_with(".yaml")) && name != OURS).collect();
+    names.sort();
+    let texts = names.into_iter().filter_map(|name| {
+        let path = format!("{folder}/{name}");
+        Some(Workflow { text: fs::read_to_string(root.join(&path)).ok()?, path })
+    });
+    let mut workflows: Vec<Workflow> = texts.collect();
+    workflows.sort_by_key(|workflow| !workflow.text.lines().any(is_test));
+    workflows
+}
+
+/// The versions of Python that the workflows set up; of those that run tests, where there are any.
+pub(super) fn versions_of_python(root: &Path) -> Vec<Python> {
+    let versions = all(root).into_iter().map(|workflow| workflow.versions());
+    versions.into_iter().find(|versions| !versions.is_empty()).unwrap_or_default()
+}
+
+/// The commands by which a workflow installs the repository before it tests it, in the words of pip, with the workflow's path.
+pub(super) fn installation(root: &Path) -> Option<(String, Vec<String>)> {
+    let tested = all(root).into_iter().filter(|workflow| workflow.text.lines().any(is_test));
+    tested.map(|workflow| (workflow.installs(), workflow.path)).find_map(|(installs, path)| {
+        let installs_it = installs.iter().any(|line| is_of_repository(line));
+        installs_it.then_some((path, installs))
+    })
+}
+
+/// True for a line that runs tests.
+fn is_test(line: &str) -> bool {
+    let line = command_of(line);
+    ["pytest", "python -m pytest", "python -m unittest", "uv run pytest"].iter().any(|begin| line.starts_with(begin))
+}
+
+/// True for the installation of what the repository itself names.
+fn is_of_repository(line: &str) -> bool {
+    line.split_whitespace().any(|word| {
+        let word = word.trim_matches(['"', '\'']);
+        word == "-r" || word == "." || word.starts_with(".[") || word.starts_with("-r")
+    })
+}
+
+/// The command in a line of a workflow.
+fn command_of(line: &str) -> &str {
+    let line = line.trim().trim_start_matches("- ");
+    line.strip_prefix("run:").unwrap_or(line).trim()
+}
+
+impl Workflow {
+    fn versions(&self) -> Vec<Python> {
+        let lines = self.text.lines().filter_map(|line| line.trim().strip_prefix("python-version:"));
+        let words = lines.flat_map(|line| line.split(['[', ']', ',', ' ', '"', '\'']));
+        words.filter_map(minor_of).map(|minor| Python::new(minor, self.path.clone())).collect()
+    }
+
+    /// The arguments of each `pip install` before the first test. What expressions of GitHub decide is left out.
+    fn installs(&self) -> Vec<String> {
+        let commands = self.text.lines().map(command_of).take_while(|line| !is_test(line));
+        let arguments = commands.filter_map(|line| {
+            let begins = [
+                "pip install ",
+                "pip3 install ",
+                "python -m pip install ",
+                "python3 -m pip install ",
+                "uv pip install ",
+            ];
+            begins.iter().find_map(|begin| line.strip_prefix(begin))
+        });
+        let whole = arguments.filter(|line| !line.contains("${{") && !line.ends_with('\\') && !line.contains("&&"));
+        whole.map(plain).filter(|line| !line.is_empty() && line != "pip").collect()
+    }
+}
+
+/// The arguments without those for an environment that is not virtual, or for a checkout that stays.
+fn plain(arguments: &str) -> String {
+    let left_out = ["--system", "-e", "--editable", "-U", "--upgrade", "--user"];
+    arguments.split_whitespace().filter(|word| !left_out.contains(word)).collect::<Vec<_>>().join(" ")
+}
