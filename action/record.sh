@@ -37,7 +37,7 @@ in_environment() {
 # make_environment: a virtual environment, by uv where it is there, else by Python.
 make_environment() {
   if command -v uv > /dev/null; then
-    uv venv --quiet --seed "$environment"
+    uv venv --quiet --seed ${PTMEM_PYTHON_VERSION:+--python "$PTMEM_PYTHON_VERSION"} "$environment"
   elif command -v python3 > /dev/null; then
     python3 -m venv "$environment"
   else
@@ -64,11 +64,34 @@ install() {
 $(tail -n 20 "$folder/install.log" | without_colours)"
     return 1
   fi
+  check_imports "$commit" "$where"
 }
 
-# What runs a script of the user. The code under test gets none of the files through which a step talks to GitHub.
-script_of_user=(env -u GITHUB_OUTPUT -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_STEP_SUMMARY -u GITHUB_STATE)
-script_of_user+=(bash --noprofile --norc -eo pipefail)
+# check_imports COMMIT FOLDER: names what the program imports and nobody installed, before it is recorded. Fails with the reason in
+# $record_reason.
+check_imports() {
+  local word words=() missing status=0
+  while IFS= read -r word; do
+    words+=("$word")
+  done < <(words_of_command)
+  in_environment "${without_github[@]}" python "$imports" ${words[@]+"${words[@]}"}
+  missing=$(cd "$2" && "${prefixed[@]}" 2> /dev/null | tr -d '\r') || status=$?
+  if [ $status = 1 ] && [ -n "$missing" ]; then
+    record_reason="install: on the $1 the program imports what is not installed; add the packages to install:
+$missing"
+    return 1
+  fi
+}
+
+imports=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/imports.py
+
+# The words of the command, one per line.
+words_of_command() { tr -s "[:space:]\"'();|&<>=" '\n' < "$folder/command.sh"; }
+
+# The code under test gets none of the files through which a step talks to GitHub.
+without_github=(env -u GITHUB_OUTPUT -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_STEP_SUMMARY -u GITHUB_STATE)
+# What runs a script of the user.
+script_of_user=("${without_github[@]}" bash --noprofile --norc -eo pipefail)
 
 # record SIDE COMMIT FOLDER: runs the command in the folder of a commit, for the before or the after, and sets $recorded to
 # the snapshot, or to the folder of those of several ranks; fails with the reason in $record_reason.
@@ -130,7 +153,7 @@ new_in_command() {
         return 0
       fi
     done
-  done < <(tr -s "[:space:]\"'();|&<>=" '\n' < "$folder/command.sh" | grep -v -e '^-' -e '^$' -e '^/')
+  done < <(words_of_command | grep -v -e '^-' -e '^$' -e '^/')
 }
 
 # record_base FOLDER: the before, or the reason in $no_before why there is none: the base cannot have the command, because it

@@ -13,7 +13,7 @@ from ._result import Result
 
 @dataclass(frozen=True)
 class Tool:
-    """The program that wrote this."""
+    """What wrote this."""
 
     name: Literal["ptmem"]
     version: str
@@ -35,29 +35,29 @@ class SourceRunFollowed:
     what: str
     """Sizes, conditions or whole numbers."""
     count: int
-    """Number of them."""
+    """How many."""
     first: Optional[str]
     """The line where the first did, if known."""
 
 
 @dataclass(frozen=True)
 class SourceRun:
-    """Facts about the recorded run; missing if the recorder states none."""
+    """What the recorder says of the run that was recorded; missing where it says nothing."""
 
     recorder: str
     """The program that recorded."""
     first_step: Optional[int]
-    """The first step that is there whole, from 1; null if steps were not counted."""
+    """The first step that is there whole, from 1; null where steps were not counted."""
     last_step: Optional[int]
-    """The last complete step, less than the first if there is none; null if steps were not counted."""
+    """The last one, less than the first where none is whole; null where steps were not counted."""
     failure: Optional[str]
-    """Why it is not a whole run; null if it is one."""
+    """Why it is not a whole run; null where it is one."""
     versions: list[SourceRunVersion]
     """Python, PyTorch, and the packages of which frames occur."""
     commit: Optional[str]
     """The commit that was checked out, if known."""
     followed: list[SourceRunFollowed]
-    """Decisions of the program that depended on unknown values on simulated GPUs."""
+    """What followed from values that are not known on simulated GPUs."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Source:
     kind: Literal["snapshot", "segments", "profile"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     run: Optional[SourceRun] = None
-    """Facts about the recorded run; missing if the recorder states none."""
+    """What the recorder says of the run that was recorded; missing where it says nothing."""
 
 
 GroupBy = Literal[
@@ -98,7 +98,7 @@ class Place:
     event: int
     """The event that it is just after; -1 for the start."""
     step: Optional[int]
-    """The number of the step that contains it, from 0, if the history consists of equal steps; otherwise null."""
+    """The step that it lies in, from 0, where equal steps make up the history; else null."""
     phase: Optional[str]
     """The innermost phase that is open there, with its number."""
     allocated: int
@@ -111,9 +111,9 @@ class Places:
     before: Place
     after: Place
     before_peak: Optional[Place]
-    """The peak of the before; null if unknown."""
+    """The peak of the before; null where it is not known."""
     reason: Optional[Literal["asked", "not-known", "no-order", "part-missing", "not-alike"]]
-    """Why these are not the same place of the program; null if they are."""
+    """Why these are not the same place of the program; null where they are."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ class Metric:
     """A figure on both sides."""
 
     before: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     after: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     delta: Optional[int]
-    """Null if a side is not known."""
+    """Null where a side is not known."""
     percent: Optional[float]
-    """Null if that is not known, or before is 0."""
+    """Null where that is not known, or before is 0."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class CategoryChange:
     """The memory of a category on both sides."""
 
     name: str
-    """A category, or a row for memory without a known stack."""
+    """A category, or what stands for memory without a known stack."""
     before: int
     after: int
     delta: int
@@ -222,15 +222,15 @@ class Row:
     after_mean: int
     """The mean size of a block."""
     before_highest: Optional[int]
-    """The highest value in the before at any moment; null if a saved profile does not have it."""
+    """The most that the before held at any moment; null where a saved profile does not say."""
     after_highest: Optional[int]
     """The same of the after."""
     manner: Optional[str]
-    """Whether there are more blocks or larger ones, as text."""
+    """Whether there are more blocks or larger ones, in words."""
     changed_here: Optional[ChangedHere]
     """The part that changed through lines which the change of the code touches; null without --git."""
     lines: list[ChangedLine]
-    """The lines of code that it sums, each with its operator, the largest change first; empty for a single line."""
+    """The lines of code that it sums, each with its operator, the largest change first; none where it is one line."""
     frames: list[Frame]
     """As in the after, innermost first."""
     forward_frames: list[Frame]
@@ -248,33 +248,33 @@ class PhaseChange:
     name: str
     """Up to 512 bytes of it."""
     source: Literal["annotation", "metadata", "compile-context", "pass"]
-    """The source of the name."""
+    """What names the phase."""
     before_occurrence: Optional[int]
-    """Number of the occurrence of that name, from 0; null if the phase is missing."""
+    """Which one of that name it is, from 0; null where the phase is missing."""
     after_occurrence: Optional[int]
-    """Number of the occurrence of that name, from 0; null if the phase is missing."""
+    """Which one of that name it is, from 0; null where the phase is missing."""
     before: Optional[int]
-    """Highest allocated bytes within it; null if it is missing."""
+    """The most that is allocated in it; null where it is missing."""
     after: Optional[int]
-    """Highest allocated bytes within it; null if it is missing."""
+    """The most that is allocated in it; null where it is missing."""
     delta: Optional[int]
-    """Null if a side is missing."""
+    """Null where a side is missing."""
     percent: Optional[float]
-    """Null if that is not known, or before is 0."""
+    """Null where that is not known, or before is 0."""
 
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of the call tree, with the memory held there and below."""
+    """A line of the call tree: what is held there and below."""
 
     depth: int
-    """Number of callers above it."""
+    """How many callers are above it."""
     name: str
     """The function, or what stands for one."""
     path: Optional[str]
-    """Its file; null if there is none, or several."""
+    """Its file; null where there is none, or several."""
     line: Optional[int]
-    """Its line; null if there is none, or several."""
+    """Its line; null where there is none, or several."""
     before: int
     after: int
     delta: int
@@ -287,17 +287,17 @@ class DeviceDiff:
     """A device of one side or of both."""
 
     before_device: Optional[int]
-    """Null if it is missing."""
+    """Null where it is missing."""
     after_device: Optional[int]
-    """Null if it is missing."""
+    """Null where it is missing."""
     rank: Optional[int]
-    """Its rank; null if there are no ranks, or if the file name does not contain it."""
+    """Which of several ranks it is of; null where there are none, or the name of the file does not tell."""
     places: Optional[Places]
-    """Where the stacks of both sides are compared; null if a side has no such moment."""
+    """Where the stacks of both sides are compared; null where a side has no such moment."""
     metrics: DeviceDiffMetrics
     """The figures of the device."""
     categories: list[CategoryChange]
-    """Memory by category; the deltas add up to the change at the moment of 'at'."""
+    """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
     changed_here_delta: Optional[int]
     """Bytes that all rows gained through lines which the change of the code touches; null without --git."""
     stacks: list[Row]
@@ -313,28 +313,29 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """The limited metric. 'stack:', 'phase:' and 'module:' are followed by a pattern. 'imbalance' and 'ranks' concern
-    all ranks together; 'oom' is out-of-memory, 'headroom' the reserved peak compared with the memory of the device.
+    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
+    'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak
+    against the memory of the device.
     """
     scope: Optional[str]
-    """The label of the stack, or the phase with its occurrence; null if neither applies."""
+    """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
     device: Optional[int]
-    """Null if it concerns none, or all."""
+    """Null where it is about none, or about all."""
     limit: str
     """The limit as it was given, in normal form."""
     before: Optional[int]
-    """Null if it is not known, or the limit is absolute."""
+    """Null where it is not known, or the limit is absolute."""
     after: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     delta: Optional[int]
-    """Null if it is not known, or the limit is absolute."""
+    """Null where it is not known, or the limit is absolute."""
     allowed: Optional[int]
-    """By how many bytes it may grow; of an absolute limit, how many there may be. Null if unknown."""
+    """By how many bytes it may grow; of an absolute limit, how many there may be. Null where it is not known."""
     level: Literal["fail", "warn"]
-    """The consequence if the limit is exceeded."""
+    """What it means if the limit is exceeded."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
-    """Whether it passes only because the growth was accepted."""
+    """Whether it passes only because the growth was agreed to."""
     reason: Optional[str]
     """Why it is inconclusive, or another remark."""
 
@@ -344,21 +345,21 @@ Severity = Literal["note", "warning"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Diagnostics."""
+    """What a reader must know."""
 
     code: str
     severity: Severity
     side: Optional[Literal["before", "after"]]
     """The side that it is about; null: the comparison."""
     device: Optional[int]
-    """Null if it concerns none in particular."""
+    """Null where it is about no single one."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """Two snapshots, as printed by 'ptmem diff --format json'. Readers should ignore unknown keys."""
+    """Two snapshots: what 'ptmem diff --format json' prints. Readers should ignore keys that are not named here."""
 
     schema: Literal["ptmem.diff/2"]
     tool: Tool
@@ -379,9 +380,9 @@ class Counter:
     """A counter of the allocator."""
 
     baseline: Optional[int]
-    """When the recording began; null if unknown."""
+    """When the recording began; null where it is not known."""
     peak: Optional[int]
-    """The highest value; null if unknown."""
+    """The most there was; null where it is not known."""
     peak_event: Optional[int]
     """The event that reached the peak; -1 where the peak is the baseline."""
     end: int
@@ -389,13 +390,13 @@ class Counter:
     exact: bool
     """Whether baseline and peak are known to the byte."""
     max_error: Optional[int]
-    """Error bound of baseline and peak; null if unknown."""
+    """How far baseline or peak may be from the truth; null where that is not known."""
     baseline_error: Optional[int]
-    """Error bound of the baseline, 0 if exact; null if unknown."""
+    """How far baseline may be from the truth, 0 where it is exact; null where that is not known."""
     peak_error: Optional[int]
-    """Error bound of the peak, 0 if exact; null if unknown."""
+    """How far peak may be from the truth, 0 where it is exact; null where that is not known."""
     at_least: bool
-    """Whether baseline and peak are lower bounds: the true values are higher by at most max_error."""
+    """Whether baseline and peak are the least that they were: the truth lies above them, within max_error."""
 
 
 @dataclass(frozen=True)
@@ -403,14 +404,14 @@ class Fragmentation:
     """Reserved minus active bytes."""
 
     peak: Optional[int]
-    """At the reserved peak; null if unknown."""
+    """At the reserved peak; null where it is not known."""
     end: int
     """At the dump."""
 
 
 @dataclass(frozen=True)
 class SelfChecksSizes:
-    """Recovered block sizes."""
+    """Sizes of blocks, which events do not state."""
 
     recovered: int
     total: int
@@ -418,7 +419,7 @@ class SelfChecksSizes:
 
 @dataclass(frozen=True)
 class SelfChecksCheckpoints:
-    """Snapshot events within the history, which state active bytes."""
+    """Amounts that events do state."""
 
     matched: int
     total: int
@@ -426,12 +427,12 @@ class SelfChecksCheckpoints:
 
 @dataclass(frozen=True)
 class SelfChecks:
-    """Self-checks of the figures."""
+    """What the tool knows of its own figures."""
 
     sizes: SelfChecksSizes
-    """Recovered block sizes."""
+    """Sizes of blocks, which events do not state."""
     checkpoints: SelfChecksCheckpoints
-    """Snapshot events within the history, which state active bytes."""
+    """Amounts that events do state."""
     end_matches: bool
     """Whether the history leads to the state at the dump."""
 
@@ -460,25 +461,25 @@ class Oom:
     event: int
     """Its index."""
     requested: int
-    """The requested size."""
+    """What was asked for."""
     device_free: int
-    """Free memory of the device."""
+    """What the device had left."""
     allocated: Optional[int]
-    """Allocated bytes at that moment."""
+    """What was allocated then."""
     active: Optional[int]
-    """Active bytes at that moment."""
+    """What was active then."""
     reserved: Optional[int]
-    """Reserved bytes at that moment."""
+    """What was reserved then."""
     demand: Optional[int]
-    """Allocated bytes plus the request."""
+    """What would have been allocated: what was, and the request."""
     fragmentation: Optional[int]
-    """Reserved minus active bytes."""
+    """What was reserved and not active."""
     pool_free: Optional[int]
-    """The part of it that was free in the requested pool: on the same stream, for requests of that size."""
+    """Of that, what was free in the pool that was asked: on its stream, for requests of its size."""
     largest_free: Optional[int]
     """The largest block of those."""
     max_error: Optional[int]
-    """Error bound of these figures; null if unknown."""
+    """How far any of these figures may be from the truth; null: not known."""
     frames: list[Frame]
     """The stack of the request, innermost first; of the first 16 of a device, and empty where it was not captured."""
 
@@ -507,13 +508,13 @@ class Stack:
     key: str
     bucket: Bucket
     baseline: Optional[int]
-    """Bytes held when the recording began; null without a history."""
+    """What is alive when the recording began; null without a history."""
     peak: Optional[int]
-    """Bytes held at the allocated peak; null without a history."""
+    """What is alive at the allocated peak; null without a history."""
     end: int
-    """Bytes held at the dump."""
+    """What is alive at the dump."""
     at: int
-    """Bytes held at the moment of 'at'."""
+    """What is alive at the moment of 'at'."""
     baseline_blocks: Optional[int]
     """Its blocks when the recording began; null without a history."""
     peak_blocks: Optional[int]
@@ -525,21 +526,21 @@ class Stack:
     allocations: int
     """In the whole history."""
     allocated_total: int
-    """Bytes of all allocations."""
+    """What they allocated together."""
     highest: Optional[int]
-    """The highest value at any moment of the recording; null if a saved profile does not have it."""
+    """The most that was alive at any moment of the recording; null where a saved profile does not say."""
     highest_event: Optional[int]
     """The event just before that moment, -1 for the start."""
     lines: list[SummedLine]
-    """The lines of code that it sums, each with its operator, the largest first, at the requested moment; empty for a
-    single line.
+    """The lines of code that it sums, each with its operator, the largest first, at the moment that was asked for; none
+    where it is one line.
     """
     frames: list[Frame]
     """Innermost first, of the member that holds most."""
     forward_frames: list[Frame]
     """Those of the forward pass, which PyTorch records in anomaly mode."""
     oom: Optional[int] = None
-    """Bytes held when an allocation first failed; only if one did."""
+    """What was alive when an allocation failed for the first time; only where one did."""
     oom_blocks: Optional[int] = None
     """Its blocks then."""
     shapes: Optional[list[SummedLine]] = None
@@ -557,17 +558,17 @@ class Phase:
     """Up to 512 bytes of it."""
     source: PhaseSource
     occurrence: int
-    """Number of the occurrence of that name and source, from 0."""
+    """Which one of that name and source it is, from 0."""
     depth: int
-    """Number of enclosing phases."""
+    """How many other phases are around it."""
     first_event: int
     """Its first event, or that which follows where it has none."""
     events: int
-    """Number of its events."""
+    """How many events are in it."""
     start: int
     """Allocated just before its first event."""
     peak: int
-    """Highest allocated bytes within it, including its start."""
+    """The most that is allocated in it, its start included."""
     end: int
     """Allocated just after its last event."""
     change: int
@@ -587,15 +588,15 @@ class Interval:
     first_event: int
     """Its first event, or that which follows where it has none."""
     events: int
-    """Number of its events."""
+    """How many events are in it."""
     start: int
     """Allocated just before its first event."""
     peak: int
-    """Highest allocated bytes within it, including its start."""
+    """The most that is allocated in it, its start included."""
     end: int
     """Allocated just after its last event."""
     reserved_peak: Optional[int]
-    """Highest reserved bytes within it; null if unknown."""
+    """The most that is reserved in it; null where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -603,15 +604,15 @@ class ProfileTreeLine:
     """A line of the call tree."""
 
     depth: int
-    """Number of callers above it."""
+    """How many callers are above it."""
     name: str
     """The function, or what stands for one."""
     path: Optional[str]
-    """Its file; null if there is none, or several."""
+    """Its file; null where there is none, or several."""
     line: Optional[int]
-    """Its line; null if there is none, or several."""
+    """Its line; null where there is none, or several."""
     bytes: int
-    """Bytes held there and below."""
+    """What is held there and below."""
     blocks: int
     """Its blocks."""
 
@@ -623,7 +624,7 @@ class DeviceReport:
     device: int
     events: int
     duration_us: Optional[int]
-    """Microseconds from the first event to the last; null if events have no time."""
+    """Microseconds from the first event to the last; null where events have no time."""
     actions: dict[str, int]
     allocated: Counter
     active: Counter
@@ -639,7 +640,7 @@ class DeviceReport:
     at_event: Optional[int]
     """The event that 'at' means here; null: there is no such moment."""
     stacks: list[Stack]
-    """The stacks that hold most at that moment; together they hold all allocated memory."""
+    """Those that hold most at that moment; together they hold all that is allocated."""
     phases: list[Phase]
     """The named parts of the history, in the order in which they begin, outer ones first."""
     device_memory: Optional[DeviceMemory] = None
@@ -651,19 +652,19 @@ class DeviceReport:
 
 @dataclass(frozen=True)
 class ProfileDiagnostic:
-    """Diagnostics."""
+    """What a reader must know."""
 
     code: str
     severity: Severity
     device: Optional[int]
-    """Null if it concerns none in particular."""
+    """Null where it is about no single one."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Snapshot(Result):
-    """The output of 'ptmem show' and 'ptmem check'."""
+    """What 'ptmem show' and 'ptmem check' print."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
@@ -691,21 +692,21 @@ class LeakSource:
     kind: Literal["snapshot", "segments", "profile"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     rank: Optional[int]
-    """Null if the snapshots are of one process."""
+    """Null where the snapshots are of one process."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Memory held by a device at the end of a snapshot or step."""
+    """What a device holds at the end of a snapshot or step."""
 
     name: str
     """The path of the snapshot, or the name of the step."""
     allocated_end: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     reserved_end: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     fragmentation_end: Optional[int]
-    """Reserved, and not active. Null if unknown."""
+    """Reserved, and not active. Null where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -722,17 +723,17 @@ class Leak:
     bucket: Bucket
     device: int
     rank: Optional[int]
-    """Null if the snapshots are of one process."""
+    """Null where the snapshots are of one process."""
     bytes: int
-    """Growth over the snapshots or steps that count."""
+    """Gained in the snapshots or steps that can tell."""
     blocks: int
-    """Growth over the snapshots or steps that count; may be negative if blocks became fewer and larger."""
+    """Gained in the snapshots or steps that can tell; there may be fewer of them that are larger."""
     bytes_per_step: int
     """Gained per snapshot or step."""
     since: Optional[str]
-    """Path of the last snapshot of a series before the growth began; null if it grew from the beginning."""
+    """Path of the snapshot of a series after which it began to grow; null where it grew from the first on."""
     share_of_steps: float
-    """Share of the steps or snapshots that count in which it grew."""
+    """In which share of those that can tell it grew."""
     steps_grown: int
     steps_judged: int
     end: int
@@ -749,14 +750,14 @@ class Totals:
     """Growth in bytes per snapshot or step: the median of the slopes between all pairs of them, warm-up left out."""
 
     allocated_slope: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     reserved_slope: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     fragmentation_slope: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     runs_out_after: Optional[int]
-    """Number of further snapshots or steps after which the memory of the device (--device-memory) is full. Null if it
-    does not grow, or is unknown.
+    """After so many more snapshots or steps the memory of the device (--device-memory) is full. Null where it does not
+    grow, or is not known.
     """
 
 
@@ -766,7 +767,7 @@ class DeviceLeaks:
 
     device: int
     rank: Optional[int]
-    """Null if the snapshots are of one process."""
+    """Null where the snapshots are of one process."""
     steps_by: Optional[str]
     """How the steps of a single snapshot were found: the names, 'recurring: ' and what recurs, or 'windows'. Null for a
     series, and where there are none.
@@ -774,9 +775,9 @@ class DeviceLeaks:
     steps_skipped: int
     """Warm-up."""
     steps_judged: int
-    """Number of snapshots or steps that count."""
+    """How many can tell."""
     unclear: Optional[str]
-    """Why leaks cannot be judged; otherwise null."""
+    """Why nothing can be said about leaks; else null."""
     steps: list[Step]
     totals: Totals
     device_memory: Optional[DeviceMemory] = None
@@ -784,16 +785,16 @@ class DeviceLeaks:
 
 @dataclass(frozen=True)
 class LeakCheck:
-    """A check for each leak, or one that passes; and out-of-memory."""
+    """What leaks, or that nothing does; and memory that ran out."""
 
     rank: Optional[int]
-    """Null if the snapshots are of one process."""
+    """Null where the snapshots are of one process."""
     metric: Literal["leak", "oom"]
-    """The limited metric: 'leak', or 'oom' if memory ran out."""
+    """What is limited: 'leak', or 'oom' where memory ran out."""
     scope: Optional[str]
-    """The label of the stack; null if it concerns none in particular."""
+    """The label of the stack; null where it is about no single one."""
     device: Optional[int]
-    """Null if it concerns none, or all."""
+    """Null where it is about none, or about all."""
     limit: str
     """The limit as it was given, in normal form."""
     before: None
@@ -801,35 +802,35 @@ class LeakCheck:
     after: None
     """Always null."""
     delta: Optional[int]
-    """Growth in bytes per snapshot or step. Null if unknown."""
+    """Bytes that it gains per snapshot or step. Null where it cannot be told."""
     allowed: Optional[int]
-    """How many bytes all leaks of the device may gain per snapshot or step; null if memory ran out."""
+    """How many bytes all leaks of the device may gain per snapshot or step; null where memory ran out."""
     level: Literal["fail", "warn"]
-    """The consequence if the limit is exceeded."""
+    """What it means if the limit is exceeded."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
-    """Whether it passes only because the growth was accepted."""
+    """Whether it passes only because the growth was agreed to."""
     reason: Optional[str]
     """Why it is inconclusive, or another remark."""
 
 
 @dataclass(frozen=True)
 class LeakDiagnostic:
-    """Diagnostics."""
+    """What a reader must know."""
 
     rank: Optional[int]
-    """Null if the snapshots are of one process."""
+    """Null where the snapshots are of one process."""
     code: str
     severity: Severity
     device: Optional[int]
-    """Null if it concerns none in particular."""
+    """Null where it is about no single one."""
     message: str
     """One or two sentences."""
 
 
 @dataclass(frozen=True, repr=False)
 class Leaks(Result):
-    """Growing memory: the output of 'ptmem leak --format json'. Readers should ignore unknown keys."""
+    """What grows: what 'ptmem leak --format json' prints. Readers should ignore keys that are not named here."""
 
     schema: Literal["ptmem.leak/1"]
     tool: Tool
@@ -838,7 +839,7 @@ class Leaks(Result):
     sources: list[LeakSource]
     """The snapshots, in order, rank by rank."""
     mode: Literal["series", "steps"]
-    """The input: a series of snapshots, or the steps of one."""
+    """What was looked at: a series of snapshots, or the steps of one."""
     group_by: GroupBy
     steps: list[Step]
     """Those of the device that leaks most."""
@@ -849,7 +850,7 @@ class Leaks(Result):
     devices: list[DeviceLeaks]
     """All devices of all ranks, the worst rank first."""
     checks: list[LeakCheck]
-    """A check for each leak, or one that passes."""
+    """What leaks, and what does not."""
     diagnostics: list[LeakDiagnostic]
 
 
@@ -860,7 +861,7 @@ class SuiteComparison:
     schema: Literal["ptmem.diff/2"]
     tool: Tool
     name: str
-    """Its name in the configuration, and its rank."""
+    """What it is called in the configuration, and its rank."""
     verdict: Verdict
     exit_code: int
     before: Source
@@ -878,9 +879,9 @@ class MissingRank:
     """A rank that only one side has."""
 
     name: str
-    """Its name."""
+    """What it is called."""
     rank: Optional[int]
-    """Null if the file name does not contain it."""
+    """Null where the name of the file does not tell."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     side: Literal["before", "after"]
@@ -898,13 +899,13 @@ class RankLine:
     comparison: Optional[str]
     """The name of its comparison."""
     rank: Optional[int]
-    """Null if the file name does not contain it."""
+    """Null where the name of the file does not tell."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     before_device: Optional[int]
-    """Null if it is missing."""
+    """Null where it is missing."""
     after_device: Optional[int]
-    """Null if it is missing."""
+    """Null where it is missing."""
     verdict: Verdict
     """That of the rank."""
     peak: Metric
@@ -915,13 +916,13 @@ class RankRow:
     """The change of a stack on the worst rank."""
 
     label: str
-    """Its name."""
+    """What it is called."""
     key: str
     delta: int
     median: Optional[int]
-    """Its change on the median rank; null if there is none."""
+    """Its change on the rank in the middle; null where there is none."""
     ranks: int
-    """Number of ranks on which it changed by exactly as many bytes."""
+    """On how many ranks it changed by as much."""
 
 
 @dataclass(frozen=True)
@@ -929,19 +930,20 @@ class SuiteRanks:
     """The ranks of a job."""
 
     name: Optional[str]
-    """The name of the comparison in the configuration; null if it has none."""
+    """What the comparison is called in the configuration; null where it stands in none."""
     before: Optional[str]
     """The directory or glob, as it was given."""
     after: Optional[str]
     """The directory or glob, as it was given."""
     verdict: Verdict
-    """The worst of the ranks and of the checks of all ranks together."""
+    """The worst of the ranks, and of what is checked of all together."""
     missing: list[MissingRank]
     """Ranks that only one side has."""
     imbalance: Metric
-    """The highest peak minus the median of the peaks."""
+    """How far the highest peak lies above the median of the peaks."""
     median: Optional[str]
-    """The rank, and the device where there are several, whose peak changed by the median; null if there is only one."""
+    """The rank, and the device where there are several, whose peak changed by the median; null where there is only one.
+    """
     worst: Optional[str]
     """The first of the table."""
     table: list[RankLine]
@@ -949,7 +951,7 @@ class SuiteRanks:
     stacks: list[RankRow]
     """The stacks of the worst as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """Checks of all ranks together."""
+    """What is checked of all ranks together."""
     diagnostics: list[Diagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
 
@@ -957,7 +959,7 @@ class SuiteRanks:
 @dataclass(frozen=True, repr=False)
 class Suite(Result):
     """Several comparisons: what 'ptmem diff --suite NAME --format json' prints, and 'ptmem diff' of the ranks of a job.
-    Readers should ignore unknown keys.
+    Readers should ignore keys that are not named here.
     """
 
     schema: Literal["ptmem.suite/1"]
@@ -967,7 +969,7 @@ class Suite(Result):
     exit_code: int
     comparisons: list[SuiteComparison]
     ranks: list[SuiteRanks]
-    """Results for all ranks of a job, for every comparison of directories or globs."""
+    """What holds for the ranks of a job together, for every comparison of directories or globs."""
 
 
 @dataclass(frozen=True)
@@ -977,53 +979,53 @@ class JobRankLine:
     name: str
     """The rank, and the device where there are several."""
     rank: Optional[int]
-    """Null if the file name does not contain it."""
+    """Null where the name of the file does not tell."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     device: Optional[int]
-    """Null if the rank holds nothing on any."""
+    """Null where the rank holds nothing on any."""
     verdict: Optional[Verdict]
-    """That of the rank; null if nothing was checked."""
+    """That of the rank; null where nothing was checked."""
     baseline: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     peak: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     end: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     active: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     requested: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     reserved: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
     fragmentation: Optional[int]
-    """Null if unknown."""
+    """Null where it is not known."""
 
 
 @dataclass(frozen=True)
 class JobRankRow:
-    """Memory held by a stack of the first rank."""
+    """What a stack of the first rank holds."""
 
     label: str
-    """Its name."""
+    """What it is called."""
     key: str
     bytes: int
     median: Optional[int]
-    """Bytes held on the median rank; null if there is none."""
+    """What it holds on the rank in the middle; null where there is none."""
     ranks: int
-    """Number of ranks on which it holds exactly as many bytes."""
+    """On how many ranks it holds as much."""
 
 
 @dataclass(frozen=True)
 class RanksDiagnostic:
-    """Diagnostics."""
+    """What a reader must know."""
 
     code: str
     severity: Severity
     side: None
     """Always null: there is one side."""
     device: Optional[int]
-    """Null if it concerns none in particular."""
+    """Null where it is about no single one."""
     message: str
     """One or two sentences."""
 
@@ -1042,7 +1044,7 @@ class JobSource:
 
 @dataclass(frozen=True)
 class Report:
-    """The output of 'ptmem show' and 'ptmem check'."""
+    """What 'ptmem show' and 'ptmem check' print."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
@@ -1064,9 +1066,9 @@ class RankReport:
     """The snapshot of one rank."""
 
     name: str
-    """Its name."""
+    """What it is called."""
     rank: Optional[int]
-    """Null if the file name does not contain it."""
+    """Null where the name of the file does not tell."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     profile: Report
@@ -1076,7 +1078,7 @@ class RankReport:
 @dataclass(frozen=True, repr=False)
 class Ranks(Result):
     """The snapshots of the ranks of a job: what 'ptmem show' and 'ptmem check' print of a directory or a glob with
-    --format json. Readers should ignore unknown keys.
+    --format json. Readers should ignore keys that are not named here.
     """
 
     schema: Literal["ptmem.ranks/1"]
@@ -1086,13 +1088,13 @@ class Ranks(Result):
     group_by: GroupBy
     at: str
     verdict: Optional[Verdict]
-    """The worst of all; null if nothing was checked."""
+    """The worst of all; null where nothing was checked."""
     exit_code: Optional[int]
-    """Null if nothing was checked."""
+    """Null where nothing was checked."""
     imbalance: Optional[int]
-    """The highest peak minus the median of the peaks; null if unknown."""
+    """How far the highest peak lies above the median of the peaks; null where that is not known."""
     median: Optional[str]
-    """The rank, and the device where there are several, with the median peak; null if there is only one."""
+    """The rank, and the device where there are several, with the median peak; null where there is only one."""
     worst: Optional[str]
     """The first of the table."""
     table: list[JobRankLine]
@@ -1100,7 +1102,7 @@ class Ranks(Result):
     stacks: list[JobRankRow]
     """The stacks of the first of the table as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """Checks of all ranks together."""
+    """What is checked of all ranks together."""
     diagnostics: list[RanksDiagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
     ranks: list[RankReport]

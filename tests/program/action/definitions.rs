@@ -39,10 +39,18 @@ fn the_page_for_users_lists_every_input_and_output() {
     let page = fs::read_to_string(root().join("docs/github-action.md")).unwrap();
     let text = fs::read_to_string(root().join("action.yml")).unwrap();
     let (inputs, outputs) = (names(&text, "inputs"), names(&text, "outputs"));
-    assert_eq!((inputs.len(), outputs.len()), (27, 13));
+    assert_eq!((inputs.len(), outputs.len()), (28, 13));
     for name in inputs.iter().chain(&outputs) {
         assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
     }
+}
+
+#[test]
+fn the_python_package_is_quick_to_build_and_a_release_is_fast() {
+    let project = fs::read_to_string(root().join("pyproject.toml")).unwrap();
+    assert!(project.contains("\nprofile = \"release\"\n"), "{project}");
+    let release = fs::read_to_string(root().join(".github/workflows/build.yml")).unwrap();
+    assert!(release.contains("maturin build --profile dist "), "{release}");
 }
 
 #[test]

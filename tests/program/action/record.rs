@@ -3,11 +3,13 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::run::{could_not_run, verdict};
 use super::{Finished, Job, find, root, skipped};
+use crate::support::tool::text;
 
 /// A program of the code under test: it takes the snapshot of its commit for its own.
 pub(super) const PROGRAM: &str = "cp \"recorded $(cat which).pkl\" \"$PTMEM_SNAPSHOT\"";
@@ -474,4 +476,49 @@ fn an_installation_that_fails_could_not_run() {
     let mut job = installing(VENV);
     job.set("PTMEM_RECORD", "");
     says_that_it_could_not_run(&mut job, "install: installs each side for record");
+}
+
+/// A program with imports of its own, of a module below it, of packages, and of what is there only sometimes.
+const IMPORTING: &str = "\
+import os
+import model
+import torchvision.models
+try:
+    import apex
+except ImportError:
+    apex = None
+if os.environ.get('X'):
+    import deepspeed
+def later():
+    import wandb
+";
+
+#[test]
+fn modules_that_nobody_installed_are_named_before_anything_is_recorded() {
+    let path = Command::new("python3").args(["-c", "import sys; print(sys.executable, end='')"]).output();
+    let Some(python) = path.ok().filter(|_| !no_git()).map(|output| text(&output.stdout)) else { return };
+    let mut job = installing(VENV);
+    let install = format!("printf '#!/bin/sh\\nexec {} -S \"$@\"\\n' > \"$VIRTUAL_ENV/bin/python\"", python);
+    job.set("PTMEM_INSTALL", format!("{install}\nchmod +x \"$VIRTUAL_ENV/bin/python\""));
+    fs::create_dir(job.path("workspace/work/tools")).unwrap();
+    for (name, content) in
+        [("tools/train.py", IMPORTING), ("tools/model.py", "import einops, json\nfrom . import near\n")]
+    {
+        fs::write(job.path("workspace/work").join(name), content).unwrap();
+    }
+    job.set("PTMEM_RECORD", "X=1 torchrun tools/train.py --steps 3");
+    let finished = says_that_it_could_not_run(
+        &mut job,
+        "install: on the checkout the program imports what is not installed; add the packages to install:\
+         %0Aeinops (tools/model.py:1)%0Atorchvision (tools/train.py:3)\n",
+    );
+    assert!(!finished.log.contains("recording the checkout"), "{}", finished.log);
+    // Where the program looks elsewhere, nothing is certain: it runs.
+    for (content, command) in [
+        (format!("import sys\nsys.path.append('x')\n{IMPORTING}"), "true tools/train.py"),
+        (IMPORTING.to_owned(), "PYTHONPATH=x true tools/train.py"),
+    ] {
+        fs::write(job.path("workspace/work/tools/train.py"), content).unwrap();
+        job.set("PTMEM_RECORD", command).run("run.sh").says(0, "recording the checkout");
+    }
 }

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Finds the version of Python that the environments of install need: the input, else on a machine of GitHub what the repository says.
+# Where a step before has set Python up, that one stays.
+set -euo pipefail
+# shellcheck source=action/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+version=${PTMEM_PYTHON_VERSION:-}
+if [ -z "$version" ] && [ "${RUNNER_ENVIRONMENT:-}" = github-hosted ] && [ -z "${pythonLocation:-}" ]; then
+  version=$(ptmem init --print-python --folder "${PTMEM_WORKING_DIRECTORY:-.}" | tr -d '\r') || version=
+fi
+output version "$version"
