@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._callbacks import lightning_callback, on_oom, trainer_callback
     from ._commands import (
         check,
         check_ranks,
@@ -50,17 +51,21 @@ __all__ = [
     "compare_ranks",
     "compare_suite",
     "find_leaks",
+    "lightning_callback",
+    "on_oom",
     "program",
     "record",
     "save_profile",
     "show",
     "show_ranks",
     "start",
+    "trainer_callback",
     "version",
 ]
 
 #: Where the names are. They are imported when they are used: the plugin of pytest is loaded by every run of it.
 _PLACES = {
+    "_callbacks": ("lightning_callback", "on_oom", "trainer_callback"),
     "_commands": (
         "check",
         "check_ranks",
