@@ -14,7 +14,7 @@ PARTS = 8
 
 
 def words(config, count):
-    return torch.randint(config["rows"], (count, 12), device="cuda")
+    return torch.randint(config["rows"], (count, 4), device="cuda")
 
 
 def note(step, value):
@@ -39,7 +39,7 @@ def train(config, model, steps=3):
 
 
 @torch.inference_mode()
-def search(config, model, queries=2048, depth=10):
+def search(config, model, queries=4096, depth=10):
     cache = Cache()
     found = []
     for part in range(PARTS):
