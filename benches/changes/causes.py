@@ -85,9 +85,8 @@ def cases(words: list[str]) -> list[Case]:
 
 def files_of(folder: Path) -> list[Path]:
     """What a recording depends on."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    left_out = {".git", "__pycache__", "snapshot.pkl"}
-    return [path for path in files if not left_out & set(path.relative_to(folder).parts)]
+    kinds = ("*.py", "*.yaml", "requirements.txt", ".environment")
+    return sorted(path for kind in kinds for path in folder.rglob(kind))
 
 
 def install(folder: Path) -> Path:

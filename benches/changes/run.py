@@ -22,6 +22,7 @@ import tomllib
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FOLDER = ROOT / "target" / "changes"
+TEMPLATES = ROOT / "src" / "cli" / "init" / "templates"
 PTMEM = os.environ.get("PTMEM", str(ROOT / "target" / "release" / "ptmem"))
 
 #: What takes the place of the parts that the recording script of init leaves to be written.
@@ -64,14 +65,16 @@ def record(python: str, folder: Path, snapshot: Path) -> None:
 
 
 def make(folder: Path, name: str, parts: str) -> Path:
-    """The repository with what init writes, and the recording script filled in."""
+    """The repository with the limits that init writes and, if it has parts, the recording script filled in."""
     shutil.copytree(HERE / name, folder)
-    (folder / ".gitignore").write_text("__pycache__/\n.environment\n")
+    (folder / ".gitignore").write_text("__pycache__/\nsnapshot.pkl\n.environment\n")
+    shutil.copy(TEMPLATES / "ptmem.toml", folder)
+    if parts:
+        script = (TEMPLATES / "record_memory.py").read_text()
+        script = re.sub(r"^def build.*?^PARTS[^\n]*", "", script, flags=re.DOTALL | re.MULTILINE)
+        script = script.replace("\nimport torch\n", f"\nimport torch\n\n{parts}\n", 1)
+        (folder / "record_memory.py").write_text(script)
     need("git", "init", "--quiet", "--initial-branch=main", folder=folder)
-    need(PTMEM, "init", folder=folder)
-    script = folder / "record_memory.py"
-    text = re.sub(r"^def build.*?^PARTS[^\n]*", "", script.read_text(), flags=re.DOTALL | re.MULTILINE)
-    script.write_text(text.replace("\nimport torch\n", f"\nimport torch\n\n{parts}\n", 1))
     commit(folder, "The code, and its gate")
     return folder
 
