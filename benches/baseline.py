@@ -88,9 +88,7 @@ def main() -> None:
     results = Path(folder)
     results.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for done in [
-            pool.submit(run, program, results, *job) for job in jobs([ROOT / "fixtures", *map(Path, more)])
-        ]:
+        for done in [pool.submit(run, program, results, *job) for job in jobs([ROOT / "fixtures", *map(Path, more)])]:
             done.result()
 
 
