@@ -4,8 +4,8 @@
     python3 benches/baseline.py PTMEM FOLDER [RECORDINGS ...]
 
 PTMEM is the program. RECORDINGS are folders of recordings besides fixtures/, such as target/regressions and
-target/changes, where benches/regressions/run.py and benches/changes/run.py leave theirs. Two files whose names differ in
-'before' and 'after' are compared; so is each file with the next of its folder.
+target/changes, where benches/regressions/run.py and benches/changes/run.py leave theirs. Two files whose names differ
+in 'before' and 'after' are compared; so is each file with the next of its folder.
 """
 
 from __future__ import annotations
@@ -19,10 +19,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENDS = (".pkl", ".pkl.zst", ".pickle", ".pickle.zst", ".pt")
-FORMATS = (
-    "table json markdown html svg github gitlab junit sarif csv folded speedscope bencher github-action-benchmark "
-    "github-output brief"
-).split()
+FORMATS = [
+    "table",
+    "json",
+    "markdown",
+    "html",
+    "svg",
+    "github",
+    "gitlab",
+    "junit",
+    "sarif",
+    "csv",
+    "folded",
+    "speedscope",
+    "bencher",
+    "github-action-benchmark",
+    "github-output",
+    "brief",
+]
 #: Commands for one snapshot, by the file names of their results.
 SINGLE = {
     "show": ["show", "--phases", "--format", "json"],
