@@ -498,7 +498,7 @@ fn modules_that_nobody_installed_are_named_before_anything_is_recorded() {
     let path = Command::new("python3").args(["-c", "import sys; print(sys.executable, end='')"]).output();
     let Some(python) = path.ok().filter(|_| !no_git()).map(|output| text(&output.stdout)) else { return };
     let mut job = installing(VENV);
-    let install = format!("printf '#!/bin/sh\\nexec {} -S \"$@\"\\n' > \"$VIRTUAL_ENV/bin/python\"", python);
+    let install = format!("printf '#!/bin/sh\\nexec {python} -S \"$@\"\\n' > \"$VIRTUAL_ENV/bin/python\"");
     job.set("PTMEM_INSTALL", format!("{install}\nchmod +x \"$VIRTUAL_ENV/bin/python\""));
     fs::create_dir(job.path("workspace/work/tools")).unwrap();
     for (name, content) in

@@ -207,7 +207,7 @@ fn posted_later(mode: &str, verdict: &str, tell: &str) -> Option<String> {
     job.set("PTMEM_BRIEF", brief).set("PTMEM_COMMENT", mode).set("PTMEM_VERDICT", verdict);
     job.set("PTMEM_CHANGED", "false").set("PTMEM_MUST_TELL", tell).set("PTMEM_TOKEN", "");
     job.run("later.sh").is_quiet();
-    let Some(file) = job.outputs().get("file").cloned() else { return None };
+    let file = job.outputs().get("file").cloned()?;
     for variable in ["PTMEM_BRIEF", "PTMEM_VERDICT", "PTMEM_MUST_TELL", "PTMEM_CHANGED"] {
         job.variables.remove(variable);
     }
@@ -243,7 +243,7 @@ fn secrets_of_the_environment_are_masked() {
     let secret = "hf_a-b*c[d]e\\f^g&h<i>";
     let mut job = merged(2);
     job.set("HF_TOKEN", secret)
-        .set("PTMEM_RECORD", format!("printf '%s\\n' \"not found: $HF_TOKEN\" \"it is short: $API_KEY\"; false"));
+        .set("PTMEM_RECORD", "printf '%s\\n' \"not found: $HF_TOKEN\" \"it is short: $API_KEY\"; false");
     job.set("API_KEY", "is");
     let finished = job.run("run.sh");
     let report = fs::read_to_string(&job.outputs()["report-markdown"]).unwrap();
