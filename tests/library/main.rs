@@ -20,6 +20,7 @@ mod large_snapshots;
 mod leak;
 mod leak_loops;
 mod leak_series;
+mod numbering;
 mod out_of_memory;
 mod phases;
 mod pickle;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use super::pickle::{Memo, Node, Options, Tree, Value, Writer, decode};
@@ -74,6 +75,16 @@ impl Edited {
         } else {
             decode(file, Tree::plain()).unwrap()
         };
+        Self::new(tree, root)
+    }
+
+    /// Of a pickle that is not compressed.
+    pub fn of(pickle: &[u8]) -> Self {
+        let (tree, root) = decode(pickle, Tree::plain()).unwrap();
+        Self::new(tree, root)
+    }
+
+    fn new(tree: Tree, root: u32) -> Self {
         let mut edited = Self { tree, root, lists: Vec::new(), frames: Vec::new(), forward: Vec::new() };
         edited.collect();
         edited
@@ -353,12 +364,40 @@ impl Edited {
         }
     }
 
+    /// Has all strings, frames and stacks read before everything else, in an order that depends on `seed`: each gets
+    /// another number, and nothing else changes. The root has to be a dictionary.
+    pub fn renumber(&mut self, seed: u64) {
+        let leaves = (0..u32::try_from(self.tree.nodes.len()).unwrap())
+            .filter(|&at| matches!(self.tree.node(at), Node::Leaf(Value::Str(_))));
+        let orders = [leaves.collect(), self.frames.clone(), self.lists.clone()];
+        let mut all = Vec::new();
+        for mut nodes in orders {
+            nodes.sort_by_cached_key(|&at| {
+                let mut hasher = DefaultHasher::new();
+                (seed, at).hash(&mut hasher);
+                hasher.finish()
+            });
+            all.push(self.push(Node::List(nodes)));
+        }
+        let [key, value] = [self.leaf("read before everything else"), self.push(Node::List(all))];
+        let Node::Dict(items) = &mut self.tree.nodes[self.root as usize] else { panic!("no dict") };
+        items.splice(0..0, [key, value]);
+    }
+
+    pub fn is_dict(&self) -> bool {
+        matches!(self.tree.node(self.root), Node::Dict(_))
+    }
+
     /// The pickle, with everything that is shared written once.
-    pub fn write(&self, path: &Path) {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut writer = Writer::new(Options { memo: Memo::Memoize, ..Options::default() });
         let mut known = HashMap::new();
         self.write_node(self.root, &mut writer, &mut known);
-        std::fs::write(path, writer.finish()).unwrap();
+        writer.finish()
+    }
+
+    pub fn write(&self, path: &Path) {
+        std::fs::write(path, self.bytes()).unwrap();
     }
 
     fn write_node(&self, at: u32, writer: &mut Writer, known: &mut HashMap<u32, usize>) {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ptmem_snapshot::snapshot::{StackId, StringId};
+use ptmem_snapshot::snapshot::{FrameId, StackId, StringId};
 use ptmem_trace::profile::{Held, Identity, identity};
 use ptmem_trace::replay::{Origin, Position};
 use ptmem_trace::stack::{Code, CppDigest, Grouper, Key};
@@ -109,6 +109,16 @@ fn sum<'h>(all: impl IntoIterator<Item = &'h Held>) -> Held {
     all.into_iter().fold(Held::default(), |sum, &held| sum.plus(held))
 }
 
+/// The frames of a stack in words, those of Python first. The numbers of stacks depend on the order in which a file has them.
+fn contents<'t>(code: &Code<'t>, stack: StackId) -> [Vec<(&'t str, i128, &'t str)>; 2] {
+    let tables = code.tables();
+    let python: Vec<FrameId> = code.python(stack).collect();
+    [&*python, tables.stack(stack)].map(|frames| {
+        let frames = frames.iter().map(|&frame| tables.frame(frame));
+        frames.map(|frame| (tables.string(frame.filename), frame.line, tables.string(frame.name))).collect()
+    })
+}
+
 /// The bytes that steps and those before them left behind.
 fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
     let mut course = vec![0_u64; judged.len()];
@@ -172,6 +182,20 @@ impl Replaced {
 }
 
 impl Left {
+    /// Its stacks, the one that left most first, which names it; of equal ones the first by its frames.
+    fn stacks(&self, code: &Code<'_>) -> Vec<StackId> {
+        let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
+        let mut stacks: Vec<(Held, StackId)> = known.collect();
+        stacks.sort_by_cached_key(|&(held, stack)| (Reverse(held), contents(code, stack)));
+        stacks.into_iter().map(|(_, stack)| stack).collect()
+    }
+
+    /// The label of the stack that names it.
+    pub(super) fn label(&self, grouper: &Grouper<'_>) -> String {
+        let first = self.stacks(grouper.code()).first().copied().filter(|_| !grouper.by().is_tag());
+        first.map_or_else(|| self.identity.label.clone(), |stack| grouper.label(stack))
+    }
+
     /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
     pub(super) fn is_too_short(&self, judged: Judged) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
@@ -180,10 +204,10 @@ impl Left {
 
     /// The leak that this is, if it is one.
     pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
-        let Identity { key, label, bucket } = self.identity;
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
-        let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
+        let steps = self.steps.range(..until).map(|(&step, &held)| (step, held));
+        let steps: Vec<(usize, Held)> = steps.collect();
         let held = sum(steps.iter().map(|(_, held)| held));
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
@@ -191,16 +215,10 @@ impl Left {
         if !is_steady || held.bytes < options.min_growth.unwrap_or(1) {
             return None;
         }
-        // The one that left most names the leak; of equal ones the first by name.
-        let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
-        let mut stacks: Vec<_> = known.map(|(held, stack)| (Reverse(held), grouper.label(stack), stack)).collect();
-        stacks.sort_unstable();
-        let label = stacks.first().filter(|_| !grouper.by().is_tag()).map_or(label, |(_, name, _)| name.clone());
-        let stacks: Vec<StackId> = stacks.into_iter().map(|(_, _, stack)| stack).collect();
         let leak = Leak {
-            label,
-            key: key.0,
-            bucket,
+            label: self.label(grouper),
+            key: self.identity.key.0.clone(),
+            bucket: self.identity.bucket,
             bytes: i128::from(held.bytes),
             blocks: i128::from(held.blocks),
             bytes_per_step: rounded(i128::from(held.bytes), count),
@@ -210,6 +228,6 @@ impl Left {
             course: course(&steps, judged.from..until),
             ..Leak::default()
         };
-        Some(leak.of_stacks(grouper, &stacks))
+        Some(leak.of_stacks(grouper, &self.stacks(grouper.code())))
     }
 }

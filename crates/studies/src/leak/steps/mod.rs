@@ -180,7 +180,7 @@ impl DeviceSteps<'_> {
     /// The stacks that leak, or the reason why that is not clear.
     fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
         let left = self.left_behind();
-        let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.identity.label.clone());
+        let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper));
         let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
         let mut leaks: Vec<Leak> = leaks.collect();
         tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
