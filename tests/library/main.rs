@@ -22,6 +22,7 @@ mod leak_loops;
 mod leak_series;
 mod numbering;
 mod out_of_memory;
+mod partial;
 mod phases;
 mod pickle;
 mod recorded;

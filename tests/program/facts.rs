@@ -267,14 +267,19 @@ fn a_second_recording_is_held_against_the_first() {
 
 /// The ring buffer of one side ran over: the flag of PyTorch's main, at the top level, one for each device.
 #[test]
-fn a_ring_that_ran_over_on_one_side_leaves_growth_of_peaks_inconclusive() {
+fn a_ring_that_ran_over_on_one_side_leaves_a_bound_of_its_peak() {
     let folder = tempfile::tempdir().unwrap();
     let flagged = |flag: bool| story().with("trace_alloc_overflowed", Value::List(vec![flag.into()]));
     assert_eq!(gate(folder.path(), &flagged(false), &flagged(false), &[]).0, 0);
     assert_eq!(gate(folder.path(), &flagged(true), &flagged(true), &[]).0, 0, "both have what is left");
-    for (before, after, side) in [(true, false, "before"), (false, true, "after")] {
+    // The before held at least as much as it shows, and so did the after.
+    for (before, after, side, expected) in [(true, false, "before", 0), (false, true, "after", 3)] {
         let (code, line) = gate(folder.path(), &flagged(before), &flagged(after), &[]);
-        assert_eq!((code, line.contains(&format!("the ring buffer of the {side} ran over"))), (3, true), "{line}");
+        assert_eq!(
+            (code, line.contains(&format!("the ring buffer of the {side} ran over"))),
+            (expected, true),
+            "{line}"
+        );
     }
     assert_eq!(gate(folder.path(), &flagged(true), &flagged(false), &["--allow-partial"]).0, 0);
 }

@@ -60,8 +60,8 @@ pub struct PhaseRow {
     pub is_outermost: bool,
     /// The most allocated bytes within it.
     pub peak: Change,
-    /// True if it was recorded from its beginning to its end, on both sides.
-    pub is_whole: bool,
+    /// True if the side recorded it from its beginning to its end, or not at all.
+    pub is_whole: Sides<bool>,
 }
 
 impl PhaseRow {
@@ -138,7 +138,7 @@ impl PhaseRow {
             is_only: is_single && named.number == 0,
             is_outermost: named.is_outermost,
             peak: phases.map(|phase| phase.map(|phase| phase.held.peak.allocated)),
-            is_whole: phases.each().into_iter().filter_map(|(_, phase)| *phase).all(Occurrence::is_whole),
+            is_whole: phases.map(|phase| phase.is_none_or(Occurrence::is_whole)),
         })
     }
 }

@@ -7,7 +7,7 @@ use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
 
-use super::{Level, PeakChange, Target, Verdict};
+use super::{Bound, Level, PeakChange, Target, Verdict};
 
 /// The result of one check, whether it fails or warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, strum::IntoStaticStr)]
@@ -129,6 +129,8 @@ pub struct Check {
     pub after: Option<u64>,
     /// Bytes gained; for an absolute limit `None`.
     pub delta: Option<i128>,
+    /// How far the growth is known, where a side lacks a part.
+    pub bound: Option<Bound>,
     /// Bytes that may be gained, or held for an absolute limit.
     pub allowed: Option<u128>,
     /// Whether exceeding it fails or warns.

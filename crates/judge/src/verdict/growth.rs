@@ -1,9 +1,7 @@
 //! Limits on growth: a device of a comparison under one of them.
 
-use ptmem_base::diagnostic::Advice;
 use ptmem_base::pattern::Pattern;
 use ptmem_base::units::Size;
-use ptmem_compare::align::End;
 use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
@@ -68,11 +66,7 @@ impl<'a> Gated<'a> {
         if let Some(check) = self.mended() {
             return Some(check);
         }
-        if let Some(reason) = self.ran_out() {
-            return Some(self.inconclusive(reason.to_owned()));
-        }
-        let reason = self.part_missing().or_else(|| self.ran_over())?;
-        Some(Check { advice: Some(Advice::AllowPartial), ..self.inconclusive(reason) })
+        self.ran_out().map(|reason| self.inconclusive(reason.to_owned()))
     }
 
     /// The reason why a side has no history, where the limit needs one.
@@ -103,41 +97,6 @@ impl<'a> Gated<'a> {
             words += &format!("; {} of the after is {}", metric.name(), Size(bytes));
         }
         Some(Check { words: Some(words), ..self.pass() })
-    }
-
-    /// The reason why a side lacks a part that the limit is about, unless that is allowed.
-    fn part_missing(&self) -> Option<String> {
-        let target = &self.growth.target;
-        let missing = self.device.missing.iter().find(|missing| match target.about {
-            About::Metric(Metric::Baseline) => missing.end == End::Head,
-            About::Metric(Metric::End) => missing.end == End::Tail,
-            About::Metric(_) => true,
-            _ => target.is_at_peak(),
-        })?;
-        (!self.thresholds.allow_partial).then(|| {
-            format!(
-                "the {} lacks {} that the other side records ({}); {} cannot be compared",
-                missing.side,
-                missing.part(),
-                missing.cause(self.sides.of(missing.side).ran_out_of_memory()),
-                target.name()
-            )
-        })
-    }
-
-    /// The reason why a peak may be lost: according to PyTorch, the ring buffer of exactly one side overflowed. If both
-    /// did, the remaining parts are compared.
-    fn ran_over(&self) -> Option<String> {
-        let target = &self.growth.target;
-        let is_concerned = target.is_at_peak() || target.about == About::Metric(Metric::Baseline);
-        let side = match (self.sides.before.ran_over, self.sides.after.ran_over) {
-            (true, false) => "before",
-            (false, true) => "after",
-            (true, true) | (false, false) => return None,
-        };
-        (is_concerned && !self.thresholds.allow_partial).then(|| {
-            format!("the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a larger max_entries")
-        })
     }
 
     /// How to see the stacks that grew, if at least half of a growth is older than the recording and has no stack. This
@@ -203,12 +162,20 @@ impl Judge {
             self.checks.push(check);
             return;
         }
-        match growth.target.about {
-            About::Metric(metric) => self.growth_of_metric(&gated, metric),
-            About::Stacks => self.growth_of_stacks(&gated),
-            About::StackHighest => self.growth_of_highest(&gated),
-            About::Phases => self.growth_of_phases(&gated),
-            About::Modules => self.growth_of_modules(&gated),
+        match gated.partial() {
+            Some(partial) => self.growth_of_rest(&gated, &partial),
+            None => self.growth_of(&gated),
+        }
+    }
+
+    /// Applies a limit to what is recorded.
+    pub(super) fn growth_of(&mut self, gated: &Gated<'_>) {
+        match gated.growth.target.about {
+            About::Metric(metric) => self.growth_of_metric(gated, metric),
+            About::Stacks => self.growth_of_stacks(gated),
+            About::StackHighest => self.growth_of_highest(gated),
+            About::Phases => self.growth_of_phases(gated),
+            About::Modules => self.growth_of_modules(gated),
             // Imbalance is checked for all ranks together; no limit names the others.
             About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}
         }

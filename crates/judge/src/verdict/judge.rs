@@ -31,7 +31,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let after = &diff.profiles.after;
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::ordinal);
-    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds);
+    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
     judge.touched(diff);
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
@@ -50,7 +50,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     }
     judge.growth_without_before(thresholds);
     judge.imbalance_of_one(thresholds);
-    judge.maxima(profile, &active, &[], thresholds);
+    judge.maxima(profile, &active, &[], thresholds, None);
     judge.doubt_run(failure(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
@@ -249,6 +249,7 @@ impl Judge {
                 check.outcome = Outcome::Inconclusive;
                 check.reason = Some(reason.to_owned());
                 check.advice = None;
+                check.bound = None;
                 check.accepted = false;
             }
         }

@@ -4,13 +4,15 @@ use std::cell::OnceCell;
 
 use ptmem_base::diagnostic;
 use ptmem_base::pattern::{Naming, Pattern, Selector};
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::{GivenSize, Size};
 use ptmem_compare::budget::DeviceBudget;
+use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, HeldLine, Metric, Profile, StackTotal};
 use ptmem_trace::stack::Code;
 
 use super::judge::no_history;
+use super::partial::{in_words, missing_of};
 use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
 
 impl Maximum {
@@ -35,6 +37,8 @@ pub(super) struct Limited<'p> {
     pub(super) thresholds: &'p Thresholds,
     /// For the names of the lines that stacks sum.
     code: OnceCell<Code<'p>>,
+    /// The comparison that it is a side of, where it is.
+    diff: Option<&'p Diff>,
 }
 
 impl Limited<'_> {
@@ -44,11 +48,20 @@ impl Limited<'_> {
         stacks.any(|total| self.naming(total, pattern).is_some())
     }
 
-    /// The reason why a peak may be higher than it is known, where the ring buffer dropped the beginning of a history.
-    fn lost_beginning(&self, device: &DeviceProfile) -> Option<&'static str> {
+    /// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or
+    /// the other side of a comparison records more.
+    fn lost_part(&self, device: &DeviceProfile, about: About) -> Option<String> {
         let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
-        let is_lost = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-        is_lost.then_some("the ring buffer was full: the oldest events are missing, and the peak may be among them")
+        let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
+        let is_at_peak = !matches!(about, About::Metric(metric) if !metric.is_peak());
+        if is_truncated && is_at_peak {
+            let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
+            return Some(why.to_owned());
+        }
+        let mut devices = self.diff.filter(|_| !self.thresholds.allow_partial)?.devices.iter();
+        let of_device = devices.find(|other| other.device.after == Some(device.device))?;
+        let missing = missing_of(of_device, about).find(|missing| missing.side == Side::After)?;
+        Some(in_words(*missing, device))
     }
 
     /// The way in which a pattern names a stack.
@@ -97,8 +110,9 @@ impl Judge {
         devices: &[&DeviceProfile],
         missing: &[Option<u32>],
         thresholds: &Thresholds,
+        diff: Option<&Diff>,
     ) {
-        let limited = Limited { profile, thresholds, code: OnceCell::new() };
+        let limited = Limited { profile, thresholds, code: OnceCell::new(), diff };
         // Imbalance is checked for all ranks together.
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about != About::Imbalance) {
             self.without_device(&maximum.check(), devices, missing);
@@ -134,8 +148,9 @@ impl Judge {
 
     /// Compares a figure of a device with what the check allows.
     fn maximum_of_metric(&mut self, limited: &Limited<'_>, device: &DeviceProfile, metric: Metric, mut check: Check) {
-        // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
-        let least = metric.at_least(device);
+        let lost = limited.lost_part(device, About::Metric(metric));
+        // The state at the dump is a lower bound of every peak: enough to fail, not to pass. So is a part of a history.
+        let least = metric.at_least(device).filter(|_| lost.is_none() || metric.is_peak());
         if least.map(u128::from) > check.allowed {
             self.checks.push(Check { after: least, outcome: Outcome::Exceeded, ..check });
             return;
@@ -148,7 +163,7 @@ impl Judge {
             self.cannot_tell(check, format!("{name} is not known"));
         } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
             self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
-        } else if let Some(why) = limited.lost_beginning(device).filter(|_| metric.is_peak()) {
+        } else if let Some(why) = lost {
             self.cannot_tell(check, why);
         } else {
             check.outcome = Outcome::Pass;
@@ -164,10 +179,17 @@ impl Judge {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
-        if maximum.target.about == About::Modules {
-            return self.maximum_of_modules(limited, device, maximum, check);
-        }
         let checked = self.checks.len();
+        let about = maximum.target.about;
+        if about == About::Modules {
+            self.maximum_of_modules(limited, device, maximum, check);
+            let passing = self.checks[checked..].iter_mut().filter(|check| check.outcome == Outcome::Pass);
+            for check in passing {
+                check.reason = limited.lost_part(device, about);
+                check.outcome = if check.reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+            }
+            return;
+        }
         for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
             if concerned && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
@@ -179,7 +201,7 @@ impl Judge {
                 });
             }
         }
-        match limited.lost_beginning(device) {
+        match limited.lost_part(device, about) {
             Some(reason) if self.checks.len() == checked => self.cannot_tell(check, reason),
             _ => self.or_pass(checked, check),
         }

@@ -23,7 +23,7 @@ impl<'a> Gated<'a> {
     /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the
     /// outermost phases that the program names, except those with limits of their own. Inner phases, such as PyTorch's
     /// own optimizer steps, may grow below those peaks.
-    fn is_about(&self, row: &PhaseRow) -> bool {
+    pub(super) fn is_about(&self, row: &PhaseRow) -> bool {
         match &self.growth.target.pattern {
             Some(pattern) => pattern.matches(&row.name),
             None => row.is_outermost && !self.patterns().any(|pattern| pattern.matches(&row.name)),
@@ -63,7 +63,7 @@ impl<'a> Gated<'a> {
             let all = thousands(occurrences.len() as u64);
             remarks.push(format!("{} of {all} occurrences exceed it", thousands(exceeding as u64)));
         }
-        if !row.is_whole {
+        if !(row.is_whole.before && row.is_whole.after) {
             remarks.push("not recorded from its beginning to its end".to_owned());
         }
         remarks

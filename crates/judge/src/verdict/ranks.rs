@@ -10,6 +10,7 @@ use ptmem_compare::diff::{Change, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric};
 use ptmem_trace::replay::History;
 
+use super::partial::missing_of;
 use super::{
     About, Check, Comparison, Growth, Judge, Judgement, Level, Maximum, Outcome, Reading, Thresholds, growth, maxima,
 };
@@ -88,9 +89,13 @@ pub(super) struct OfRank<'a> {
 impl<'a> OfRank<'a> {
     pub(super) fn compared(comparison: &'a Comparison) -> Self {
         let Comparison { member, diff, judgement, .. } = comparison;
-        let peaks = diff.devices.iter().map(|device| Sides {
-            before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
-            after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
+        let peaks = diff.devices.iter().map(|device| {
+            let mut known = Sides {
+                before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
+                after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
+            };
+            missing_of(device, About::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
+            known
         });
         Self {
             label: member.as_ref().map_or("", |member| &member.label),
@@ -131,7 +136,7 @@ impl Ranks {
         for side in Side::BOTH {
             judge.missing(side, &missing);
         }
-        let spread = BOTH.map(|&side| Spread::of(ranks, &missing, side));
+        let spread = BOTH.map(|&side| Spread::of(ranks, &missing, side, thresholds.allow_partial));
         for growth in &thresholds.growth {
             match growth.target.about {
                 About::Imbalance => judge.growth_of_imbalance(growth, &spread),
@@ -155,13 +160,17 @@ impl Ranks {
 struct Known {
     peak: Option<u64>,
     error: Option<u64>,
+    /// True if the recording lacks a part of the other side's.
+    is_cut: bool,
 }
 
 impl Known {
     /// The peak of a device; one that is missing or has no history has none.
     fn of(device: Option<&DeviceProfile>) -> Self {
         match device.filter(|device| device.figures.history == History::Recorded) {
-            Some(device) => Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device) },
+            Some(device) => {
+                Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device), is_cut: false }
+            }
             None => Self::default(),
         }
     }
@@ -179,7 +188,7 @@ struct Spread<'p> {
 impl<'p> Spread<'p> {
     /// The spread over the ranks that both sides have; one side lacks those that are `missing`. The error is the reason
     /// why the spread is not known.
-    fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side) -> Result<Self, String> {
+    fn of(ranks: &'p [OfRank<'_>], missing: &[Missing], side: Side, allow_partial: bool) -> Result<Self, String> {
         if ranks.len() + missing.len() < 2 {
             return Err(ONE_RANK.to_owned());
         }
@@ -190,6 +199,9 @@ impl<'p> Spread<'p> {
         let mut error = Some(0);
         for (label, known) in ranks.iter().flat_map(|rank| rank.peaks.iter().map(|sides| (rank.label, sides.of(side))))
         {
+            if known.is_cut && !allow_partial {
+                return Err(format!("the {side} of {label} lacks a part that the other side records"));
+            }
             peaks.push((known.peak.ok_or_else(|| format!("{label} has no peak in the {side}"))?, label));
             error = error.zip(known.error).map(|(one, other): (u64, u64)| one.max(other));
         }
@@ -308,7 +320,7 @@ mod tests {
     use crate::verdict::Verdict;
 
     fn peak(label: &str, before: Option<u64>, after: Option<u64>) -> OfRank<'_> {
-        let sides = Sides { before, after }.map(|peak| Known { peak: *peak, error: Some(0) });
+        let sides = Sides { before, after }.map(|peak| Known { peak: *peak, error: Some(0), is_cut: false });
         OfRank { label, peaks: vec![sides], checks: &[], stacks: Vec::new() }
     }
 

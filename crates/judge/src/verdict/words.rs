@@ -10,7 +10,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::growth::has_rows_at_peak;
 use super::judge::no_history;
-use super::{About, Check, Judgement, Level, Outcome};
+use super::{About, Bound, Check, Judgement, Level, Outcome};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -140,7 +140,7 @@ impl Judgement {
                 format!("{subject} is {}, allowed {}", Size(after), check.limit)
             }
             (false, _, Some(delta)) => {
-                let change = change(delta, check.before);
+                let change = change(delta, check.before, check.bound);
                 let touched = check.touched.map(|touched| touched_words(touched, delta)).unwrap_or_default();
                 format!("{subject} {change}{touched}, allowed {}", check.limit)
             }
@@ -162,11 +162,15 @@ impl Judgement {
 }
 
 /// A change in words, with its percentage where the value before is known.
-fn change(delta: i128, before: Option<u64>) -> String {
-    let direction = match delta {
-        0 => return "did not change".to_owned(),
-        1.. => "grew",
-        _ => "shrank",
+fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
+    let direction = match (delta, bound) {
+        (0, Some(Bound::AtMost)) => return "did not grow".to_owned(),
+        (0, _) => return "did not change".to_owned(),
+        (1.., None) => "grew",
+        (1.., Some(Bound::AtLeast)) => "grew by at least",
+        (1.., Some(Bound::AtMost)) => "grew by at most",
+        (_, None | Some(Bound::AtLeast)) => "shrank",
+        (_, Some(Bound::AtMost)) => "shrank by at least",
     };
     let percent = before.and_then(|before| format_percent(delta, before));
     let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
@@ -242,7 +246,7 @@ fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
 
 impl fmt::Display for PeakChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "peak {}", change(self.delta(), Some(self.peak.before)))?;
+        write!(f, "peak {}", change(self.delta(), Some(self.peak.before), None))?;
         match &self.most {
             Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
             Some(_) | None => Ok(()),

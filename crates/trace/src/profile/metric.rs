@@ -126,6 +126,15 @@ impl Metric {
         self != Self::End
     }
 
+    /// True if a part of a history tells the least that it can be.
+    #[must_use]
+    pub fn is_least_where_cut(self) -> bool {
+        match self {
+            Self::Peak | Self::Active | Self::Requested | Self::Reserved => true,
+            Self::Baseline | Self::End | Self::Fragmentation => false,
+        }
+    }
+
     /// True if it is taken at a peak, which is the limit of the device where memory ran out.
     #[must_use]
     pub fn is_peak(self) -> bool {

@@ -1,0 +1,184 @@
+//! Recordings that lack a part, and what the rest of them decides. Of a peak the rest tells the least that it can be:
+//! enough for a regression where the after lacks the part, and enough to pass where the before does.
+
+use ptmem_base::diagnostic::Advice;
+use ptmem_compare::align::{End, Missing};
+use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
+use ptmem_trace::profile::{DeviceProfile, Metric};
+
+use super::growth::Gated;
+use super::{About, Check, Judge, Outcome};
+
+/// The sides that lack a part which a limit is about.
+pub(super) struct Partial {
+    lacks: Sides<bool>,
+    /// True if a side lacks the beginning: occurrences of phases are then numbered from another one on.
+    lacks_head: bool,
+    /// The first of these parts in words.
+    reason: String,
+}
+
+/// How far a change is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The growth is at least that large.
+    AtLeast,
+    /// The growth is at most that large.
+    AtMost,
+}
+
+/// A part that a side lacks, in words.
+pub(super) fn in_words(missing: Missing, device: &DeviceProfile) -> String {
+    let cause = missing.cause(device.ran_out_of_memory());
+    format!("the {} lacks {} that the other side records: {cause}", missing.side, missing.part())
+}
+
+/// The parts of one side of a device that a limit is about.
+pub(super) fn missing_of(device: &DeviceDiff, about: About) -> impl Iterator<Item = &Missing> {
+    device.missing.iter().filter(move |missing| is_about(about, missing.end))
+}
+
+/// Whether a limit is about memory that an end of the recording may change.
+fn is_about(about: About, end: End) -> bool {
+    match about {
+        About::Metric(Metric::Baseline) => end == End::Head,
+        About::Metric(Metric::End) => end == End::Tail,
+        About::Metric(_)
+        | About::Stacks
+        | About::StackHighest
+        | About::Phases
+        | About::Modules
+        | About::Headroom
+        | About::Imbalance => true,
+        About::Ranks | About::Leaks | About::OutOfMemory | About::Growth => false,
+    }
+}
+
+impl Gated<'_> {
+    /// The parts that the limit is about and that a side lacks, unless that is allowed.
+    pub(super) fn partial(&self) -> Option<Partial> {
+        if self.thresholds.allow_partial {
+            return None;
+        }
+        let about = self.growth.target.about;
+        let mut lacks = Sides::default();
+        let mut lacks_head = false;
+        let mut reasons = Vec::new();
+        for missing in missing_of(self.device, about) {
+            *lacks.of_mut(missing.side) = true;
+            lacks_head |= missing.end == End::Head;
+            reasons.push(in_words(*missing, self.sides.of(missing.side)));
+        }
+        if let Some(side) = self.ran_over().filter(|_| is_about(about, End::Head)) {
+            *lacks.of_mut(side) = true;
+            lacks_head = true;
+            reasons.push(format!(
+                "the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a \
+                 larger max_entries"
+            ));
+        }
+        Some(Partial { lacks, lacks_head, reason: reasons.into_iter().next()? })
+    }
+
+    /// The side whose ring buffer ran over, by what PyTorch says. Where both did, what is left of them is compared.
+    fn ran_over(&self) -> Option<Side> {
+        match (self.sides.before.ran_over, self.sides.after.ran_over) {
+            (true, false) => Some(Side::Before),
+            (false, true) => Some(Side::After),
+            (true, true) | (false, false) => None,
+        }
+    }
+
+    /// Whether what is recorded decides a check, whatever the missing part holds.
+    fn is_certain(&self, partial: &Partial, check: &Check) -> bool {
+        let Sides { before, after } = partial.lacks;
+        let corresponds = self.device.places.as_ref().is_some_and(|places| places.reason.is_none());
+        match check.about() {
+            _ if check.outcome == Outcome::Inconclusive => true,
+            About::Metric(metric) => metric.is_least_where_cut() && partial.bound(check).is_some(),
+            // Without the head, memory of one side has a stack and that of the other has none.
+            About::StackHighest => partial.bound(check).is_some() && !(partial.lacks_head && self.is_unnamed(check)),
+            // What the before held at most may be more, so that a stack only was held elsewhere.
+            About::Stacks => !after && corresponds && check.outcome == Outcome::Pass,
+            // The peak of the after is known, and so is what the before holds where it does the same: of what is older than its
+            // recording, the module may not be.
+            About::Modules => !after && corresponds && (check.outcome == Outcome::Pass || !partial.lacks_head),
+            About::Phases => !partial.lacks_head && self.are_phases_known(partial.lacks, check),
+            About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {
+                !before && !after
+            }
+        }
+    }
+
+    /// Whether a check is about memory without a stack, because that is older than the recording.
+    fn is_unnamed(&self, check: &Check) -> bool {
+        let mut rows = self.device.rows.iter().filter(|row| row.is_older_than_recording());
+        check.key.as_ref().is_some_and(|key| rows.any(|row| row.key == *key))
+    }
+
+    /// Whether the phases that a check is about are recorded well enough for its outcome.
+    fn are_phases_known(&self, lacks: Sides<bool>, check: &Check) -> bool {
+        let mut rows = self.device.phases.iter().filter(|row| self.is_about(row));
+        match check.outcome {
+            Outcome::Exceeded => {
+                let mut rows = rows.filter(|row| check.key.as_ref().is_none_or(|key| *key == row.key()));
+                !lacks.before || rows.all(|row| is_known(row, Side::Before))
+            }
+            Outcome::Pass => rows.all(|row| {
+                (!lacks.before || row.peak.before.is_some()) && (!lacks.after || is_known(row, Side::After))
+            }),
+            Outcome::Inconclusive => true,
+        }
+    }
+}
+
+/// Whether a side recorded a phase from its beginning to its end.
+fn is_known(row: &PhaseRow, side: Side) -> bool {
+    row.peak.of(side).is_some() && *row.is_whole.of(side)
+}
+
+impl Partial {
+    /// How far the change of a peak is known, where that decides the check.
+    fn bound(&self, check: &Check) -> Option<Bound> {
+        match (self.lacks.before, self.lacks.after, check.outcome) {
+            (false, true, Outcome::Exceeded) => Some(Bound::AtLeast),
+            (true, false, Outcome::Pass) => Some(Bound::AtMost),
+            _ => None,
+        }
+    }
+
+    /// The reason why what is recorded does not decide a check.
+    fn why_open(&self, check: &Check) -> String {
+        let Self { lacks, reason, .. } = self;
+        match (check.about(), lacks.before, lacks.after) {
+            (About::Metric(metric), false, true) if metric.is_least_where_cut() => {
+                format!("{reason}; what is recorded stays within the limit, and the rest may not")
+            }
+            (About::Metric(metric), true, false) if metric.is_least_where_cut() => {
+                format!("{reason}; what is recorded exceeds the limit, unless the before held more in that part")
+            }
+            _ => format!("{reason}; {} cannot be compared", check.of.name()),
+        }
+    }
+}
+
+impl Judge {
+    /// Adds the checks of a limit that what is recorded decides, and one for those that it does not.
+    pub(super) fn growth_of_rest(&mut self, gated: &Gated<'_>, partial: &Partial) {
+        let mut rest = Self::default();
+        rest.growth_of(gated);
+        let open = rest.checks.iter().find(|check| !gated.is_certain(partial, check));
+        let open = open
+            .map(|check| Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(partial.why_open(check)) });
+        if open.is_none() {
+            self.diagnostics.append(&mut rest.diagnostics);
+        }
+        for check in rest.checks.into_iter().filter(|check| gated.is_certain(partial, check)) {
+            let bound = partial.bound(&check).filter(|_| check.about() != About::Phases);
+            let own = check.reason.clone().filter(|_| check.accepted || check.outcome == Outcome::Inconclusive);
+            let reason = own.or_else(|| Some(partial.reason.clone()));
+            self.checks.push(Check { bound, reason, ..check });
+        }
+        self.checks.extend(open);
+    }
+}
