@@ -158,3 +158,100 @@ fn graphs_that_are_captured_for_several_sizes_are_no_leak() {
         assert_eq!(Inference { rounds, captures: true, layers: 4, ..PLAIN }.verdict(), Verdict::Inconclusive);
     }
 }
+
+/// A loop that evaluates a model without an optimizer.
+#[derive(Clone, Copy)]
+struct Evaluation {
+    /// Rows of each batch.
+    batches: &'static [u64],
+    /// Layers are modules, and each round copies a batch to the device.
+    calls_modules: bool,
+    copies_batch: bool,
+    /// Layers keep what they compute.
+    keeps: bool,
+    /// A buffer holds a row of every round so far.
+    fills_cache: bool,
+}
+
+const EVALUATION: Evaluation =
+    Evaluation { batches: &[4; 12], calls_modules: true, copies_batch: true, keeps: false, fills_cache: false };
+
+impl Evaluation {
+    fn program(self) -> Program {
+        let mut program = Program::default();
+        program.alloc_under("weights", &["/work/model.py:load:3", MAIN], 65536);
+        let layers = ["/work/model.py:embed:11", "/work/model.py:attend:12", "/work/model.py:project:13"];
+        for (round, rows) in self.batches.iter().enumerate() {
+            if self.copies_batch {
+                program.alloc_under(format!("x {round}"), &["/work/serve.py:load:5", MAIN], 512 * rows);
+            }
+            for (at, layer) in layers.iter().enumerate() {
+                let call = if self.calls_modules { CALL } else { "/work/model.py:run:30" };
+                // The workspace of a library: a line allocates it in its first call.
+                if round == 0 && at == 1 {
+                    program.alloc_under("workspace", &["aten::addmm:??:0", layer, call, MAIN], 8192);
+                }
+                let more = if self.fills_cache && at == 1 { 512 * round as u64 } else { 0 };
+                program.alloc_under(format!("y {round} {at}"), &[layer, call, MAIN], 1024 * rows + more);
+                if self.fills_cache && at == 1 {
+                    program.alloc_under(format!("row {round}"), &["/work/model.py:attend:14", call, MAIN], 512);
+                }
+                program.alloc_under("scratch", &["/work/model.py:act:20", call, MAIN], 512 * rows);
+                program.free("scratch");
+            }
+            if self.keeps {
+                continue;
+            }
+            (0..layers.len()).for_each(|at| program.free(&format!("y {round} {at}")));
+            // The batch before is freed once the next one is there.
+            if let Some(before) = round.checked_sub(1).filter(|_| self.copies_batch) {
+                program.free(&format!("x {before}"));
+            }
+        }
+        program
+    }
+
+    /// The verdict with its line.
+    fn told(self) -> (Verdict, String) {
+        let judgement = judge_leaks(&self.program().search(&Options::default()), 0, false);
+        (judgement.verdict, judgement.headline().to_string())
+    }
+}
+
+#[test]
+fn equal_rounds_of_evaluation_that_keep_everything_leak() {
+    assert_eq!(EVALUATION.told().0, Verdict::Pass);
+    let (verdict, line) = Evaluation { keeps: true, ..EVALUATION }.told();
+    assert_eq!(verdict, Verdict::Regression, "{line}");
+    // The last batch is often smaller, and batches may have any length.
+    for batches in [&[4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1], &[4, 7, 2, 5, 9, 3, 8, 2, 6, 4, 7, 3]] {
+        let (verdict, line) = Evaluation { keeps: true, batches, ..EVALUATION }.told();
+        assert_eq!(verdict, Verdict::Regression, "{line}");
+    }
+}
+
+#[test]
+fn what_is_built_or_filled_is_told_from_a_leak() {
+    let kept = Evaluation { keeps: true, ..EVALUATION };
+    for (built, reason) in [
+        (Evaluation { calls_modules: false, ..kept }, "they call no module, as when weights are made or loaded"),
+        (Evaluation { copies_batch: false, ..kept }, "they allocate only within calls of modules"),
+        (Evaluation { fills_cache: true, ..EVALUATION }, "attend (model.py:12) requests more from one to the next"),
+        (Evaluation { batches: &[1, 2, 3, 4, 5, 6, 7, 8, 9], ..kept }, "many of their sizes grow or shrink"),
+        (Evaluation { batches: &[9, 8, 7, 6, 5, 4, 3, 2, 1], ..kept }, "many of their sizes grow or shrink"),
+    ] {
+        let (verdict, line) = built.told();
+        assert_eq!(verdict, Verdict::Inconclusive, "{reason}: {line}");
+        assert!(line.contains(reason), "{reason}: {line}");
+    }
+}
+
+#[test]
+fn batches_sorted_by_length_are_no_leak() {
+    for batches in [&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 1, 2, 2, 3, 3, 4, 4, 5, 5], &[9, 8, 7, 6, 5, 4, 3, 2, 2, 1]]
+    {
+        let (verdict, line) = Evaluation { batches, ..EVALUATION }.told();
+        assert_eq!(verdict, Verdict::Pass, "{batches:?}: {line}");
+        assert_eq!(line.contains("as their sizes grow"), batches[0] == 1, "{line}");
+    }
+}

@@ -312,6 +312,8 @@ pub struct DeviceLeaks {
     pub failure: Option<Failure>,
     /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
     pub grows_most: Option<String>,
+    /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
+    pub sizes_grow: bool,
     /// The memory of the device, where it is given.
     pub budget: Option<DeviceBudget>,
 }

@@ -19,7 +19,7 @@ const WARM_UP: usize = 1;
 /// Steps that are needed to recognise a leak.
 const FEWEST: usize = 3;
 
-/// Where steps are a guess and leave more than this percentage of what they allocate behind, they build something up.
+/// Where steps are a guess and leave more than this percentage of what they allocate behind, they may build something.
 const MOST_LEFT: i128 = 25;
 
 /// Looks for leaks in one snapshot, or in a saved profile.
@@ -123,7 +123,10 @@ impl DeviceSteps<'_> {
             ..DeviceLeaks::default()
         };
         match self.require_steps().and_then(|()| self.leaks()) {
-            Ok(leaks) if leaks.is_empty() => found.grows_most = self.grows_most(),
+            Ok(leaks) if leaks.is_empty() => {
+                found.grows_most = self.grows_most();
+                found.sizes_grow = self.steps.sizes_rise(&self.course) && !self.keeps_more();
+            }
             Ok(leaks) => found.leaks = leaks,
             Err(unclear) => found.unclear = Some(unclear),
         }
@@ -196,6 +199,21 @@ impl DeviceSteps<'_> {
         }
     }
 
+    /// Whether more is held at the end of the last step that counts than at that of the first, by blocks that are older than
+    /// that step.
+    fn keeps_more(&self) -> bool {
+        let [first, last] = [self.judged.from, self.judged.last.saturating_sub(1)].map(|step| self.older_at_end(step));
+        first.zip(last).is_none_or(|(first, last)| last > first)
+    }
+
+    /// Bytes that are held at the end of a step by older blocks.
+    fn older_at_end(&self, step: usize) -> Option<i128> {
+        let from = self.steps.steps.get(step)?.from;
+        let to = self.steps.steps.get(step + 1)?.from;
+        let older = self.lives.iter().filter(|life| life.born <= from && to < life.freed);
+        Some(older.map(|life| i128::from(self.device.trace.classes[life.class as usize].bytes)).sum())
+    }
+
     /// The label of the stack that holds more at the end of the last step that counts than at that of the first: the
     /// one that gained most.
     fn grows_most(&self) -> Option<String> {
@@ -223,15 +241,23 @@ impl DeviceSteps<'_> {
         }
         if self.steps.go_through_sizes(&self.course) {
             return Err(self.unnamed(
-                "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays \
-                 may belong to one size each, such as graphs that are captured",
+                "the steps are a guess, and many of their sizes grow or shrink from one to the next: what stays may belong \
+                 to one size each, such as graphs that are captured",
             ));
         }
-        if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
-            let most = leaks.first().map(|leak| format!("; {} holds most of it", leak.label)).unwrap_or_default();
+        if let Some(stack) = self.steps.growing(&self.course) {
             return Err(self.unnamed(&format!(
-                "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
-                 model or an answer, or leaks{most}"
+                "the steps are a guess, and {} requests more from one to the next: a cache may be filled, as while an answer is \
+                 generated, or something leaks",
+                self.grouper.code().label(stack)
+            )));
+        }
+        if leaked * 100 > self.allocated_in_judged() * MOST_LEFT
+            && let Some(reason) = self.steps.built_up(&self.course, self.grouper.code())
+        {
+            let most = leaks.first().map(|leak| format!(". {} holds most of it", leak.label)).unwrap_or_default();
+            return Err(self.unnamed(&format!(
+                "the steps are a guess, and much of what they allocate stays: something is built, or leaks; {reason}{most}"
             )));
         }
         Ok(())

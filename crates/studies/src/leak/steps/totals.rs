@@ -43,7 +43,7 @@ impl DeviceLeaks {
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);
         let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
-        if !matters || !goes_on || !is_steady || falls_back(&held) {
+        if !matters || !goes_on || !is_steady || self.sizes_grow || falls_back(&held) {
             return None;
         }
         let step = self.noun(Mode::Steps);

@@ -1,13 +1,16 @@
 //! The steps of a history: by their names, by what recurs, or as equal parts.
 
+mod built;
 mod rounds;
+mod sizes;
 
 use std::ops::Range;
 
 use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::StackId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+pub use self::built::BuiltUp;
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::stack::Code;
@@ -171,26 +174,6 @@ impl Steps {
         !matches!(self.how, How::Named(_)) && !Rounds::new(course, code).has_backward
     }
 
-    /// Whether nearly every size grows (or shrinks) from each step to the next. Work on one size after another, such as
-    /// capturing graphs, is not a loop that could leak.
-    #[must_use]
-    pub fn go_through_sizes(&self, course: &Course) -> bool {
-        let mut sizes: FxHashMap<_, Vec<u64>> = FxHashMap::default();
-        let mut latest = FxHashMap::default();
-        for one in &course.allocations {
-            let Some(step) = self.at(Position::after(one.event)) else { continue };
-            // The first allocation of each step.
-            if latest.insert(one.stack, step) != Some(step) {
-                sizes.entry(one.stack).or_default().push(one.requested);
-            }
-        }
-        let sizes: Vec<Vec<u64>> = sizes.into_values().filter(|sizes| sizes.len() >= 3).collect();
-        let rising = sizes.iter().filter(|sizes| mostly(sizes, |size, next| size < next)).count();
-        let falling = sizes.iter().filter(|sizes| mostly(sizes, |size, next| size > next)).count();
-        let most = rising.max(falling);
-        !sizes.is_empty() && most * 2 >= sizes.len()
-    }
-
     /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
     /// them.
     fn cover(&self, course: &Course) -> bool {
@@ -204,12 +187,6 @@ impl Steps {
 /// True if a part of things is nearly all of them.
 fn nearly_all(part: usize, all: usize) -> bool {
     part * 100 >= all * NEARLY_ALL
-}
-
-/// True if nearly every value and the one after it are related so.
-fn mostly(values: &[u64], are_related: fn(u64, u64) -> bool) -> bool {
-    let related = values.windows(2).filter(|pair| are_related(pair[0], pair[1])).count();
-    nearly_all(related, values.len())
 }
 
 /// An allocation of a history.

@@ -23,6 +23,9 @@ const IN_TURN: usize = 90;
 /// Fewer stacks than these that take turns are a helper that is called in two ways.
 const FEWEST_STACKS: usize = 3;
 
+/// The file that runs modules.
+const MODULE: &str = "torch/nn/modules/module.py";
+
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round.
 /// The stack that comes first among those that allocate equally often, each between two of the others, begins a step.
 ///
@@ -139,16 +142,41 @@ impl<'c, 't> Rounds<'c, 't> {
         };
         let rounds: Vec<Range<usize>> = begins.windows(2).map(|pair| pair[0]..pair[1]).collect();
         let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
-        let within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call));
-        let happens_once = within.filter_map(|(stack, _)| *stack).any(|stack| {
-            let allocations = &self.of_stack[&stack];
-            allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last)
-        });
+        let happens_once = self
+            .places_within(call)
+            .values()
+            .any(|allocations| allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last));
         rounds.len() + 1 >= FEWEST
             && nearly_all(whole, rounds.len())
             && !self.are_over(begins)
             && !happens_once
             && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
+    }
+
+    /// The events that allocate within a call, by their Python frames. (A line may allocate once more in its first call, such
+    /// as a workspace of cuBLAS.)
+    fn places_within(&self, call: &[FrameId]) -> FxHashMap<&[FrameId], Vec<usize>> {
+        let mut places: FxHashMap<&[FrameId], Vec<usize>> = FxHashMap::default();
+        for (stack, kind) in self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call)) {
+            let allocations = stack.iter().flat_map(|stack| &self.of_stack[stack]);
+            places.entry(&kind.python).or_default().extend(allocations);
+        }
+        places
+    }
+
+    /// Whether a module runs in a round.
+    pub(super) fn calls_module(&self, round: &Range<usize>) -> bool {
+        self.kinds_of(round).any(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
+    }
+
+    /// Whether a round allocates outside of modules.
+    pub(super) fn allocates_outside(&self, round: &Range<usize>) -> bool {
+        let mut known = self.kinds_of(round).filter(|kind| !kind.python.is_empty());
+        known.any(|kind| !kind.python.iter().any(|&frame| is_call_of_module(self.code, frame)))
+    }
+
+    fn kinds_of(&self, round: &Range<usize>) -> impl Iterator<Item = &Kind> {
+        self.stacks_of(round).into_iter().filter_map(|stack| self.kinds.get(&stack))
     }
 
     /// The number of nested module calls that contain most rounds.
@@ -249,7 +277,12 @@ fn common_start<'f>(a: &'f [FrameId], b: &'f [FrameId]) -> &'f [FrameId] {
 /// Whether a frame calls a module or all of its parts: the rounds within are layers.
 fn is_call_of_module(code: &Code<'_>, frame: FrameId) -> bool {
     let file = code.file(frame);
-    file.ends_with("torch/nn/modules/module.py") || file.contains("torch/optim/")
+    file.ends_with(MODULE) || file.contains("torch/optim/")
+}
+
+/// Whether a frame runs a module. Other functions of its file move a module or load its weights.
+fn runs_module(code: &Code<'_>, frame: FrameId) -> bool {
+    code.file(frame).ends_with(MODULE) && ["_call_impl", "__call__"].contains(&code.function(frame))
 }
 
 /// Whether a stack runs the backward pass from Python.

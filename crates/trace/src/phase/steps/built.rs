@@ -1,0 +1,43 @@
+//! Rounds that build something, and what distinguishes them from rounds that run a model.
+
+use std::fmt;
+
+use super::rounds::Rounds;
+use super::{Course, Steps, nearly_all};
+use crate::stack::Code;
+
+/// A reason to assume that rounds build something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuiltUp {
+    /// They call no module.
+    NoCall,
+    /// They allocate only within calls of modules.
+    OneCall,
+}
+
+impl fmt::Display for BuiltUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoCall => "they call no module, as when weights are made or loaded",
+            Self::OneCall => "they allocate only within calls of modules, like the layers of one call",
+        })
+    }
+}
+
+impl Steps {
+    /// The reason to assume that they build something, if there is one. A round of evaluation calls a model, and loads a batch
+    /// or uses the output outside of that call.
+    #[must_use]
+    pub fn built_up(&self, course: &Course, code: &Code<'_>) -> Option<BuiltUp> {
+        let rounds = Rounds::new(course, code);
+        let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        let all = begins.windows(2).map(|pair| pair[0]..pair[1]);
+        let calling = all.clone().filter(|round| rounds.calls_module(round)).count();
+        let outside = all.clone().filter(|round| rounds.allocates_outside(round)).count();
+        match all.len() {
+            count if !nearly_all(calling, count) => Some(BuiltUp::NoCall),
+            count if !nearly_all(outside, count) => Some(BuiltUp::OneCall),
+            _ => None,
+        }
+    }
+}
