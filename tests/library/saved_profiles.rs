@@ -185,7 +185,7 @@ fn profiles_that_were_changed_are_refused() {
     assert!(refusal(&lowered).contains("does not have the digest"), "{}", refusal(&lowered));
     for (from, to, expected) in [
         ("ptmem.profile/2", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
-        ("ptmem.profile/2", "ptmem.profile/1", "a saved profile of an earlier release"),
+        ("ptmem.profile/2", "ptmem.profile/1", "saved by an older release"),
         ("\"history\": \"recorded\"", "\"history\": \"none\"", "unknown variant `none`"),
         ("\"kind\":\"snapshot\"", "\"kind\":\"dream\"", "unknown variant `dream`"),
         ("\"implied\": 0", "\"implied\": 1", "has not one move for each event"),

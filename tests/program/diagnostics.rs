@@ -302,7 +302,7 @@ fn produce(code: Code) -> Codes {
         }
         Code::PhasesIrregular => case.show(&story([]).with("external_annotations", vec![annotation("START")])),
         Code::FragmentationGrows => case.codes(&["leak", &fixture("fragmentation-series")]),
-        Code::AllocatedGrows => case.codes(&["leak", &fixture("oom.pkl")]),
+        Code::AllocatedGrows => case.codes(&["leak", &fixture("recorded/corners/mid-run-2.11.0.pkl.zst")]),
         Code::DeviceMissing => case.diff(&two_devices(vec![]), &story([]), &[]),
         Code::NoSuchMoment => {
             let both = two_devices(passing_block());

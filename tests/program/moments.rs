@@ -85,11 +85,12 @@ fn a_moment_that_is_not_there_is_refused_with_what_is() {
         (["show", "before.pkl", "--between", "end..baseline"], "the earlier first"),
         (["show", "before.pkl", "--between", "baseline-end"], "invalid moment"),
         (["show", "before.pkl", "--at", "aligned"], "a moment of two snapshots"),
-        (["check", "before.pkl", "--at", "aligned"], "a moment of two snapshots"),
     ] {
         let said = error(&folder, &arguments);
         assert!(said.contains(expected), "{arguments:?}: {said}");
     }
+    let said = error(&folder, &["check", "before.pkl", "--max", "1GiB", "--at", "aligned"]);
+    assert!(said.contains("a moment of two snapshots"), "{said}");
     let timeless = tempfile::tempdir().unwrap();
     let events =
         vec![event("segment_alloc", A, 20 * MIB).without("time_us"), event("alloc", A, 20 * MIB).without("time_us")];

@@ -47,7 +47,7 @@ fn the_source_stands_below_its_row_where_it_is_asked_for() {
     let plain = text(&diff(folder.path(), &[]).stdout);
     assert!(!plain.contains("torch.cat"), "{plain}");
     let report = text(&diff(folder.path(), &["--source"]).stdout);
-    let lines: Vec<_> = report.lines().skip_while(|line| !line.contains("forward (")).skip(2).take(3).collect();
+    let lines: Vec<_> = report.lines().skip_while(|line| !line.contains("grew  forward (")).skip(2).take(3).collect();
     let below: Vec<_> = lines.iter().map(|line| line.strip_prefix("             ").unwrap_or(line)).collect();
     assert_eq!(below, EXCERPT, "{report}");
     let leaks = ptmem(folder.path(), &["leak", "before.pkl", "after.pkl", "--source"]);

@@ -83,8 +83,8 @@ fn notes_and_minor_metrics_are_counted_and_verbose_shows_them() {
     // The first row says how its stack changed.
     let rows = ["diff", "two-devices-before.pkl", "after.pkl", "--max-growth", "5%"];
     let (short, long) = (narrow(80, &rows), narrow(80, &[&rows[..], &["-v"]].concat()));
-    assert_eq!(short.matches(" each)\n").count(), 1, "{short}");
-    assert!(long.matches(" each)\n").count() > 3 && short.contains(", how "), "{long}");
+    assert_eq!(short.matches(" on average)\n").count(), 1, "{short}");
+    assert!(long.matches(" on average)\n").count() > 3 && short.contains(", how "), "{long}");
 
     // A metric with a limit is always there.
     let limited = narrow(80, &[&gate[..], &["--max-growth", "active=5%"]].concat());

@@ -40,7 +40,7 @@ pub(crate) struct InitArguments {
     #[arg(long, help_heading = heading::WRITTEN)]
     dry_run: bool,
     /// Print the version of Python that the repository asks for, and nothing else
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, help_heading = heading::WRITTEN)]
     print_python: bool,
     /// Set up the repository around this folder
     #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = heading::WRITTEN)]
