@@ -1,4 +1,4 @@
-"""PyTorch's history of its allocator: on, begun anew, read, off. Knows the signatures of PyTorch 2.0 and later."""
+"""PyTorch's history of its allocator: start, restart, read, stop. Knows the signatures of PyTorch 2.0 and later."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class History:
         self._off: Optional[bool] = None
         #: What the snapshot says about the run.
         self.facts = Facts("ptmem_gate", None)
-        #: What hooks tell about the program, where that was asked for.
+        #: Facts about the program that hooks collect, if requested.
         self.watch: Optional[Watch] = None
 
     def begin(self) -> None:
@@ -81,7 +81,7 @@ class History:
             self.is_on = False
 
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
-        """Writes the snapshot with the facts about the run; what it lacks, if anything."""
+        """Writes the snapshot with the facts about the run; returns what is missing, if anything."""
         snapshot = self.facts.snapshot(ending, message)
         if self.watch is not None:
             self.watch.add_to(snapshot)
@@ -99,7 +99,7 @@ class History:
         return None
 
     def watch_failures(self, observer: Callable[[], None]) -> None:
-        """Calls the observer when memory has run out. PyTorch cannot be told to forget it."""
+        """Calls the observer when memory has run out. PyTorch cannot remove an observer."""
         attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if attach is not None:
             attach(lambda *_: observer())
@@ -114,7 +114,7 @@ class History:
 
 
 def warn_of_old_blocks(torch: Any) -> Optional[str]:
-    """What has no stack because it was allocated before anything was recorded."""
+    """Memory without a stack because it was allocated before the recording."""
     if not torch.cuda.is_initialized():
         return None
     held = sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))

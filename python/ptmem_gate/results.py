@@ -49,7 +49,7 @@ class SourceRun:
     first_step: Optional[int]
     """The first step that is there whole, from 1; null where steps were not counted."""
     last_step: Optional[int]
-    """The last one, less than the first where none is whole; null where steps were not counted."""
+    """The last one; less than the first if no step is complete; null if steps were not counted."""
     failure: Optional[str]
     """Why it is not a whole run; null where it is one."""
     versions: list[SourceRunVersion]
@@ -98,7 +98,7 @@ class Place:
     event: int
     """The event that it is just after; -1 for the start."""
     step: Optional[int]
-    """The step that it lies in, from 0, where equal steps make up the history; else null."""
+    """Its step, from 0, if the history consists of equal steps; null otherwise."""
     phase: Optional[str]
     """The innermost phase that is open there, with its number."""
     allocated: int
@@ -230,7 +230,7 @@ class Row:
     changed_here: Optional[ChangedHere]
     """The part that changed through lines which the change of the code touches; null without --git."""
     lines: list[ChangedLine]
-    """The lines of code that it sums, each with its operator, the largest change first; none where it is one line."""
+    """The lines of code that it sums, each with its operator, the largest change first; empty for a single line."""
     frames: list[Frame]
     """As in the after, innermost first."""
     forward_frames: list[Frame]
@@ -265,7 +265,7 @@ class PhaseChange:
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A line of the call tree: what is held there and below."""
+    """A line of the call tree: the bytes held there and below."""
 
     depth: int
     """How many callers are above it."""
@@ -291,7 +291,7 @@ class DeviceDiff:
     after_device: Optional[int]
     """Null where it is missing."""
     rank: Optional[int]
-    """Which of several ranks it is of; null where there are none, or the name of the file does not tell."""
+    """The rank; null if there is only one, or if the file name does not contain it."""
     places: Optional[Places]
     """Where the stacks of both sides are compared; null where a side has no such moment."""
     metrics: DeviceDiffMetrics
@@ -313,7 +313,7 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
+    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
     'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak
     against the memory of the device.
     """
@@ -332,7 +332,7 @@ class Check:
     allowed: Optional[int]
     """By how many bytes it may grow; of an absolute limit, how many there may be. Null where it is not known."""
     level: Literal["fail", "warn"]
-    """What it means if the limit is exceeded."""
+    """The consequence of exceeding the limit."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
     """Whether it passes only because the growth was agreed to."""
@@ -396,7 +396,7 @@ class Counter:
     peak_error: Optional[int]
     """How far peak may be from the truth, 0 where it is exact; null where that is not known."""
     at_least: bool
-    """Whether baseline and peak are the least that they were: the truth lies above them, within max_error."""
+    """Whether baseline and peak are lower bounds: the true values are higher by at most max_error."""
 
 
 @dataclass(frozen=True)
@@ -461,21 +461,21 @@ class Oom:
     event: int
     """Its index."""
     requested: int
-    """What was asked for."""
+    """The requested bytes."""
     device_free: int
     """What the device had left."""
     allocated: Optional[int]
-    """What was allocated then."""
+    """The bytes allocated then."""
     active: Optional[int]
-    """What was active then."""
+    """The bytes active then."""
     reserved: Optional[int]
-    """What was reserved then."""
+    """The bytes reserved then."""
     demand: Optional[int]
-    """What would have been allocated: what was, and the request."""
+    """The bytes that would have been allocated: those allocated, and the request."""
     fragmentation: Optional[int]
-    """What was reserved and not active."""
+    """The bytes reserved and not active."""
     pool_free: Optional[int]
-    """Of that, what was free in the pool that was asked: on its stream, for requests of its size."""
+    """The part of it that was free in the requested pool: on its stream, for requests of its size."""
     largest_free: Optional[int]
     """The largest block of those."""
     max_error: Optional[int]
@@ -508,13 +508,13 @@ class Stack:
     key: str
     bucket: Bucket
     baseline: Optional[int]
-    """What is alive when the recording began; null without a history."""
+    """Bytes alive when the recording began; null without a history."""
     peak: Optional[int]
-    """What is alive at the allocated peak; null without a history."""
+    """Bytes alive at the allocated peak; null without a history."""
     end: int
-    """What is alive at the dump."""
+    """Bytes alive at the dump."""
     at: int
-    """What is alive at the moment of 'at'."""
+    """Bytes alive at the moment of 'at'."""
     baseline_blocks: Optional[int]
     """Its blocks when the recording began; null without a history."""
     peak_blocks: Optional[int]
@@ -526,21 +526,21 @@ class Stack:
     allocations: int
     """In the whole history."""
     allocated_total: int
-    """What they allocated together."""
+    """Their bytes together."""
     highest: Optional[int]
     """The most that was alive at any moment of the recording; null where a saved profile does not say."""
     highest_event: Optional[int]
     """The event just before that moment, -1 for the start."""
     lines: list[SummedLine]
-    """The lines of code that it sums, each with its operator, the largest first, at the moment that was asked for; none
-    where it is one line.
+    """The lines of code that it sums, each with its operator, the largest first, at the requested moment; empty for a
+    single line.
     """
     frames: list[Frame]
     """Innermost first, of the member that holds most."""
     forward_frames: list[Frame]
     """Those of the forward pass, which PyTorch records in anomaly mode."""
     oom: Optional[int] = None
-    """What was alive when an allocation failed for the first time; only where one did."""
+    """Bytes alive when an allocation failed for the first time; only if one did."""
     oom_blocks: Optional[int] = None
     """Its blocks then."""
     shapes: Optional[list[SummedLine]] = None
@@ -612,7 +612,7 @@ class ProfileTreeLine:
     line: Optional[int]
     """Its line; null where there is none, or several."""
     bytes: int
-    """What is held there and below."""
+    """Bytes held there and below."""
     blocks: int
     """Its blocks."""
 
@@ -640,7 +640,7 @@ class DeviceReport:
     at_event: Optional[int]
     """The event that 'at' means here; null: there is no such moment."""
     stacks: list[Stack]
-    """Those that hold most at that moment; together they hold all that is allocated."""
+    """The largest at that moment; together they hold all allocated bytes."""
     phases: list[Phase]
     """The named parts of the history, in the order in which they begin, outer ones first."""
     device_memory: Optional[DeviceMemory] = None
@@ -725,13 +725,13 @@ class Leak:
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     bytes: int
-    """Gained in the snapshots or steps that can tell."""
+    """Gained in the snapshots or steps that count."""
     blocks: int
-    """Gained in the snapshots or steps that can tell; there may be fewer of them that are larger."""
+    """Gained in the snapshots or steps that count; there may be fewer of them that are larger."""
     bytes_per_step: int
     """Gained per snapshot or step."""
     since: Optional[str]
-    """Path of the snapshot of a series after which it began to grow; null where it grew from the first on."""
+    """Path of the snapshot of a series after which it began to grow; null if it grew from the first."""
     share_of_steps: float
     """In which share of those that can tell it grew."""
     steps_grown: int
@@ -756,8 +756,8 @@ class Totals:
     fragmentation_slope: Optional[int]
     """Null where it is not known."""
     runs_out_after: Optional[int]
-    """After so many more snapshots or steps the memory of the device (--device-memory) is full. Null where it does not
-    grow, or is not known.
+    """The number of further snapshots or steps after which the memory of the device (--device-memory) is full. Null if
+    it does not grow, or is not known.
     """
 
 
@@ -775,9 +775,9 @@ class DeviceLeaks:
     steps_skipped: int
     """Warm-up."""
     steps_judged: int
-    """How many can tell."""
+    """The number of them that count."""
     unclear: Optional[str]
-    """Why nothing can be said about leaks; else null."""
+    """Why nothing can be said about leaks; null otherwise."""
     steps: list[Step]
     totals: Totals
     device_memory: Optional[DeviceMemory] = None
@@ -785,12 +785,12 @@ class DeviceLeaks:
 
 @dataclass(frozen=True)
 class LeakCheck:
-    """What leaks, or that nothing does; and memory that ran out."""
+    """The leaks, or that there are none; and memory that ran out."""
 
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     metric: Literal["leak", "oom"]
-    """What is limited: 'leak', or 'oom' where memory ran out."""
+    """The limited metric: 'leak', or 'oom' where memory ran out."""
     scope: Optional[str]
     """The label of the stack; null where it is about no single one."""
     device: Optional[int]
@@ -802,11 +802,11 @@ class LeakCheck:
     after: None
     """Always null."""
     delta: Optional[int]
-    """Bytes that it gains per snapshot or step. Null where it cannot be told."""
+    """Bytes that it gains per snapshot or step. Null if unknown."""
     allowed: Optional[int]
     """How many bytes all leaks of the device may gain per snapshot or step; null where memory ran out."""
     level: Literal["fail", "warn"]
-    """What it means if the limit is exceeded."""
+    """The consequence of exceeding the limit."""
     result: Literal["pass", "exceeded", "inconclusive"]
     accepted: bool
     """Whether it passes only because the growth was agreed to."""
@@ -839,7 +839,7 @@ class Leaks(Result):
     sources: list[LeakSource]
     """The snapshots, in order, rank by rank."""
     mode: Literal["series", "steps"]
-    """What was looked at: a series of snapshots, or the steps of one."""
+    """The input: a series of snapshots, or the steps of one."""
     group_by: GroupBy
     steps: list[Step]
     """Those of the device that leaks most."""
@@ -850,7 +850,7 @@ class Leaks(Result):
     devices: list[DeviceLeaks]
     """All devices of all ranks, the worst rank first."""
     checks: list[LeakCheck]
-    """What leaks, and what does not."""
+    """The stacks that leak, and those that do not."""
     diagnostics: list[LeakDiagnostic]
 
 
@@ -861,7 +861,7 @@ class SuiteComparison:
     schema: Literal["ptmem.diff/2"]
     tool: Tool
     name: str
-    """What it is called in the configuration, and its rank."""
+    """Its name in the configuration, and its rank."""
     verdict: Verdict
     exit_code: int
     before: Source
@@ -879,9 +879,9 @@ class MissingRank:
     """A rank that only one side has."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     side: Literal["before", "after"]
@@ -899,7 +899,7 @@ class RankLine:
     comparison: Optional[str]
     """The name of its comparison."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     before_device: Optional[int]
@@ -916,7 +916,7 @@ class RankRow:
     """The change of a stack on the worst rank."""
 
     label: str
-    """What it is called."""
+    """Its name."""
     key: str
     delta: int
     median: Optional[int]
@@ -930,17 +930,17 @@ class SuiteRanks:
     """The ranks of a job."""
 
     name: Optional[str]
-    """What the comparison is called in the configuration; null where it stands in none."""
+    """The name of the comparison in the configuration; null if it has none."""
     before: Optional[str]
     """The directory or glob, as it was given."""
     after: Optional[str]
     """The directory or glob, as it was given."""
     verdict: Verdict
-    """The worst of the ranks, and of what is checked of all together."""
+    """The worst of the ranks, and of the checks of all together."""
     missing: list[MissingRank]
     """Ranks that only one side has."""
     imbalance: Metric
-    """How far the highest peak lies above the median of the peaks."""
+    """The difference between the highest peak and the median of the peaks."""
     median: Optional[str]
     """The rank, and the device where there are several, whose peak changed by the median; null where there is only one.
     """
@@ -951,7 +951,7 @@ class SuiteRanks:
     stacks: list[RankRow]
     """The stacks of the worst as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """What is checked of all ranks together."""
+    """The checks of all ranks together."""
     diagnostics: list[Diagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
 
@@ -979,7 +979,7 @@ class JobRankLine:
     name: str
     """The rank, and the device where there are several."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     device: Optional[int]
@@ -1007,11 +1007,11 @@ class JobRankRow:
     """What a stack of the first rank holds."""
 
     label: str
-    """What it is called."""
+    """Its name."""
     key: str
     bytes: int
     median: Optional[int]
-    """What it holds on the rank in the middle; null where there is none."""
+    """Bytes on the median rank; null where there is none."""
     ranks: int
     """On how many ranks it holds as much."""
 
@@ -1066,9 +1066,9 @@ class RankReport:
     """The snapshot of one rank."""
 
     name: str
-    """What it is called."""
+    """Its name."""
     rank: Optional[int]
-    """Null where the name of the file does not tell."""
+    """Null if the file name does not contain it."""
     node: Optional[int]
     """The node, where ranks are counted on each."""
     profile: Report
@@ -1092,7 +1092,7 @@ class Ranks(Result):
     exit_code: Optional[int]
     """Null where nothing was checked."""
     imbalance: Optional[int]
-    """How far the highest peak lies above the median of the peaks; null where that is not known."""
+    """The difference between the highest peak and the median of the peaks; null if not known."""
     median: Optional[str]
     """The rank, and the device where there are several, with the median peak; null where there is only one."""
     worst: Optional[str]
@@ -1102,7 +1102,7 @@ class Ranks(Result):
     stacks: list[JobRankRow]
     """The stacks of the first of the table as they are listed, and how the others stand to them."""
     checks: list[Check]
-    """What is checked of all ranks together."""
+    """The checks of all ranks together."""
     diagnostics: list[RanksDiagnostic]
     """Those of the ranks, each once, with the ranks that it is about."""
     ranks: list[RankReport]

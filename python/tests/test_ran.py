@@ -1,4 +1,4 @@
-"""Digests of what a program ran are the same for the same program, and unknown where nobody can tell."""
+"""Digests of a program's code are equal for equal programs, and unknown if they cannot be determined."""
 
 from __future__ import annotations
 

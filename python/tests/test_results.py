@@ -87,7 +87,7 @@ def test_the_verdict_is_also_an_assertion(fixtures: Path) -> None:
     with pytest.raises(MemoryVerdictError, match="FAIL peak grew") as caught:
         result.require_pass()
     assert isinstance(caught.value, AssertionError)
-    # What was not judged has not passed.
+    # A check that was not judged has not passed.
     with pytest.raises(MemoryVerdictError, match="not judged"):
         show(fixtures / "before.pkl").require_pass()
     compare(fixtures / "before.pkl", fixtures / "before.pkl", max_growth="0", config=False).require_pass()

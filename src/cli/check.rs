@@ -33,7 +33,7 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Why there is no before, if this is the after of a comparison.
+    /// Why the before is missing, if this is the after of a comparison.
     #[arg(skip)]
     pub(crate) no_before: Option<NoBefore>,
     /// The label that lets such an after pass.
@@ -113,7 +113,7 @@ fn limits(arguments: &CheckArguments, config: &Config) -> Limits {
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max.clone(), strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
-    // There is no before to compare growth with.
+    // The before is missing, so there is no growth.
     Limits { growth: Vec::new(), ..limits }
 }
 

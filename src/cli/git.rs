@@ -273,7 +273,7 @@ pub(super) fn git(folder: Option<&Path>) -> Command {
 /// The output of git with arguments of which the first is its command; where it fails, its words are the error.
 pub(super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
     let output =
-        git.args(arguments).output().context("--git: the program git, which tells what changed, cannot be run")?;
+        git.args(arguments).output().context("--git: the program git, which finds the changes, cannot be run")?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());

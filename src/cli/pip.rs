@@ -26,7 +26,7 @@ pub(crate) struct PipArguments {
 enum PipCommand {
     /// Install packages without those of NVIDIA, for simulated GPUs
     ///
-    /// By uv where that is on the path, which takes seconds, else by pip, which may download NVIDIA's packages to read what
+    /// By uv if it is on the path, which takes seconds, otherwise by pip, which may download NVIDIA's packages to read what
     /// they require. For an environment that is only used with ptmem simulate.
     Install {
         /// Arguments of pip install, such as . or -r requirements.txt

@@ -14,7 +14,7 @@ use super::{config, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArguments {
-    /// The snapshot, or a profile to write anew; - is standard input
+    /// The snapshot, or a profile to rewrite; - is standard input
     snapshot: PathBuf,
     /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]

@@ -182,7 +182,7 @@ fn profiles_that_were_changed_are_refused() {
         format!("{}{value}{}", &text[..at], &text[end..])
     };
     let lowered = with(&good, "\"peak\":", "1");
-    assert!(refusal(&lowered).contains("does not have the digest"), "{}", refusal(&lowered));
+    assert!(refusal(&lowered).contains("the digest in the last line is not that of the text"), "{}", refusal(&lowered));
     for (from, to, expected) in [
         ("ptmem.profile/2", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
         ("ptmem.profile/2", "ptmem.profile/1", "saved by an older release"),

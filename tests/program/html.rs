@@ -166,7 +166,7 @@ fn pages_say_why_a_category_is_other_and_why_there_is_no_map() {
     for page in [&live, &saved] {
         assert!(page.contains("title=\"Nothing in these stacks tells what the memory is for"));
     }
-    let missing = "There is no map of the segments";
+    let missing = "No segment map";
     assert!(saved.contains(missing) && !live.contains(missing));
 }
 

@@ -215,7 +215,7 @@ pub struct Options {
 /// Stacks that a report lists where no number is given.
 pub const LISTED_STACKS: usize = 10;
 
-/// The key of a comment if none is given.
+/// The default key of a comment.
 pub const DEFAULT_KEY: &str = "default";
 
 /// Ranks of one job that a page shows with all of their figures.

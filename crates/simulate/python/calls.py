@@ -1,4 +1,4 @@
-"""Calls of PyTorch's operators: their operands on the host, what is known of them, and what the host computes."""
+"""Calls of PyTorch's operators: their operands on the host, their known values, and the results that the host computes."""
 
 import math
 
@@ -72,7 +72,7 @@ class Call:
         outs = {id(tensor) for tensor in flatten(value for name, value in named.items() if name.startswith("out"))}
         overwrites = overwrites or operator.base.endswith("_helper")
         only_written = written if overwrites else written & outs
-        # Nothing of what lay in the memory of the results stays.
+        # The earlier contents of the results' memory are dropped.
         self.overwrites = overwrites or written == outs
         self.read = [tensor for tensor in tensors if tensor.is_cuda and id(tensor) not in only_written]
         self.plain = all(is_plain(self.torch, tensor) for tensor in tensors)

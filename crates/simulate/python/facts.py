@@ -25,7 +25,7 @@ from typing import Any, Optional
 #: Version of the key. A reader ignores what it does not know, so only a change of meaning needs another.
 FORMAT = 1
 
-#: Counters of PyTorch's allocator that a snapshot can be held against.
+#: Counters of PyTorch's allocator, to check a snapshot against.
 COUNTERS = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
 
 #: Bounds, so that facts stay small beside the history.
@@ -40,7 +40,7 @@ INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.se
 
 
 class Facts:
-    """What is known of a run while it is recorded."""
+    """Facts about a run, collected while it is recorded."""
 
     def __init__(self, recorder: str, asked: Optional[tuple[int, int]]) -> None:
         #: PyTorch, once it is imported.
@@ -63,7 +63,7 @@ class Facts:
         self._start = self._counters()
 
     def number_steps(self, first: int) -> None:
-        """Counts steps anew: the next that ends has this number."""
+        """Restarts the count of steps: the next step that ends has this number."""
         self._first = first
         self._last = first - 1
 
@@ -85,7 +85,7 @@ class Facts:
         for group in list(getattr(world, "pg_map", ())):
             try:
                 backend = group._get_backend(self.torch.device("cuda"))
-                # A group makes its communicator when it is first used; releases before 2.4 do not tell.
+                # A group makes its communicator when it is first used; releases before 2.4 do not report it.
                 if backend.name() == "nccl" and getattr(backend, "_is_initialized", lambda: True)():
                     yield group.size()
             except (AttributeError, RuntimeError):

@@ -63,7 +63,7 @@ class Peers:
         return self.rounds[place]
 
     def override(self, *names):
-        """The value of `--peer-value` for one of some names, in a list; None if there is none."""
+        """The value of `--peer-value` for one of some names, in a list; None if not given."""
         for pattern, text in self.given:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 try:
@@ -93,7 +93,7 @@ class Peers:
         os.rename(path + ".part", path)
 
     def heard(self, sender, place):
-        """The value that an earlier rank sent, in a list; None if it sent none."""
+        """The value that an earlier rank sent, in a list; None if nothing was sent."""
         import pickle
 
         before = os.environ.get("PTMEM_SIMULATE_RANKS_BEFORE", "").split(",")

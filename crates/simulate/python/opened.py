@@ -48,7 +48,7 @@ def watch(_):
 
 
 def files():
-    """The files that were opened so far; None where that is not known."""
+    """The files that were opened so far; None if not known."""
     if os.path.exists(NOTES + ".failed") or root_around(os.getcwd()) is None:
         return None
     try:

@@ -52,7 +52,7 @@ def rule(operator, arguments, named, tensors):
 
 
 def condition(operator, arguments, named, tensors):
-    """Comparisons and logic: of what is not set, a share passes."""
+    """Comparisons and logic: a fixed share of unknown values passes."""
     call = Call(operator, arguments, named, tensors)
     if not call.small or largest_result(call) > 8 * LARGEST:
         return call.work()
@@ -63,7 +63,7 @@ def condition(operator, arguments, named, tensors):
 
 
 def equality(operator, arguments, named, tensors):
-    """Of what is not set, nothing is equal but to itself, and all is finite: that is no guess about the program."""
+    """An unknown value equals only itself and is finite: this is not a guess about the program."""
     call = Call(operator, arguments, named, tensors)
     if not call.small or largest_result(call) > 8 * LARGEST:
         return call.work()
@@ -78,7 +78,7 @@ def equality(operator, arguments, named, tensors):
 
 
 def check(operator, arguments, named, tensors):
-    """`all` and `any`: a check of what is not known passes, unless nothing does."""
+    """`all` and `any`: a check of unknown values passes, unless its share is 0."""
     call = Call(operator, arguments, named, tensors)
     (place,) = call.read[:1]
     if call.small and call.trust() < SUPPOSED:
@@ -107,7 +107,7 @@ def spread(torch, rows, count, of, values=None, descending=True):
     if values is None:
         return (first + torch.arange(count)) % max(of, 1)
     places = (first + torch.arange(of)) % max(of, 1)
-    # What is no number was computed from what is not known.
+    # NaN was computed from unknown values.
     ordered = values.double().nan_to_num(0.0).gather(1, places).sort(dim=-1, descending=descending, stable=True)
     return places.gather(1, ordered[1])[:, torch.arange(count) % max(of, 1)]
 
@@ -196,7 +196,7 @@ def suppressed(operator, arguments, named, tensors):
 
 
 def copy(operator, arguments, named, tensors):
-    """Copies: those of bytes are the library's, and those to the host tell what the program reads."""
+    """Copies: the library copies bytes; copies to the host show which values the program reads."""
     call = Call(operator, arguments, named, tensors, overwrites=True)
     to, source = call.value("self"), call.value("src")
     if not (to.is_cuda and source.is_cuda):
@@ -269,7 +269,7 @@ def random(operator, arguments, named, tensors):
 
 
 def chosen(call):
-    """Indices by chance: those of the highest weights, and spread over all where none are set."""
+    """Sampled indices: those of the highest weights, or spread evenly if no weights are known."""
     weights, count = call.value("self"), call.value("num_samples")
     shape, of = weights.shape[:-1], weights.shape[-1]
     rows = math.prod(shape)
@@ -295,7 +295,7 @@ ENGINES: list[object] = []
 
 
 def install(torch):
-    """Computes values for PyTorch's operators from now on."""
+    """Starts to compute values for PyTorch's operators."""
     ENGINES.append(Engine(torch))
     ENGINES[0].install("aten", rules())
 

@@ -55,7 +55,7 @@ FIXED, EXTENDED = 62, 0x4000
 
 
 class Ran:
-    """What this process ran. `opened` gives the files that it read, or None where nobody noted all of them."""
+    """The code that this process ran. `opened` returns the files that it read, or None if some were not recorded."""
 
     def __init__(self, opened: Callable[[], Optional[Iterable[str]]] = lambda: None) -> None:
         self._opened = opened
@@ -97,7 +97,7 @@ def _content(path: str) -> str:
 
 
 def _code(main: Optional[str]) -> Optional[list[str]]:
-    """The Python files and native libraries of this process; None where some of the code has no file."""
+    """The Python files and native libraries of this process; None if some of the code has no file."""
     if main is None and not (hasattr(sys, "orig_argv") and sys.argv[0] == "-c"):
         return None  # It came from standard input, or a person types it. Of -c, the arguments have it.
     files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
@@ -162,7 +162,7 @@ def _relative(text: str, root: Optional[str]) -> str:
 
 
 def tracked_files(root: str) -> Optional[set[str]]:
-    """The files that git tracks in a checkout, from its index; None where that cannot be read."""
+    """The files that git tracks in a checkout, from its index; None if it cannot be read."""
     folder = os.path.join(root, ".git")
     try:
         if os.path.isfile(folder):  # A worktree: the file names its folder.

@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 
-# Certainty of values, as the library counts it. What is supposed, and what nothing has set, is not known.
+# Certainty of values, as the library counts it. Assumed and never written values are not known.
 KNOWN, DOUBTFUL, SUPPOSED, ABSENT = range(4)
 # What a program can do with values that are not known.
 SIZE, CONDITION, NUMBER = range(3)
@@ -127,7 +127,7 @@ class Work:
 
 
 class PerThread(threading.local):
-    """Operators of a thread that run one within the other, and the size that the outer one has told."""
+    """Nested operators of a thread, and the size that the outer one announced."""
 
     depth = 0
     answer = None
@@ -215,7 +215,7 @@ class Engine:
             self.store_apart(place, values, trust)
 
     def store_apart(self, place, values, trust):
-        """The same where the elements do not lie one after the other: what lies between them stays."""
+        """The same for elements that are not contiguous: the bytes between them are kept."""
         torch, size, span = self.torch, place.element_size(), self.span(place)
         around = torch.empty(span * size, dtype=torch.uint8)
         trusts = torch.empty(span * size, dtype=torch.uint8)

@@ -187,7 +187,7 @@ pub(super) fn remove_earlier(path: &Path, job: Option<&Job>) -> Result<()> {
     };
     for file in files.iter().filter(|file| file.is_file()) {
         fs::remove_file(file)
-            .with_context(|| format!("{}: cannot be removed before it is recorded anew", file.display()))?;
+            .with_context(|| format!("{}: cannot be removed before it is recorded again", file.display()))?;
     }
     Ok(())
 }

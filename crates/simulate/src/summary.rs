@@ -9,7 +9,7 @@ use crate::report::{Followed, Outcome, PeerValue};
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;
 
-/// One line for people: the rank, that nothing was computed, what was simulated, and what may differ from a real run.
+/// One line for people: the rank, that nothing was computed, the simulated parts, and possible differences from a real run.
 pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     let Settings { card, gpus, memory, fill, .. } = outcome.settings;
     let plural = if *gpus == 1 { "" } else { "s" };

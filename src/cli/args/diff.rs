@@ -63,7 +63,7 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// REASON why the base has no recording. AFTER alone is held to absolute limits, and is inconclusive if it keeps them;
+    /// REASON why the base has no recording. AFTER is checked only against absolute limits, and is inconclusive if it keeps them;
     /// with a BEFORE of an older commit both are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) struct DiffArguments {
 }
 
 impl DiffArguments {
-    /// The check of the after alone, where there is no before.
+    /// The check of only the after, if the before is missing.
     pub(crate) fn unpaired(self) -> Result<CheckArguments, Box<Self>> {
         match (self.no_before, self.before, self.after) {
             (Some(reason), Some(after), None) => Ok(CheckArguments {

@@ -31,11 +31,11 @@ pub(crate) struct DiffLimits {
 /// The memory of the device.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArguments {
-    /// Memory of the device, such as 80GiB: tells what is left of it, or when it is full
+    /// Memory of the device, such as 80GiB: reports its headroom, or when it is full
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     device_memory: Option<u64>,
     /// Memory of the device that PyTorch's allocator cannot have: CUDA context, NCCL, other programs [default: as the
-    /// recording tells]
+    /// recording says]
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     device_overhead: Option<u64>,
 }

@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Show(ShowArguments),
     /// Write the compact profile of a snapshot, to keep as the stored before
     ///
-    /// A profile is text of a few to a few hundred kilobytes that stands in for the snapshot in every other command.
+    /// A profile is a text file of a few to a few hundred kilobytes. Every other command accepts it instead of the snapshot.
     /// It holds the whole history, folded: the figures, and every call stack with its bytes at any moment. Times and
     /// addresses of single events are left out.
     Profile(ProfileArguments),

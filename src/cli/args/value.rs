@@ -46,7 +46,7 @@ pub(super) fn comment_key(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Reads an address that cannot end the image in Markdown that it stands in.
+/// Reads an address that cannot end the Markdown image that contains it.
 pub(super) fn picture(text: &str) -> Result<String, String> {
     let is_safe = text.chars().all(|c| c.is_ascii_graphic() && !"()<>[]\"\\`".contains(c));
     if !text.starts_with("https://") || !is_safe {

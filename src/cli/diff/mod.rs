@@ -48,7 +48,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.config.as_deref());
     output::check_exports(&arguments.view.export, inputs)?;
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
-        bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
+        bail!("--update rewrites one profile; rewrite those of ranks with 'ptmem profile', one for each");
     }
     let mut gate = compare_all(&pairs, &arguments, &loaded.config)?;
     let mut options = report_options(&arguments.view, output);

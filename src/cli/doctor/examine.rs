@@ -157,7 +157,7 @@ fn history(device: &DeviceProfile, devices: usize) -> Finding {
             good(format!("{events}: {counts}"))
         }
         History::StateOnly => unfit(
-            "the state at the dump alone: there is no peak",
+            "only the state at the dump, without a peak",
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
@@ -255,7 +255,7 @@ fn figures(device: &DeviceProfile) -> Finding {
     match figures.allocated.max_error() {
         Some(0) => good("exact to the byte"),
         Some(error) => weak(format!("exact within {}", Size(error)), FROM_THE_START),
-        None => weak("nobody knows how exact", FROM_THE_START),
+        None => weak("the error is not known", FROM_THE_START),
     }
 }
 

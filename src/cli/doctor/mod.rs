@@ -24,7 +24,7 @@ use examine::{Aspect, Finding, Health, again, examine, health};
 pub(crate) struct DoctorArguments {
     /// The snapshot or saved profile
     snapshot: PathBuf,
-    /// A second recording of the same program, of the same code: tells what is not the same
+    /// A second recording of the same program and code: reports what differs
     #[arg(long, value_name = "SNAPSHOT", help_heading = heading::INPUT)]
     again: Option<PathBuf>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ fn report(findings: &[(Aspect, Finding)], health: Health, width: usize) -> Strin
     }
     let sum = match health {
         Health::Good => "fit to gate",
-        Health::Weak => "fit to gate; what is weak makes reports less exact or less telling",
+        Health::Weak => "fit to gate; weak points make reports less exact or less detailed",
         Health::Unfit => "not fit to gate: a limit on the peak is inconclusive or a regression",
     };
     text + "\n" + sum + "\n"

@@ -167,7 +167,7 @@ fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArg
         Ci::Github => {}
         Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
     }
-    steps.push("commit and merge them; the gate works from the next change on, whose base has them".to_owned());
+    steps.push("commit and merge them; the gate works from the next pull request, whose base has them".to_owned());
     let mut text = String::from("\nNext:\n");
     for (number, step) in (1..).zip(steps) {
         // Writing to a String cannot fail.

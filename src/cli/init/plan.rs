@@ -37,7 +37,7 @@ pub(super) fn files(repository: &Repository, runner: Option<&str>, is_stored: bo
     files
 }
 
-/// The programs that the gate records as they are; none where a script does it: on a real GPU nobody else writes the snapshot.
+/// The programs that the gate records unchanged; empty if a script records, as on a real GPU.
 pub(super) fn recorded<'a>(repository: &'a Repository, runner: Option<&str>) -> &'a [Program] {
     let most = if repository.ci == Ci::Github { MOST_RECORDED } else { 1 };
     let count = if runner.is_some() { 0 } else { repository.programs.len().min(most) };

@@ -31,7 +31,7 @@ pub(super) const CONDA: [&str; 4] = ["environment.yml", "environment.yaml", "con
 const PINS: [&str; 3] = [".python-version", "runtime.txt", ".tool-versions"];
 
 impl Python {
-    /// The version; none where any will do.
+    /// The version; `None` for any.
     pub(super) fn of(root: &Path) -> Option<Self> {
         pinned(root).or_else(|| named(root)).or_else(|| of_its_time(root))
     }

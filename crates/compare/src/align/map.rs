@@ -44,7 +44,7 @@ impl Map {
 
     /// The allocation of the before that corresponds to one of the after, both counted from 0. Without a partner, it is
     /// the one at the same place of another step, preferably the last step before it, otherwise that of the nearest
-    /// earlier allocation with a partner. `None` in a part that the before lacks, and if the histories are not alike.
+    /// earlier allocation with a partner. `None` in a part that the before lacks, and if the histories do not correspond.
     #[must_use]
     pub fn before_of(&self, after: usize) -> Option<usize> {
         let near = self.steps.after.and_then(|steps| steps.step(after)).unwrap_or(0);

@@ -125,7 +125,7 @@ impl Alignment {
 
     /// The place of the before that corresponds to `at` in the after. Without a partner, it is the same place of
     /// another step, preferably the last step before it, otherwise the place of the nearest earlier allocation with a
-    /// partner. `None` in a part that the before lacks, and if the histories are not alike.
+    /// partner. `None` in a part that the before lacks, and if the histories do not correspond.
     #[must_use]
     pub fn before_of(&self, at: Position) -> Option<Position> {
         let Some(last) = self.begun(Side::After, at).checked_sub(1) else { return Some(Position::START) };

@@ -132,7 +132,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         let advice = match missing.end {
             End::Tail if ran_out => "Record both sides where memory suffices",
             End::Tail => "Dump both sides at the same place, after the last step",
-            End::Head => "Record both sides from the same place on, with a large enough max_entries=",
+            End::Head => "Record both sides from the same place, with a large enough max_entries=",
         };
         let message = format!(
             "the {} lacks {} that the {other} records: {}. {advice}",

@@ -58,7 +58,7 @@ fn differ(Sides { before, after }: Sides<Made>) -> bool {
     before.allocations == after.allocations && before.bytes != after.bytes
 }
 
-/// The inputs among the stacks of a row. A row has all that its functions allocate.
+/// The inputs among the stacks of a row. A row contains everything that its functions allocate.
 fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs> {
     let mut sum = Made::default();
     let mut largest: Option<(u64, StackId)> = None;

@@ -65,7 +65,7 @@ impl Apart {
         match self {
             Self::Asked => None,
             Self::NotKnown => Some("the figures of a side are only bounds"),
-            Self::NoOrder => Some("a side does not tell in which order its stacks allocate"),
+            Self::NoOrder => Some("one side does not have the order in which its stacks allocate"),
             Self::PartMissing => Some("the before lacks the part in which the peak of the after lies"),
             Self::NotAlike => Some("the histories have nothing like each other's course"),
         }
@@ -154,7 +154,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded)
     });
     if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
-        let message = format!("stacks are compared at both peaks, wherever these lie in the program: {words}");
+        let message = format!("stacks are compared at both peaks, wherever these are in the program: {words}");
         found.push(Diagnostic::new(Code::PlacesNotAligned, device.ordinal(), message));
     }
 }

@@ -193,7 +193,7 @@ impl Row {
     }
 }
 
-/// A ratio of sizes from this on is one to nearly nothing, and not told.
+/// Ratios of sizes above this compare with nearly nothing, and are not printed.
 const MOST_TIMES: u64 = 100;
 
 /// The ratio of sizes in words: `twice as large`, `57 % smaller`.

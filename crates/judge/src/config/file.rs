@@ -136,7 +136,7 @@ fn target(text: &str) -> Result<Target, String> {
         About::Phases if target.pattern.is_none() => {
             "expected the phase whose growth is accepted, such as phase:forward"
         }
-        About::Imbalance => "imbalance is no figure of one rank; accept what grew on its ranks",
+        About::Imbalance => "imbalance is not a figure of one rank; accept the growth on its ranks",
         About::Stacks | About::StackHighest => "expected the name of a figure; stacks are named by 'pattern'",
         _ => return Ok(target),
     };

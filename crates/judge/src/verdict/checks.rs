@@ -76,7 +76,7 @@ pub enum About {
     OutOfMemory,
     /// Memory of the device that is left free.
     Headroom,
-    /// Growth in general, if there is no before.
+    /// Growth in general, if the before is missing.
     #[default]
     Growth,
 }

@@ -73,7 +73,7 @@ pub struct Thresholds {
     pub allow_oom: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
-    /// Growth is gated but there is no before, so growth is not judged.
+    /// Growth is gated but the before is missing, so growth is not judged.
     pub no_before: Option<NoBefore>,
     /// Patterns may match nothing: the change that is judged may have renamed what they name.
     pub may_match_nothing: bool,

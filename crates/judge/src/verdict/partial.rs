@@ -1,4 +1,4 @@
-//! Recordings that lack a part, and what the rest of them decides. Of a peak the rest tells the least that it can be:
+//! Recordings that lack a part, and what the rest of them decides. The rest gives a lower bound of the peak:
 //! enough for a regression where the after lacks the part, and enough to pass where the before does.
 
 use ptmem_base::diagnostic::Advice;
@@ -12,7 +12,7 @@ use super::{About, Check, Judge, Outcome};
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
     lacks: Sides<bool>,
-    /// True if a side lacks the beginning: occurrences of phases are then numbered from another one on.
+    /// True if a side lacks the beginning: occurrences of phases are then numbered from another start.
     lacks_head: bool,
     /// The first of these parts in words.
     reason: String,
@@ -80,7 +80,7 @@ impl Gated<'_> {
         Some(Partial { lacks, lacks_head, reason: reasons.into_iter().next()? })
     }
 
-    /// The side whose ring buffer ran over, by what PyTorch says. Where both did, what is left of them is compared.
+    /// The side whose ring buffer overflowed, according to PyTorch. If both did, the remaining parts are compared.
     fn ran_over(&self) -> Option<Side> {
         match (self.sides.before.ran_over, self.sides.after.ran_over) {
             (true, false) => Some(Side::Before),
@@ -152,10 +152,10 @@ impl Partial {
         let Self { lacks, reason, .. } = self;
         match (check.about(), lacks.before, lacks.after) {
             (About::Metric(metric), false, true) if metric.is_least_where_cut() => {
-                format!("{reason}; what is recorded stays within the limit, and the rest may not")
+                format!("{reason}; the recorded part stays within the limit, and the rest may not")
             }
             (About::Metric(metric), true, false) if metric.is_least_where_cut() => {
-                format!("{reason}; what is recorded exceeds the limit, unless the before held more in that part")
+                format!("{reason}; the recorded part exceeds the limit, unless the before held more in that part")
             }
             _ => format!("{reason}; {} cannot be compared", check.of.name()),
         }

@@ -26,11 +26,11 @@ pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
             (plot(&chart, &description(picture)))
             p.readout aria-live="polite" {}
             @if is_coarse {
-                p.note { "The curve is coarse: the highest values in equal parts of the recording are all that a saved profile "
+                p.note { "The curve is coarse: the highest values in equal parts of the recording are the only ones that a saved profile "
                     "has, or one of many ranks. Give the snapshots themselves, one pair of them, for every moment." }
             }
             @if !picture.has_layout() {
-                p.note { "There is no map of the segments: only a snapshot has the addresses of its blocks; a saved profile and a rank of "
+                p.note { "No segment map: only a snapshot has the addresses of its blocks; a saved profile and a rank of "
                     "several do not." }
             }
         }

@@ -34,7 +34,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
         facts.push(overhead(budget.overhead));
     }
     if !device.is_aligned {
-        let words = "each run at its own peak, which may lie at different places of the program";
+        let words = "each run at its own peak, which may be at different places of the program";
         facts.push(Fact::new("compared", words));
     }
     facts.extend(device.check.as_ref().map(tested));

@@ -372,7 +372,7 @@ mod tests {
         assert!(of(Some("o"), "2.11").ran_same_program(&of(Some("o"), "2.11")));
         assert!(!of(Some("o"), "2.11").ran_same_program(&of(Some("p"), "2.11")));
         assert!(!of(Some("o"), "2.10").ran_same_program(&of(Some("o"), "2.11")));
-        assert!(!of(None, "2.11").ran_same_program(&of(None, "2.11")), "nobody knows what was opened");
+        assert!(!of(None, "2.11").ran_same_program(&of(None, "2.11")), "the opened files are not known");
         assert!(!RunFacts::default().ran_same_program(&RunFacts::default()));
     }
 

@@ -1,6 +1,6 @@
 //! Inputs of steps: tensors that a step copies to the device, or fills with random numbers, ahead of its forward pass.
 //!
-//! A copy to the device and a conversion on it have the same frames, so the stack alone does not tell an input from the
+//! A copy to the device and a conversion on it have the same frames, so the stack does not distinguish an input from the
 //! `.float()` of a loss. The place in the step does: the loss comes after the modules have run.
 
 use rustc_hash::FxHashMap;

@@ -126,7 +126,7 @@ impl Metric {
         self != Self::End
     }
 
-    /// True if a part of a history tells the least that it can be.
+    /// True if a part of a history gives a lower bound.
     #[must_use]
     pub fn is_least_where_cut(self) -> bool {
         match self {

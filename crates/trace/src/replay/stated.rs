@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(stated(100, 150, 200).narrow(&mut exact), None);
         assert_eq!((exact.baseline_error, exact.peak_error), (Some(0), Some(0)));
         let mut near = counter(100, 200, 10);
-        assert_eq!(stated(104, 300, 300).narrow(&mut near), None, "the peak lies before the recording");
+        assert_eq!(stated(104, 300, 300).narrow(&mut near), None, "the peak is before the recording");
         assert_eq!((near.baseline_error, near.peak_error), (Some(4), Some(10)));
         for (stated, moment) in [
             (stated(111, 150, 200), "at the start"),

@@ -94,7 +94,7 @@ pub enum Error {
         end: usize,
     },
     /// Even without any event the file would be too large.
-    #[error("the state at the peak alone takes {}; expected a larger size", Size(*least as u64))]
+    #[error("the state at the peak takes {}; expected a larger size", Size(*least as u64))]
     TooSmall {
         /// Size of the smallest file.
         least: usize,

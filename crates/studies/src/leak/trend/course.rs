@@ -9,7 +9,7 @@ use crate::leak::WORTH_TELLING;
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
 
-/// The values, with single outliers replaced by the median of their neighbors. The last value is kept: what it begins
+/// The values, with single outliers replaced by the median of their neighbors. The last value is kept: a change that it begins
 /// is unknown.
 fn without_outliers(values: &[u64]) -> Vec<f64> {
     let plain: Vec<f64> = values.iter().map(|&value| approximate(value)).collect();

@@ -146,7 +146,7 @@ const MOST_POINTS: usize = 256;
 
 /// The Theil-Sen estimate: the median of the slopes between all pairs of values, which are one step apart each. Rounded
 /// to whole bytes; `None` for fewer than two values.
-#[allow(clippy::cast_possible_truncation, reason = "the change per step is no larger than a value")]
+#[allow(clippy::cast_possible_truncation, reason = "the change per step is not larger than a value")]
 fn slope(values: &[u64]) -> Option<i128> {
     let stride = values.len().div_ceil(MOST_POINTS).max(1);
     let points = values.iter().enumerate().step_by(stride);

@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, Error> {
     // A figure that was changed would move every verdict after it.
     let is_whole = text.rfind(DIGEST).is_some_and(|at| digest(&text[..at]) == saved.sha1);
     if !is_whole {
-        return Err(Error::Damaged("the text does not have the digest that stands in its last line".to_owned()));
+        return Err(Error::Damaged("the digest in the last line is not that of the text".to_owned()));
     }
     Ok(saved)
 }
