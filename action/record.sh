@@ -223,7 +223,7 @@ record_trend() {
 }
 
 record_both() {
-  local head prefix pattern='^([1-9][0-9]*(\.\.[1-9][0-9]*)?|all|none)$'
+  local head prefix pattern='^([1-9][0-9]*(\.\.[1-9][0-9]*)?(,continue)?|all|none)$'
   if ! [[ $steps =~ $pattern ]]; then
     could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3 or 3..5, all or none"
   fi

@@ -485,6 +485,29 @@ if __name__ == '__main__':
     assert!(stderr.contains("rank 0: the optimizer made 2 steps; expected 3"), "{stderr}");
 }
 
+/// Also where the program catches all, and has workers.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_ends_after_the_last_recorded_step_unless_it_is_to_continue() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let script = format!(
+        "{TRAIN}\nimport atexit\natexit.register(lambda: print('registered'))\n\
+         workers = iter(torch.utils.data.DataLoader(range(99), num_workers=1))\nnext(workers)\n\
+         try:\n    train(5)\nexcept BaseException:\n    pass\nprint('went on')\nraise SystemExit(7)\n"
+    );
+    for (record, status, printed) in
+        [("out.pkl,steps=2..3", 0, "registered\n"), ("out.pkl,steps=2..3,continue", 7, "went on\nregistered\n")]
+    {
+        let output = record_script(&python, place.path(), &script, record);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{stderr}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
+        assert!(!stderr.contains("Traceback"), "{stderr}");
+        assert!(figures_of(place.path(), "out.pkl")["allocated"]["peak"].as_u64().unwrap() > 0);
+    }
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn a_recorded_step_is_exact_by_the_counters_of_pytorch() {

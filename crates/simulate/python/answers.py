@@ -50,6 +50,42 @@ def backward_rests():
     return True
 
 
+def end_program(_):
+    """Ends the process with success, as nothing that comes later is recorded.
+
+    An exception might be caught, or arise in a thread of the backward pass. What the program has registered for its end runs.
+    """
+    import atexit
+    import contextlib
+    import multiprocessing.util
+    import signal
+    import sys
+    import threading
+
+    if others_rely_on_it():
+        return
+    if threading.current_thread() is threading.main_thread():
+        # The workers of a DataLoader end first; PyTorch would report them as failed.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # A process of multiprocessing ends without what `atexit` has.
+    is_child = multiprocessing.parent_process() is not None
+    with contextlib.suppress(Exception):
+        (multiprocessing.util._exit_function if is_child else atexit._run_exitfuncs)()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(0)
+
+
+def others_rely_on_it():
+    """True for a rank of a job whose ranks do not wait for each other at the end: one of them has the store."""
+    import torch.distributed as public
+
+    if "PTMEM_SIMULATE_ALONE" in os.environ or not public.is_available() or not public.is_initialized():
+        return False
+    return public.get_world_size() > 1 and "nccl" not in str(public.get_backend()).lower()
+
+
 def end_generation(utils):
     """Ends the loops of transformers' generate() at their greatest length, which the host knows.
 

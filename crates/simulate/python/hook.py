@@ -224,11 +224,12 @@ class Recorder:
     def __init__(self, torch, text):
         import ptmem_simulate_facts as facts
 
-        # first;last;path, with empty numbers where all is recorded
+        # first;last;path, with empty numbers where all is recorded, and a plus where the program continues after the last
         first, last, path = text.split(";", 2)
         self.torch = torch
         self.first = int(first) if first else None
-        self.last = int(last) if last else None
+        self.last = int(last.rstrip("+")) if last else None
+        self.ends = not last.endswith("+")
         self.path = path
         self.tools = facts
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
@@ -336,6 +337,8 @@ class Recorder:
         if self.steps == self.last:
             self.dump("whole")
             self.done = True
+            if self.ends:
+                later("answers", "end_program")(None)
         elif self.first is not None and self.steps == self.first - 1:
             self.begin_anew()
 

@@ -54,7 +54,7 @@ pub struct SimulateArguments {
     /// Record a memory snapshot to FILE: of the whole run, or of a step of the optimizer (3) or several (3..5)
     ///
     /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
-    /// out. Blocks from before them have their call stacks too. Each rank of a job writes a file of its
+    /// out. The last step ends the program, with exit code 0, unless 'steps=N,continue' is given. Blocks from before them have their call stacks too. Each rank of a job writes a file of its
     /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
     pub(super) record: Option<Record>,
@@ -145,6 +145,8 @@ pub(crate) struct Record {
 pub(crate) struct Steps {
     pub(super) first: u64,
     pub(super) last: u64,
+    /// Whether the program runs on after the last step.
+    pub(super) continues: bool,
 }
 
 impl FromStr for Record {
@@ -166,11 +168,14 @@ impl FromStr for Steps {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let numbers = text.strip_suffix(",continue");
+        let continues = numbers.is_some();
+        let numbers = numbers.unwrap_or(text);
+        let (first, last) = numbers.split_once("..").unwrap_or((numbers, numbers));
         match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok(Self { first, last }),
+            (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok(Self { first, last, continues }),
             _ => Err(format!(
-                "invalid steps '{text}'; expected one step or A..B, counted from 1, such as steps=3 or steps=3..4"
+                "invalid steps '{text}'; expected one step or A..B, counted from 1, such as steps=3, steps=3..4, or steps=3,continue"
             )),
         }
     }
@@ -206,10 +211,11 @@ mod tests {
     #[test]
     fn a_recording_is_a_file_and_perhaps_steps() {
         assert_eq!("a,b.pkl".parse(), Ok(Record { path: "a,b.pkl".into(), steps: None }));
-        let steps = Some(Steps { first: 2, last: 3 });
+        let steps = Some(Steps { first: 2, last: 3, continues: false });
         assert_eq!("x.pkl,steps=2..3".parse(), Ok(Record { path: "x.pkl".into(), steps }));
-        assert_eq!("x,steps=3".parse::<Record>().unwrap().steps, Some(Steps { first: 3, last: 3 }));
-        for wrong in ["x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
+        let continued = Some(Steps { first: 3, last: 3, continues: true });
+        assert_eq!("x,steps=3,continue".parse::<Record>().unwrap().steps, continued);
+        for wrong in ["x,steps=3,continues", "x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
             assert!(wrong.parse::<Record>().is_err(), "{wrong}");
         }
     }

@@ -92,8 +92,9 @@ impl Folder {
         }
         if let Some(Record { path, steps }) = record {
             let path = std::path::absolute(path).with_context(|| format!("{}: no such folder", path.display()))?;
-            let mut text =
-                OsString::from(steps.map_or(";;".to_owned(), |steps| format!("{};{};", steps.first, steps.last)));
+            let mut text = OsString::from(steps.map_or(";;".to_owned(), |steps| {
+                format!("{};{}{};", steps.first, steps.last, if steps.continues { "+" } else { "" })
+            }));
             text.push(path);
             environment.push(("PTMEM_SIMULATE_RECORD", text));
         }
