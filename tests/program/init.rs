@@ -166,9 +166,9 @@ class cuda:
         def _dump_snapshot(path): print('dump', path)
 ";
 
-/// A program that trains, with an argument that ends it early.
+/// A program that trains.
 const PROGRAM: &str = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n\
-                       parser.add_argument('--epochs')\nparser.add_argument('--data', required=True)\n\
+                       model.cuda()\nparser.add_argument('--data', required=True)\n\
                        loss.backward()\nif __name__ == '__main__':\n    main()\n";
 
 #[test]
@@ -188,14 +188,14 @@ fn a_program_is_recorded_as_it_is() {
         "installed as .github/workflows/tests.yml says\n",
         "extended .gitignore by snapshot.pkl\n",
         "1. give train.py what it requires, where the gate records it: --data\n",
-        "2. try it: ptmem simulate --record snapshot.pkl,steps=3 -- python train.py --epochs 1\n",
+        "2. try it: ptmem simulate --record snapshot.pkl,steps=3 -- python train.py\n",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");
     let inputs = "          python-version: '3.10' # as pyproject.toml says\n          install: |\n            pip install uv\n\
                   \x20           ptmem pip install torch\n            ptmem pip install .[test]\n          # It ends after the \
-                  steps that are recorded.\n          record: python train.py --epochs 1\n          record-steps: 3\n";
+                  steps that are recorded.\n          record: python train.py\n          record-steps: 3\n";
     assert_eq!(workflow.matches(inputs).count(), 2, "{workflow}");
     assert!(!place.path().join("record_memory.py").exists());
     assert_eq!(read(place.path(), ".gitignore"), "*.log\nsnapshot.pkl\n");
@@ -210,7 +210,7 @@ fn a_program_is_recorded_as_it_is() {
     let gitlab = repository(&[("train.py", PROGRAM), (".gitlab-ci.yml", "")]);
     init(gitlab.path(), &[]);
     let job = read(gitlab.path(), ".gitlab/ptmem.yml");
-    let command = "        ptmem simulate --record \"$2,steps=3\" -- python train.py --epochs 1\n";
+    let command = "        ptmem simulate --record \"$2,steps=3\" -- python train.py\n";
     assert!(job.contains(command) && job.contains("the base has no train.py"), "{job}");
 }
 
@@ -223,7 +223,7 @@ fn each_of_several_programs_has_a_gate_of_its_own() {
     assert!(told.contains("left out: d.py (argparse), e.py (argparse)\n"), "{told}");
     let workflow = read(place.path(), ".github/workflows/memory.yml");
     for (part, count) in [
-        ("          - name: b-train\n            record: python b/train.py --epochs 1\n", 2),
+        ("          - name: b-train\n            record: python b/train.py\n", 2),
         ("          name: ${{ matrix.name }}\n", 3),
         ("          record: ${{ matrix.record }}\n", 2),
         ("          comment-artifact: ptmem-comment-${{ matrix.name }}\n", 1),
@@ -231,6 +231,35 @@ fn each_of_several_programs_has_a_gate_of_its_own() {
         ("        name: [b-train, a, c]\n", 1),
     ] {
         assert_eq!(workflow.matches(part).count(), count, "{part}: {workflow}");
+    }
+}
+
+#[test]
+fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_programs() {
+    let program = format!("import yaml, utils\nfrom datasets import X\nfrom torchvision.datasets import Y\n{PROGRAM}");
+    let notebook = "{\"cells\": [{\"source\": [\n  \"import torch\\n\",\n  \"import torchvision\\n\",\n  \"loss.cuda().backward()\"\n]}]}";
+    for (files, install, told_of) in [
+        (
+            &[
+                ("a/train.py", &*program),
+                ("a/requirements.txt", "PyYAML\n"),
+                ("a/datasets.py", ""),
+                ("b.ipynb", notebook),
+            ][..],
+            "ptmem pip install torch -r a/requirements.txt torchvision\n",
+            "installed as a/requirements.txt says\ninstalled for their imports: torchvision\n",
+        ),
+        (
+            &[("1_mlp.ipynb", notebook), ("notes.ipynb", "{}")],
+            "ptmem pip install torch numpy torchvision ipython ipywidgets nbformat\n",
+            "records 1_mlp.ipynb (notebook)\nno file says how to install it\n",
+        ),
+    ] {
+        let place = repository(files);
+        let told = init(place.path(), &[]);
+        assert!(told.contains(told_of), "{told}");
+        let workflow = read(place.path(), ".github/workflows/memory.yml");
+        assert!(workflow.contains(install), "{workflow}");
     }
 }
 

@@ -215,7 +215,8 @@ mod tests {
         assert_eq!("x.pkl,steps=2..3".parse(), Ok(Record { path: "x.pkl".into(), steps }));
         let continued = Some(Steps { first: 3, last: 3, continues: true });
         assert_eq!("x,steps=3,continue".parse::<Record>().unwrap().steps, continued);
-        for wrong in ["x,steps=3,continues", "x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
+        for wrong in ["x,steps=3,continues", "x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""]
+        {
             assert!(wrong.parse::<Record>().is_err(), "{wrong}");
         }
     }

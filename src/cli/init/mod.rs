@@ -1,5 +1,6 @@
 //! `ptmem init`: writes the files that set a gate up, and never over one that is there.
 
+mod packages;
 mod plan;
 mod programs;
 mod python;
@@ -101,7 +102,11 @@ fn found(repository: &Repository, runner: Option<&str>) -> String {
     if let Some(python) = &repository.python {
         let _ = writeln!(text, "Python {python}: {}", python.source);
     }
-    let _ = writeln!(text, "installed as {} says", repository.installation.source());
+    let _ = writeln!(text, "{}", repository.installation.described());
+    let unnamed = packages::unnamed(&repository.root, recorded, &repository.installation.files());
+    if !unnamed.is_empty() {
+        let _ = writeln!(text, "installed for their imports: {}", unnamed.join(", "));
+    }
     let left_out = &repository.programs[recorded.len()..];
     if !left_out.is_empty() {
         let _ = writeln!(text, "left out: {}", listed(left_out));

@@ -1,5 +1,6 @@
 //! The files that set a gate up.
 
+use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
 use super::repository::{Ci, Installation, Repository};
 
@@ -66,8 +67,16 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
             lines.push(format!("{install} torch {}", words.join(" ")));
         }
         Installation::Package => lines.push(format!("{install} torch .")),
-        Installation::Requirements(file) => lines.push(format!("{install} torch -r {file}")),
-        Installation::Unknown => lines.push(format!("{install} torch numpy")),
+        Installation::Requirements(files) => lines.push(format!("{install} torch -r {}", files.join(" -r "))),
+        Installation::Unknown => lines.push(format!("{install} torch")),
+    }
+    let mut unnamed = unnamed(&repository.root, recorded(repository, runner), &repository.installation.files());
+    if repository.installation == Installation::Unknown && !unnamed.contains(&"numpy") {
+        unnamed.insert(0, "numpy");
+    }
+    if let (Some(last), false) = (lines.last_mut(), unnamed.is_empty()) {
+        last.push(' ');
+        last.push_str(&unnamed.join(" "));
     }
     lines
 }

@@ -1,6 +1,5 @@
 //! The programs of a repository that train: what a gate had better record is what people run.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +15,8 @@ pub(super) enum Interface {
     HuggingFace,
     Click,
     Argparse,
+    /// A notebook of Jupyter, which IPython runs.
+    Notebook,
     /// By none that is known.
     Plain,
 }
@@ -31,6 +32,7 @@ impl Interface {
             Self::HuggingFace => ("HfArgumentParser", &["HfArgumentParser("]),
             Self::Click => ("click", &["@click.command", "typer.run(", "typer.Typer("]),
             Self::Argparse => ("argparse", &["ArgumentParser("]),
+            Self::Notebook => ("notebook", &["\"nbformat\""]),
             Self::Plain => ("no arguments", &[""]),
         }
     }
@@ -38,16 +40,6 @@ impl Interface {
     fn of(text: &str) -> Self {
         let mut all = <Self as strum::IntoEnumIterator>::iter();
         all.find(|interface| interface.evidence().1.iter().any(|part| text.contains(part))).unwrap_or(Self::Plain)
-    }
-
-    /// An argument that sets a value, of a program whose text names it.
-    fn argument(self, name: &str, value: u32) -> String {
-        match self {
-            Self::LightningCli => format!("--trainer.{name} {value}"),
-            Self::Hydra => format!("{name}={value}"),
-            Self::Tyro => format!("--{} {value}", name.replace('_', "-")),
-            Self::Fire | Self::HuggingFace | Self::Click | Self::Argparse | Self::Plain => format!("--{name} {value}"),
-        }
     }
 }
 
@@ -57,8 +49,8 @@ pub(super) struct Program {
     /// Its path from the root.
     pub(super) path: String,
     pub(super) interface: Interface,
-    /// Arguments that end it early.
-    arguments: Vec<String>,
+    /// The argument without which it does not train on a GPU.
+    argument: Option<&'static str>,
     /// Arguments that it requires and nobody can guess.
     pub(super) required: Vec<String>,
 }
@@ -66,37 +58,25 @@ pub(super) struct Program {
 /// Programs that are recorded; the others are named.
 pub(super) const MOST_RECORDED: usize = 3;
 
-/// Optimizer steps after which a program may end: as many as are recorded, and one more.
-const STEPS: u32 = 4;
-
-/// Names of arguments that bound optimizer steps.
-const STEP_NAMES: [&str; 9] = [
-    "max_steps",
-    "max_train_steps",
-    "num_train_steps",
-    "train_steps",
-    "total_steps",
-    "max_iters",
-    "num_iters",
-    "num_iterations",
-    "iterations",
-];
-
-/// Names of arguments that bound epochs.
-const EPOCH_NAMES: [&str; 5] = ["epochs", "num_epochs", "max_epochs", "num_train_epochs", "n_epochs"];
-
 /// The programs of a repository, those that people most likely run first.
 pub(super) fn find(root: &Path) -> Vec<Program> {
-    let paths = checkout::list(root).into_iter().filter(|path| is_candidate(path));
+    let paths = checkout::list(root);
     let mut programs: Vec<Program> = paths
+        .iter()
+        .filter(|path| is_candidate(path))
         .filter_map(|path| {
-            let text = fs::read_to_string(root.join(&path)).ok()?;
-            is_program(&path, &text).then(|| Program::new(path, &text))
+            let text = fs::read_to_string(root.join(path)).ok()?;
+            is_program(path, &text).then(|| Program::new(path.clone(), &text, &paths))
         })
         .collect();
+    // Beside programs, notebooks are their examples.
+    if programs.iter().any(|program| program.interface != Interface::Notebook) {
+        programs.retain(|program| program.interface != Interface::Notebook);
+    }
     programs.sort_by_key(|program| {
         let path = &program.path;
-        (path.contains("example"), !is_training(path), path.matches('/').count(), path.clone())
+        let needs = !program.required.is_empty();
+        (path.contains("example"), !is_training(path), needs, path.matches('/').count(), path.clone())
     });
     programs
 }
@@ -105,7 +85,7 @@ fn is_candidate(path: &str) -> bool {
     let is_for_tests = path.split('/').any(|part| part == "tests" || part == "test" || part.starts_with("test_"));
     // Neither a shell nor YAML must take a part of it for something else.
     let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
-    path.ends_with(".py") && is_plain && !is_for_tests && path != "record_memory.py"
+    (path.ends_with(".py") || path.ends_with(".ipynb")) && is_plain && !is_for_tests && path != "record_memory.py"
 }
 
 /// True for a file whose name says that it trains.
@@ -114,11 +94,26 @@ pub(super) fn is_training(path: &str) -> bool {
     stem.is_some_and(|stem| stem.contains("train") || stem == "main" || stem.contains("finetune"))
 }
 
-/// True for a file that starts something by itself, and trains with PyTorch or says so by its name.
+/// True for a file that starts something by itself, and trains with PyTorch on a GPU, or says so by its name.
 fn is_program(path: &str, text: &str) -> bool {
-    let starts = has(text, &["__name__ == \"__main__\"", "__name__ == '__main__'"]);
-    let trains = has(text, &[".backward(", ".fit(", "trainer.train(", "LightningCLI("]) || is_training(path);
-    starts && trains && text.lines().any(imports_framework)
+    let is_notebook = path.ends_with(".ipynb");
+    let starts = is_notebook || text.lines().any(is_start);
+    let fits = text.split(".fit(").skip(1).any(|rest| !rest.starts_with(')'));
+    let trains = fits || has(text, &[".backward(", "trainer.train(", "LightningCLI("]);
+    // A module of a library may try itself, on the host.
+    let is_on_gpu = fits || has(text, &["cuda", "ccelerator", "Trainer", "LightningCLI("]);
+    let imports = match is_notebook {
+        true => has(text, &["import torch", "from torch", "import lightning", "import pytorch_lightning"]),
+        false => text.lines().any(imports_framework),
+    };
+    starts && (trains && is_on_gpu || is_training(path)) && imports
+}
+
+/// True for a line that runs when the file does: the usual condition, and a loop or the reading of arguments outside of any function.
+fn is_start(line: &str) -> bool {
+    let is_outside = !line.starts_with([' ', '\t', '#']);
+    let reads = line.contains(".parse_args(") && line.contains('=');
+    is_outside && (line.starts_with("for ") || line.starts_with("while ") || reads || line.contains("__name__ =="))
 }
 
 fn has(text: &str, parts: &[&str]) -> bool {
@@ -134,83 +129,40 @@ fn imports_framework(line: &str) -> bool {
 }
 
 impl Program {
-    fn new(path: String, text: &str) -> Self {
-        let interface = Interface::of(text);
-        let arguments = match interface {
-            Interface::Plain => Vec::new(),
-            Interface::LightningCli => vec!["fit".to_owned(), interface.argument("max_steps", STEPS)],
-            Interface::Hydra
-            | Interface::Tyro
+    /// `paths` are those of the repository.
+    fn new(path: String, text: &str, paths: &[String]) -> Self {
+        let interface = if path.ends_with(".ipynb") { Interface::Notebook } else { Interface::of(text) };
+        let argument = match interface {
+            Interface::LightningCli => Some("fit"),
+            // A widespread template, whose default is the host.
+            Interface::Hydra => paths.iter().any(|path| path.ends_with("/trainer/gpu.yaml")).then_some("trainer=gpu"),
+            Interface::Tyro
             | Interface::Fire
             | Interface::HuggingFace
             | Interface::Click
-            | Interface::Argparse => shortened(interface, text),
+            | Interface::Argparse
+            | Interface::Notebook
+            | Interface::Plain => None,
         };
-        Self { path, interface, arguments, required: required(text) }
+        Self { required: required(text), path, interface, argument }
     }
 
-    /// The command that runs it.
+    /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
     pub(super) fn command(&self) -> String {
-        let words = ["python", &self.path].into_iter().chain(self.arguments.iter().map(String::as_str));
-        words.collect::<Vec<_>>().join(" ")
+        let runner = if self.interface == Interface::Notebook { "ipython" } else { "python" };
+        let argument = self.argument.map_or(String::new(), |argument| format!(" {argument}"));
+        format!("{runner} {}{argument}", self.path)
     }
 
     /// A name for its gate.
     pub(super) fn name(&self) -> String {
-        let stem = self.path.strip_suffix(".py").unwrap_or(&self.path);
+        let stem = self.path.rsplit_once('.').map_or(&*self.path, |(stem, _)| stem);
         stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' }).collect()
     }
 
     pub(super) fn described(&self) -> String {
         format!("{} ({})", self.path, self.interface.evidence().0)
     }
-}
-
-/// The arguments of a program that end it after a few steps.
-fn shortened(interface: Interface, text: &str) -> Vec<String> {
-    if interface == Interface::Hydra {
-        let paths = paths_of_configuration(text);
-        return shortest(paths).map(|(path, value)| interface.argument(path, value)).into_iter().collect();
-    }
-    let names = names(text);
-    let Some((name, value)) = shortest(names.iter().map(String::as_str).collect()) else { return Vec::new() };
-    let dashed = name.replace('_', "-");
-    let is_dashed = text.contains(&format!("--{dashed}"));
-    vec![interface.argument(if is_dashed { &dashed } else { name }, value)]
-}
-
-/// The name of these that bounds a run, with a small value: steps before epochs.
-fn shortest(names: Vec<&str>) -> Option<(&str, u32)> {
-    let bounds = [(&STEP_NAMES[..], STEPS), (&EPOCH_NAMES[..], 1)];
-    bounds
-        .into_iter()
-        .find_map(|(bounding, value)| Some((*names.iter().find(|name| bounds_by(name, bounding))?, value)))
-}
-
-/// True for a name, or a path of one, that is among these.
-fn bounds_by(name: &str, bounding: &[&str]) -> bool {
-    name.rsplit('.').next().is_some_and(|name| bounding.contains(&name))
-}
-
-/// The paths under which a program reads a configuration of Hydra.
-fn paths_of_configuration(text: &str) -> Vec<&str> {
-    let reads = text.split("cfg.").skip(1);
-    reads.filter_map(|rest| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').next()).collect()
-}
-
-/// Names that may be those of arguments: of options, of fields with a type or a value, with underscores.
-fn names(text: &str) -> BTreeSet<String> {
-    let options = text.split("--").skip(1).map(|rest| word_of(rest).replace('-', "_"));
-    let fields = text.lines().map(str::trim).filter_map(|line| {
-        let name = word_of(line);
-        line[name.len()..].trim_start().starts_with([':', '=']).then(|| name.to_owned())
-    });
-    options.chain(fields).collect()
-}
-
-fn word_of(text: &str) -> &str {
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').unwrap_or(text.len());
-    &text[..end]
 }
 
 /// Arguments of argparse without which the program does not start.
@@ -247,31 +199,34 @@ mod tests {
     const MAIN: &str = "if __name__ == \"__main__\":\n    main()\n";
 
     fn program(text: &str) -> Program {
-        let text = format!("import torch\nloss.backward()\n{text}\n{MAIN}");
+        let text = format!("import torch\nloss.backward()\nmodel.cuda()\n{text}\n{MAIN}");
         assert!(is_program("ppo.py", &text));
-        Program::new("src/ppo.py".to_owned(), &text)
+        Program::new("src/ppo.py".to_owned(), &text, &[])
     }
 
     #[test]
-    fn each_interface_gets_arguments_that_end_the_program_early() {
+    fn each_interface_gets_what_it_needs_to_train_on_a_gpu() {
         for (text, command) in [
-            ("p = ArgumentParser()\np.add_argument('--max-steps', type=int)", "python src/ppo.py --max-steps 4"),
-            ("p = argparse.ArgumentParser()\np.add_argument('--epochs', '-e')", "python src/ppo.py --epochs 1"),
-            (
-                "class Args:\n    max_train_steps: int = 100\nargs = tyro.cli(Args)",
-                "python src/ppo.py --max-train-steps 4",
-            ),
-            ("def main(\n    max_iters=100,\n): ...\nfire.Fire(main)", "python src/ppo.py --max_iters 4"),
-            ("@hydra.main()\ndef main(cfg):\n    cfg.run.max_steps)", "python src/ppo.py run.max_steps=4"),
-            ("LightningCLI(Model)", "python src/ppo.py fit --trainer.max_steps 4"),
-            ("HfArgumentParser(Args)", "python src/ppo.py"),
+            ("p = ArgumentParser()", "python src/ppo.py"),
+            ("LightningCLI(Model)", "python src/ppo.py fit"),
+            ("@hydra.main()", "python src/ppo.py"),
             ("", "python src/ppo.py"),
-            // Steps of an environment are not those of an optimizer.
-            ("class Args:\n    total_timesteps: int = 1\ntyro.cli(Args)", "python src/ppo.py"),
         ] {
             assert_eq!(program(text).command(), command, "{text}");
         }
+        let configurations = ["configs/trainer/gpu.yaml".to_owned()];
+        let hydra = Program::new("train.py".to_owned(), "@hydra.main()", &configurations);
+        assert_eq!(hydra.command(), "python train.py trainer=gpu");
         assert_eq!(program("").name(), "src-ppo");
+    }
+
+    #[test]
+    fn a_notebook_that_trains_is_a_program_of_ipython() {
+        let text = "{\"cells\": [{\"source\": [\"import torch\\n\", \"model.to('cuda')\", \"loss.backward()\"]}]}";
+        assert!(is_candidate("1_mlp.ipynb") && is_program("1_mlp.ipynb", text));
+        assert!(!is_program("1_mlp.ipynb", &text.replace("backward", "forward")));
+        let notebook = Program::new("1_mlp.ipynb".to_owned(), text, &[]);
+        assert_eq!((notebook.command(), notebook.name()), ("ipython 1_mlp.ipynb".to_owned(), "1_mlp".to_owned()));
     }
 
     #[test]
@@ -283,8 +238,13 @@ mod tests {
 
     #[test]
     fn only_what_starts_and_trains_is_a_program() {
-        let text = format!("import torch\nloss.backward()\n{MAIN}");
+        let text = format!("import torch\nloss.backward()\nmodel.cuda()\n{MAIN}");
         assert!(is_program("a.py", &text));
+        assert!(!is_program("a.py", &text.replace("cuda", "eval")), "a library that tries itself on the host");
+        assert!(is_program("a.py", &text.replace(MAIN, "for epoch in range(9):\n    train()\n")), "a script");
+        assert!(is_program("a.py", &text.replace(MAIN, "args = parser.parse_args()\n")), "a script with arguments");
+        let documented = text.replace("loss.backward()", "# before `trainer.fit()`");
+        assert!(!is_program("a.py", &documented), "only documentation trains");
         assert!(is_program("train.py", &format!("from torch import nn\nfrom engine import fit\n{MAIN}")));
         assert!(!is_program("a.py", "import torch\nloss.backward()\n"), "nothing starts");
         assert!(!is_program("a.py", &format!("import torch\n{MAIN}")), "nothing trains");

@@ -27,8 +27,8 @@ const OFFERED: std::ops::RangeInclusive<u32> = 8..=14;
 /// Files of conda that name the packages of an environment.
 pub(super) const CONDA: [&str; 4] = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
 
-/// Files that name one version.
-const PINS: [&str; 3] = [".python-version", "runtime.txt", ".tool-versions"];
+/// Files that name one version. A runtime.txt is that of a site or a service.
+const PINS: [&str; 2] = [".python-version", ".tool-versions"];
 
 impl Python {
     /// The version; `None` for any.
@@ -200,6 +200,7 @@ mod tests {
     fn a_version_comes_from_what_pins_it() {
         assert_eq!(version(&[(".python-version", "3.11.4\n")]).as_deref(), Some("3.11 .python-version"));
         assert_eq!(version(&[(".python-version", "pypy3.9\n")]), None);
+        assert_eq!(version(&[("runtime.txt", "3.9\n")]), None);
         let conda = "dependencies:\n  - pytorch=2.1\n  - python=3.9.7=h1\n";
         assert_eq!(version(&[("environment.yml", conda)]).as_deref(), Some("3.9 environment.yml"));
         assert_eq!(version(&[("environment.yml", "dependencies:\n  - python>=3.8\n")]), None);
@@ -225,6 +226,8 @@ mod tests {
     fn of_versions_that_are_named_the_newest_allowed_one_counts() {
         let tested = (".github/workflows/tests.yml", "python-version: ['3.8', '3.10', \"3.13\"]\n");
         assert_eq!(version(&[tested]).as_deref(), Some("3.13 .github/workflows/tests.yml"));
+        let documented = (".github/workflows/doc-build.yml", "python-version: '3.9'\n");
+        assert_eq!(version(&[documented, tested]).as_deref(), Some("3.13 .github/workflows/tests.yml"));
         let project = ("pyproject.toml", "[project]\nrequires-python = \">=3.8,<3.12\"\n");
         assert_eq!(version(&[tested, project]).as_deref(), Some("3.10 .github/workflows/tests.yml"));
         let listed =

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::programs::{self, Program, is_training};
+use super::packages;
+use super::programs::{self, MOST_RECORDED, Program, is_training};
 use super::python::{CONDA, Python};
 use super::workflows;
 use crate::cli::checkout;
@@ -26,8 +27,8 @@ pub(super) enum Installation {
     Workflow(String, Vec<String>),
     /// As a package, by `pip install .`.
     Package,
-    /// By a file of requirements.
-    Requirements(String),
+    /// By files of requirements.
+    Requirements(Vec<String>),
     /// By the packages that a file of conda names.
     Conda(&'static str, Vec<String>),
     /// Not known.
@@ -35,14 +36,25 @@ pub(super) enum Installation {
 }
 
 impl Installation {
-    /// The file that says how.
-    pub(super) fn source(&self) -> &str {
-        match self {
+    /// What says how.
+    pub(super) fn described(&self) -> String {
+        let source = match self {
             Self::Locked => "uv.lock",
-            Self::Workflow(file, _) | Self::Requirements(file) => file,
+            Self::Workflow(file, _) => file,
+            Self::Requirements(files) => &files.join(", "),
             Self::Package => "pyproject.toml or setup.py",
             Self::Conda(file, _) => file,
-            Self::Unknown => "no file",
+            Self::Unknown => return "no file says how to install it".to_owned(),
+        };
+        format!("installed as {source} says")
+    }
+
+    /// Further files that name packages.
+    pub(super) fn files(&self) -> Vec<String> {
+        match self {
+            Self::Workflow(file, _) => vec![file.clone()],
+            Self::Requirements(files) => files.clone(),
+            Self::Locked | Self::Package | Self::Conda(..) | Self::Unknown => Vec::new(),
         }
     }
 }
@@ -71,7 +83,7 @@ impl Repository {
         let programs = programs::find(&root);
         Self {
             ci: ci(&root),
-            installation: installation(&root),
+            installation: installation(&root, &programs),
             python: Python::of(&root),
             scripts: if programs.is_empty() { scripts(&root) } else { Vec::new() },
             programs,
@@ -89,7 +101,7 @@ fn ci(root: &Path) -> Ci {
     if is_gitlab || root.join(".gitlab-ci.yml").is_file() { Ci::Gitlab } else { Ci::Github }
 }
 
-fn installation(root: &Path) -> Installation {
+fn installation(root: &Path, programs: &[Program]) -> Installation {
     if root.join("uv.lock").is_file() && root.join("pyproject.toml").is_file() {
         return Installation::Locked;
     }
@@ -101,13 +113,14 @@ fn installation(root: &Path) -> Installation {
     }
     let file = ["requirements.txt", "requirements/base.txt"].into_iter().find(|name| root.join(name).is_file());
     if let Some(file) = file {
-        return Installation::Requirements(file.to_owned());
+        return Installation::Requirements(vec![file.to_owned()]);
     }
     let conda = CONDA.into_iter().map(|file| (file, packages_of_conda(&root.join(file))));
-    conda
-        .into_iter()
-        .find(|(_, packages)| !packages.is_empty())
-        .map_or(Installation::Unknown, |(file, packages)| Installation::Conda(file, packages))
+    if let Some((file, packages)) = conda.into_iter().find(|(_, packages)| !packages.is_empty()) {
+        return Installation::Conda(file, packages);
+    }
+    let files = packages::requirements_of(root, &programs[..programs.len().min(MOST_RECORDED)]);
+    if files.is_empty() { Installation::Unknown } else { Installation::Requirements(files) }
 }
 
 /// Packages of conda that are none of the index of Python, or that a simulated GPU does not need.

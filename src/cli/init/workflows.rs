@@ -16,7 +16,7 @@ struct Workflow {
 /// Our own: it installs by what was found before.
 const OURS: &str = "memory.yml";
 
-/// The workflows, by name, those that run tests first.
+/// The workflows, by name, those that run tests first and those that build documentation last.
 fn all(root: &Path) -> Vec<Workflow> {
     let folder = ".github/workflows";
     let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
@@ -29,7 +29,7 @@ fn all(root: &Path) -> Vec<Workflow> {
         Some(Workflow { text: fs::read_to_string(root.join(&path)).ok()?, path })
     });
     let mut workflows: Vec<Workflow> = texts.collect();
-    workflows.sort_by_key(|workflow| !workflow.text.lines().any(is_test));
+    workflows.sort_by_key(|workflow| (!workflow.text.lines().any(is_test), workflow.path.contains("doc")));
     workflows
 }
 
