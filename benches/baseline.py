@@ -89,7 +89,7 @@ def jobs(folders: list[Path]) -> Iterator[tuple[str, list[str]]]:
 
 def run(program: str, folder: Path, name: str, words: list[str]) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
-    configuration = [] if words[0] == "history" else ["--no-config"]
+    configuration = [] if words[0] == "history" else ["--config", "none"]
     done = subprocess.run(
         [program, words[0], *configuration, *words[1:]], cwd=ROOT, env=environment, capture_output=True, check=False
     )

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -205,9 +206,12 @@ def size(count: int) -> str:
 def judge(case: Case, before: Path, after: Path) -> Found:
     """The verdict on a case, and the row that names its cause."""
     arguments = ["diff", str(before), str(after), *case.limits] if case.command == "diff" else ["leak", str(after)]
-    folders = (FOLDER / "packages").iterdir()
-    arguments += [part for folder in sorted(folders) for part in ("--strip-prefix", str(folder))]
-    done = subprocess.run([PTMEM, *arguments, "--format", "json"], capture_output=True, text=True, check=False)
+    folders = [str(folder) for folder in sorted((FOLDER / "packages").iterdir())]
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        config.write(f"strip-prefix = {json.dumps(folders)}\n")
+        config.flush()
+        arguments += ["--config", config.name, "--format", "json"]
+        done = subprocess.run([PTMEM, *arguments], capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
     device = report["devices"][0] if case.command == "diff" else None
     if device is None:

@@ -183,7 +183,7 @@ def _report(kind: type[R], words: Sequence[str], export: Optional[Exports]) -> R
 def _common(strict: bool, config: Config, options: Sequence[str]) -> list[str]:
     words = ["--strict"] if strict else []
     if config is False:
-        words.append("--no-config")
+        words.append("--config=none")
     elif config is not None:
         words.append(f"--config={os.fspath(config)}")
     return [*words, *options]

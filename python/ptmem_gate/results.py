@@ -445,7 +445,7 @@ class DeviceMemory:
     overhead: int
     """The CUDA context, NCCL, and other programs. 0 where it is unknown."""
     overhead_is: Literal["given", "measured", "estimated", "unknown"]
-    """given: --device-overhead; measured on the card at the dump; estimated by the card and its communicators; unknown:
+    """given: device-overhead in ptmem.toml; measured on the card at the dump; estimated by the card and its communicators; unknown:
     the recording does not name the card.
     """
     context: Optional[int]

@@ -73,7 +73,7 @@ def assert_same(result: Any, printed: Any, place: str) -> None:
 def test_nothing_that_the_tool_prints_is_lost(kind: type[Result], words: list[str], fixtures: Path) -> None:
     known = {path.name for path in fixtures.iterdir()}
     words = [str(fixtures / word) if word in known else word for word in words]
-    text = _program.run_plain([*words, "--format", "json", "--no-config"], _program.VERDICTS)
+    text = _program.run_plain([*words, "--format", "json", "--config=none"], _program.VERDICTS)
     result = read(kind, text, "the table")
     assert result.report == "the table"
     assert_same(result, json.loads(text), kind.__name__)
@@ -106,7 +106,7 @@ def test_a_result_fits_a_screen(fixtures: Path) -> None:
 
 def test_keys_of_a_later_release_are_left_out() -> None:
     text = (SCHEMAS.parent.parent / "fixtures" / "before.pkl").as_posix()
-    printed = json.loads(_program.run_plain(["show", text, "--format", "json", "--no-config"]))
+    printed = json.loads(_program.run_plain(["show", text, "--format", "json", "--config=none"]))
     printed["new"] = {"anything": 1}
     printed["devices"][0]["allocated"]["new"] = None
     result = read(Snapshot, json.dumps(printed), "")
@@ -115,7 +115,7 @@ def test_keys_of_a_later_release_are_left_out() -> None:
 
 def test_a_missing_key_or_a_wrong_type_names_its_place() -> None:
     path = str(ROOT / "fixtures" / "before.pkl")
-    printed = json.loads(_program.run_plain(["show", path, "--format", "json", "--no-config"]))
+    printed = json.loads(_program.run_plain(["show", path, "--format", "json", "--config=none"]))
     peak = printed["devices"][0]["allocated"].pop("peak")
     with pytest.raises(ValueError, match=r"Snapshot\.devices\[0\]\.allocated: there is no 'peak'"):
         read(Snapshot, json.dumps(printed), "")

@@ -9,8 +9,8 @@ fn words(advice: Advice) -> Option<&'static str> {
     match advice {
         Advice::AllowPartial => Some(". --allow-partial compares anyway"),
         Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
-        Advice::CompareHighestPhases => Some(". --phase-occurrence max compares the highest ones"),
-        Advice::StateAllocatorSettings => Some(". Give others with --allocator-settings"),
+        Advice::CompareHighestPhases => Some(". phase-occurrence = \"max\" in ptmem.toml compares the highest ones"),
+        Advice::StateAllocatorSettings => Some(". Give others as allocator-settings in ptmem.toml"),
         _ => None,
     }
 }

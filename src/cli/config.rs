@@ -129,8 +129,8 @@ pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
 
 /// The same, with its folder.
 pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
-    match &arguments.config {
-        _ if arguments.no_config => parse(None),
+    match arguments.file() {
+        None if arguments.is_none() => parse(None),
         Some(path) => {
             let text = read(path).with_context(|| path.display().to_string())?;
             parse(Some(Found::named(path, text)))
@@ -141,11 +141,11 @@ pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
 
 /// The configuration of the base, where it is another one: the same options, the same working directory, the same search.
 pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments, own: &Loaded) -> Result<Option<Loaded>> {
-    if arguments.no_config {
+    if arguments.is_none() {
         return Ok(None);
     }
     let tree = Tree::Base(base);
-    let found = match &arguments.config {
+    let found = match arguments.file() {
         None => tree.find()?,
         // No change of the repository can change a file outside of it.
         Some(path) => match base.path_below_root(path) {

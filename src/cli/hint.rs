@@ -76,7 +76,10 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
         ErrorKind::InvalidSubcommand => command(arguments),
         ErrorKind::UnknownArgument => {
             let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else { return None };
-            option(found).or_else(|| command_of_simulate(arguments)).or_else(|| further_file(found, arguments))
+            removed(found, arguments)
+                .or_else(|| option(found))
+                .or_else(|| command_of_simulate(arguments))
+                .or_else(|| further_file(found, arguments))
         }
         _ => None,
     }
@@ -106,6 +109,34 @@ const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
     ("to find what grows: ptmem leak SNAPSHOT...", &["leaks"]),
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
+
+/// Former options, and what took their place: an option as it is typed, or a key of `ptmem.toml`.
+pub(crate) const REMOVED: [(&str, &str); 12] = [
+    ("--allocator-settings", "allocator-settings = \"max_split_size_mb:64\""),
+    ("--allow-oom", "allow-oom = true"),
+    ("--between", "--at FROM..TO"),
+    ("--depth", "--tree=N"),
+    ("--device-overhead", "device-overhead = \"2GiB\""),
+    ("--match-ratio", "match-ratio = 0.75"),
+    ("--no-config", "--config none"),
+    ("--phase-occurrence", "phase-occurrence = \"max\""),
+    ("--reason", "--allow-raise REASON"),
+    ("--skip-first", "skip-first = 3"),
+    ("--strip-prefix", "strip-prefix = \"/workspace\""),
+    ("--unfold", "unfold = 1"),
+];
+
+/// The replacement of an option that was removed.
+fn removed(found: &str, arguments: &[OsString]) -> Option<String> {
+    let name = found.split('=').next().unwrap_or(found);
+    let of_recordings =
+        arguments.get(1).is_some_and(|word| !["init", "pip", "simulate"].iter().any(|other| word == other));
+    let (_, instead) = REMOVED.iter().find(|(removed, _)| *removed == name && of_recordings)?;
+    Some(match instead.strip_prefix("--") {
+        Some(_) => format!("{name} was removed: give {instead}"),
+        None => format!("{name} was removed: write {instead} to ptmem.toml"),
+    })
+}
 
 /// The hint for a command to simulate that no -- comes before.
 fn command_of_simulate(arguments: &[OsString]) -> Option<String> {
@@ -146,4 +177,49 @@ fn option(found: &str) -> Option<String> {
         _ => return None,
     };
     Some(meant.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory, Parser};
+    use ptmem::config::Config;
+
+    use super::*;
+    use crate::cli::args::Arguments;
+
+    /// The commands that read recordings, with the fewest arguments that they need.
+    const COMMANDS: [&[&str]; 7] = [
+        &["ptmem", "diff", "a", "b"],
+        &["ptmem", "check", "a"],
+        &["ptmem", "show", "a"],
+        &["ptmem", "leak", "a"],
+        &["ptmem", "profile", "a"],
+        &["ptmem", "history", "a"],
+        &["ptmem", "scale", "a", "--x", "1"],
+    ];
+
+    fn has_option(command: &Command, option: &str) -> bool {
+        command.get_arguments().any(|argument| argument.get_long() == option.strip_prefix("--"))
+    }
+
+    #[test]
+    fn removed_options_name_their_replacement() {
+        for (name, instead) in REMOVED {
+            for command in COMMANDS {
+                let words: Vec<OsString> = command.iter().chain([&name]).map(OsString::from).collect();
+                let error = Arguments::try_parse_from(&words).expect_err(name);
+                assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{words:?}");
+                let hint = hint(&error, &words).unwrap_or_default();
+                assert!(hint.starts_with(&format!("{name} was removed: ")) && hint.contains(instead), "{hint}");
+            }
+            match instead.starts_with("--") {
+                true => {
+                    let option = instead.split([' ', '=']).next().unwrap_or_default();
+                    let command = Arguments::command();
+                    assert!(command.get_subcommands().any(|command| has_option(command, option)), "{instead}");
+                }
+                false => assert_ne!(Config::parse(instead).expect(instead), Config::default(), "{instead}"),
+            }
+        }
+    }
 }

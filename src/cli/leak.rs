@@ -30,9 +30,6 @@ pub(crate) struct LeakArguments {
     /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails]
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
     max_leak: Option<u64>,
-    /// Accept out-of-memory events; otherwise one is a failure (of a series, one in the latest snapshot)
-    #[arg(long, help_heading = heading::LIMITS)]
-    allow_oom: bool,
     /// Ignore the first N snapshots or steps as warm-up [default: 0 snapshots, 1 step]
     #[arg(long, value_name = "N", help_heading = heading::LEAK)]
     skip: Option<usize>,
@@ -115,7 +112,7 @@ fn options(arguments: &LeakArguments, config: &Config, reading: &profile::Option
         min_share: Some(arguments.min_share),
         steps,
         device_memory: arguments.device.memory(config),
-        allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
+        allow_oom: config.limits.allow_oom.unwrap_or_default(),
     }
 }
 
@@ -145,7 +142,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let loaded = config::load_with_folder(&arguments.config)?;
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
-    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
+    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     let mut gate = search(&arguments, &loaded.config, &runs)?;
     let answer = Answer::new(gate.headline(), false);
     let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {

@@ -66,8 +66,9 @@ pub(crate) fn run() -> ExitCode {
 fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
     let hint = hint::hint(&error, words);
     if hint.is_some() {
-        // Do not suggest a different command because of similar letters.
+        // Do not suggest a different command or option because of similar letters.
         error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
     }
     // An error on standard error cannot be reported anywhere.
     let _ = error.print();

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use ptmem::profile::{self, Kind, saved};
 
-use super::args::{self, ConfigArguments, InputArguments, heading};
+use super::args::{ConfigArguments, InputArguments, heading};
 use super::input;
 use super::{config, output};
 
@@ -16,9 +15,6 @@ use super::{config, output};
 pub(crate) struct ProfileArguments {
     /// The snapshot, or a profile to rewrite; - is standard input
     snapshot: PathBuf,
-    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
-    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
-    strip_prefix: Vec<String>,
     #[command(flatten)]
     config: ConfigArguments,
     /// Keep this device alone, by its number in the snapshot [default: all]
@@ -33,8 +29,8 @@ pub(crate) struct ProfileArguments {
 
 pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let rules = args::rules(&config, &arguments.strip_prefix);
-    let options = profile::Options { rules, device: arguments.device, ..arguments.input.reading(&config) };
+    let options =
+        profile::Options { rules: config.rules.clone(), device: arguments.device, ..arguments.input.reading(&config) };
     output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
     if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {

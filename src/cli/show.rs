@@ -41,9 +41,6 @@ pub(crate) struct ShowPhases {
     /// List the phases of the history: annotations (record_function), metadata and compile contexts
     #[arg(long)]
     pub(crate) phases: bool,
-    /// Skip the first N occurrences of each phase, such as warm-up
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) skip_first: u32,
     /// Show the peak of every part of the history of this length: 10steps, 1000events, 500ms, 1s
     #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
     every: Option<Every>,
@@ -74,7 +71,7 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let of_profile = profile::Options { every: arguments.phases.every()?, ..of_profile };
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
-    options.skip_first = arguments.phases.skip_first;
+    options.skip_first = config.skip_first;
     options.device_memory = arguments.device.memory(&config);
     options.tree = arguments.tree.options();
     if let Some(found) = &found {

@@ -6,12 +6,11 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use ptmem::profile::Opened;
 use ptmem::trim::{self, Between, Trimmed};
 use ptmem::units::{Size, parse_size};
 
-use super::args::{ConfigArguments, InputArguments, heading, rules};
+use super::args::{ConfigArguments, InputArguments, heading};
 use super::{config, input, output};
 
 #[derive(Debug, Args)]
@@ -31,9 +30,6 @@ pub(crate) struct TrimArguments {
     /// Keep the longest window around the peak whose file is not larger than SIZE
     #[arg(long, value_parser = parse_size, value_name = "SIZE", help_heading = heading::KEPT)]
     max_bytes: Option<u64>,
-    /// Tell stacks apart relative to this folder instead of the root of the checkout. Repeatable
-    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
-    strip_prefix: Vec<String>,
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::INPUT)]
@@ -59,7 +55,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
         devices: arguments.device.clone(),
         top: arguments.top,
         max_bytes: arguments.max_bytes,
-        rules: rules(&config, &arguments.strip_prefix),
+        rules: config.rules.clone(),
     };
     let trimmed = trim::trim(&snapshot, &options).context(name)?;
     output.write_bytes(&arguments.output, &trimmed.bytes)?;

@@ -45,7 +45,14 @@ fn compare(before: &Path, after: &Path, options: &[&str]) -> (i32, Vec<Value>) {
     (output.status.code().unwrap(), rows.cloned().collect())
 }
 
-const NO_GROWTH: [&str; 5] = ["--max-growth", "0", "--max-growth", "stack=0", "--allow-oom"];
+const NO_GROWTH: [&str; 6] = [
+    "--max-growth",
+    "0",
+    "--max-growth",
+    "stack=0",
+    "--config",
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/out-of-memory.toml"),
+];
 
 /// Whatever the edit is called, it must leave no row.
 fn changes_nothing(before: &Path, name: &str, edit: impl FnOnce(&mut Edited)) {

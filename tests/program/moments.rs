@@ -51,14 +51,14 @@ fn a_phase_has_a_start_a_peak_and_an_end() {
         assert_eq!(held, phase["peak"].as_u64().unwrap());
         assert!((first - 1..=last).contains(&event));
         let window = format!("{}..{}", moment("start"), moment("end"));
-        assert_eq!(at(&folder, "phases-after.pkl", &["--between", &window]), (event, held));
+        assert_eq!(at(&folder, "phases-after.pkl", &["--at", &window]), (event, held));
     }
     // Without a number it is the occurrence with the highest peak.
     let highest = of_name("backward").iter().map(|phase| phase["peak"].as_u64().unwrap()).max().unwrap();
     assert_eq!(at(&folder, "phases-after.pkl", &["--at", "phase:backward:peak"]).1, highest);
     // The highest point of the whole recording is its peak.
     let peak = at(&folder, "phases-after.pkl", &["--at", "peak"]);
-    assert_eq!(at(&folder, "phases-after.pkl", &["--between", "baseline..end"]), peak);
+    assert_eq!(at(&folder, "phases-after.pkl", &["--at", "baseline..end"]), peak);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_moment_that_is_not_there_is_refused_with_what_is() {
         (["show", "phases-after.pkl", "--at", "phase:forwrd:peak"], "the nearest phases are 'forward'"),
         (["show", "phases-after.pkl", "--at", "phase:forward#9:peak"], "there are 4 occurrences of 'forward'"),
         (["show", "state-only.pkl", "--at", "phase:forward:peak"], "the history has no phases"),
-        (["show", "before.pkl", "--between", "end..baseline"], "the earlier first"),
-        (["show", "before.pkl", "--between", "baseline-end"], "invalid moment"),
+        (["show", "before.pkl", "--at", "end..baseline"], "the earlier first"),
+        (["show", "before.pkl", "--at", "baseline-end"], "invalid moment"),
         (["show", "before.pkl", "--at", "aligned"], "a moment of two snapshots"),
     ] {
         let said = error(&folder, &arguments);
@@ -95,7 +95,7 @@ fn a_moment_that_is_not_there_is_refused_with_what_is() {
     let events =
         vec![event("segment_alloc", A, 20 * MIB).without("time_us"), event("alloc", A, 20 * MIB).without("time_us")];
     fs::write(timeless.path().join("old.pkl"), file(vec![segment(A, &[(20 * MIB, true)])], events)).unwrap();
-    for moment in [["--at", "time:0.5"], ["--between", "time:0..end"]] {
+    for moment in [["--at", "time:0.5"], ["--at", "time:0..end"]] {
         let said = error(timeless.path(), &[&["show", "old.pkl"], &moment[..]].concat());
         assert!(said.contains("the events have no times"), "{said}");
     }

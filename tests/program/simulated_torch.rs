@@ -79,10 +79,12 @@ fn assert_told_truly(story: &Story) {
         let rank = if story.ranks > 0 { format!("_rank{rank}") } else { String::new() };
         place.path().join(format!("{stem}{rank}.{ending}"))
     };
+    let settings = place.path().join("settings.toml");
+    std::fs::write(&settings, format!("allocator-settings = \"{}\"\n", story.allocator_settings())).unwrap();
     for rank in 0..story.ranks.max(1) {
         let snapshot = of_rank("snapshot", rank, "pkl");
         let counters = of_rank("counters", rank, "json");
-        assert_counters_equal(story.name, &snapshot, &counters, &["--allocator-settings", story.allocator_settings()]);
+        assert_counters_equal(story.name, &snapshot, &counters, &["--config", settings.to_str().unwrap()]);
     }
 }
 

@@ -103,19 +103,18 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let (code, said, now) = update(&["after.pkl", "--max-growth", "5%"]);
     assert!(code == 1 && said.contains("the verdict is regression. To accept the growth: --allow-raise"), "{said}");
     assert_eq!(now, low);
-    let reason = ["--max-growth", "5%", "--allow-raise", "--reason", "why not"];
+    let reason = ["--max-growth", "5%", "--allow-raise", "why not"];
     let (code, said, now) = update(&[&["after.pkl", "--max", "peak=1MiB"], &reason[..]].concat());
     assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
     assert_eq!(now, low);
     // The limit is in ptmem.toml: the reason accepts the growth beyond it.
     fs::write(folder.path().join("ptmem.toml"), "max-growth = \"5%\"\n").unwrap();
-    let (code, said, now) = update(&["after.pkl", "--allow-raise", "--reason", "why not"]);
+    let (code, said, now) = update(&["after.pkl", "--allow-raise", "why not"]);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
     assert!(now.contains("\"reason\":\"why not\""));
     fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
     fs::write(&path, &low).unwrap();
-    let (code, said, raised) =
-        update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "--reason", "a \"larger\" model"]);
+    let (code, said, raised) = update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "a \"larger\" model"]);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
     assert!(
         raised.contains("\"reason\":\"a \\\"larger\\\" model\",\"changes\":[\"device 0 peak +53.80 MiB (+19.2 %)\"")
@@ -131,9 +130,9 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
         (&["diff", "before.pkl", "after.pkl", "--update", "base.json"], "give the profile as the before"),
         (&["diff", "--update", "nope.json", "after.pkl"], "ptmem profile after.pkl -o nope.json"),
         (&["diff", "--update", "base.json"], "ptmem diff --update PROFILE AFTER"),
-        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise"], "--reason"),
-        (&["diff", "--update", "base.json", "after.pkl", "--reason", "x"], "--allow-raise"),
-        (&["diff", "before.pkl", "after.pkl", "--allow-raise", "--reason", "x"], "--update"),
+        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise"], "a value is required"),
+        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise", " "], "expected a reason in words"),
+        (&["diff", "before.pkl", "after.pkl", "--allow-raise", "x"], "--update"),
     ] {
         let output = run(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -186,7 +185,7 @@ fn a_failing_report_ends_with_what_accepts_the_growth() {
     for format in ["table", "markdown"] {
         let (code, report) = diff(format);
         assert_eq!(code, 1);
-        let update = "ptmem diff --update base.json after.pkl --allow-raise --reason \"why it is worth it\"";
+        let update = "ptmem diff --update base.json after.pkl --allow-raise \"why it is worth it\"";
         assert!(report.contains(update), "{report}");
     }
     // Pasted as it is, the block is enough; the day after, it is no longer.
@@ -303,13 +302,12 @@ fn when_memory_ran_out_is_kept_without_being_asked_for() {
     };
     succeeds(folder.path(), &["profile", "oom.pkl", "-o", "oom.json"]);
     succeeds(folder.path(), &["show", "oom.json", "--at", "event:900"]);
+    fs::write(folder.path().join("oom.toml"), "allow-oom = true\n").unwrap();
     for limit in ["stack=0", "peak=0"] {
-        assert_eq!(diff(&["oom.json", "oom.pkl", "--at", "oom", "--allow-oom", "--max-growth", limit]).0, 0, "{limit}");
-        assert_eq!(
-            diff(&["oom.json", "oom.json", "--at", "oom", "--allow-oom", "--max-growth", limit]).0,
-            0,
-            "{limit}"
-        );
+        for after in ["oom.pkl", "oom.json"] {
+            let allowing = ["oom.json", after, "--at", "oom", "--config", "oom.toml", "--max-growth", limit];
+            assert_eq!(diff(&allowing).0, 0, "{limit}");
+        }
     }
     let (code, line) = diff(&["oom.json", "after.pkl", "--at", "oom"]);
     assert!(code == 2 && line.contains("after.pkl: no device has the moment 'oom'"), "{line}");

@@ -94,10 +94,12 @@ fn memory_goes_by_module_purpose_and_shape() {
 #[test]
 fn layers_are_unfolded_by_a_level() {
     let folder = recorded();
-    let unfolded = rows(folder.path(), "a.pkl", &["--group-by", "module", "--unfold", "1"]);
+    fs::write(folder.path().join("unfold.toml"), "unfold = 1\n").unwrap();
+    let by_module = ["--group-by", "module", "--config", "unfold.toml"];
+    let unfolded = rows(folder.path(), "a.pkl", &by_module);
     assert_eq!(unfolded, expected(&[("decoder.layers.1.mlp", 6), ("decoder.layers.0.mlp", 4), ("head", 2)]));
     run(folder.path(), &["profile", "a.pkl", "-o", "a.json"]);
-    let output = ptmem(folder.path(), &["show", "a.json", "--group-by", "module", "--unfold", "1"]);
+    let output = ptmem(folder.path(), &[&["show", "a.json"], &by_module[..]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("give the snapshot itself to unfold them"), "{}", text(&output.stderr));
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +34,6 @@ class Settings:
     config: Optional[str]
     root: str
 
-    @property
-    def options(self) -> list[str]:
-        """The options for the tool. The nearest ptmem.toml is about the program, not about its tests."""
-        if self.config:
-            return [f"--config={self.config}"]
-        return ["--no-config", f"--strip-prefix={self.root}"]
-
-
 class Gate:
     """The recording of one test, from before its fixtures are made."""
 
@@ -51,7 +44,18 @@ class Gate:
         self.torch = import_torch()
         self.history = History(self.torch, MAX_ENTRIES)
         self.folder = tempfile.TemporaryDirectory(prefix="ptmem-gate-")
+        self.options = [f"--config={self._config()}"]
         self.stored = stored_profile(item, settings.simulated)
+
+    def _config(self) -> str:
+        """The configuration for the tool. The nearest ptmem.toml is about the program, not about its tests."""
+        if self.settings.config:
+            return self.settings.config
+        path = Path(self.folder.name) / "ptmem.toml"
+        # Strings of JSON are strings of TOML.
+        root = json.dumps(self.settings.root, ensure_ascii=False)
+        path.write_text(f"strip-prefix = {root}\n", encoding="utf-8", errors="replace")
+        return str(path)
 
     def begin(self) -> None:
         """What earlier tests left behind is not this test's."""
@@ -74,7 +78,7 @@ class Gate:
         if not (self.history.is_on and self.history.is_out_of_memory(error)):
             return
         try:
-            shown = _commands.show(self._write(1), at="oom", options=self.settings.options)
+            shown = _commands.show(self._write(1), at="oom", options=self.options)
         except (ToolError, OSError, ValueError) as reason:
             self.item.add_report_section("call", SECTION, f"the memory of this test cannot be shown: {reason}")
         else:
@@ -101,7 +105,7 @@ class Gate:
 
     def _judge_growth(self, snapshot: str) -> list[str]:
         limits = self.limits
-        strict, options = limits.strict, self.settings.options
+        strict, options = limits.strict, self.options
         if not limits.max_growth:
             if not limits.max:
                 return []
@@ -129,15 +133,15 @@ class Gate:
 
     def _store(self, snapshot: str) -> list[str]:
         """Takes the recording as the new before. Absolute limits hold all the same."""
-        shown = _commands.show(snapshot, options=self.settings.options)
+        shown = _commands.show(snapshot, options=self.options)
         self._note(_peak_of(shown), None)
         failed = []
         if self.limits.max:
             limits = self.limits
-            checked = _commands.check(snapshot, max=limits.max, strict=limits.strict, options=self.settings.options)
+            checked = _commands.check(snapshot, max=limits.max, strict=limits.strict, options=self.options)
             failed = self._failure(checked, "")
         self.stored.parent.mkdir(parents=True, exist_ok=True)
-        _commands.save_profile(snapshot, self.stored, options=self.settings.options)
+        _commands.save_profile(snapshot, self.stored, options=self.options)
         self._property("stored", self._name())
         return failed
 
@@ -151,7 +155,7 @@ class Gate:
             ends.append(self._write(number))
         limits = self.limits
         found = _commands.find_leaks(
-            ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=self.settings.options
+            ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=self.options
         )
         self._property("leaked_per_run", round(sum(leak.bytes_per_step for leak in found.leaks)))
         return self._failure(found, f"\n\nthe test ran {limits.rounds} times")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
-use ptmem::diff::{Occurrences, PhaseOptions};
+use ptmem::diff::PhaseOptions;
 use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
 
 use super::limits::{Capacity, DiffLimits, Trust};
@@ -38,26 +38,15 @@ pub(crate) struct DiffArguments {
     pub(crate) suite: Option<String>,
     #[command(flatten, next_help_heading = heading::COMPARED)]
     pub(crate) stacks: Stacks,
-    /// How similar two stacks must be, from 0 to 1, to count as the same stack in changed code [default: 0.75]
-    #[arg(long, value_name = "RATIO", value_parser = value::ratio, help_heading = heading::COMPARED)]
-    pub(crate) match_ratio: Option<f64>,
-    #[command(flatten, next_help_heading = heading::COMPARED)]
-    pub(crate) phases: DiffPhases,
+    /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
+    #[arg(long, help_heading = heading::COMPARED)]
+    pub(crate) phases: bool,
     /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
     #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
     pub(crate) update: Option<PathBuf>,
-    /// Let --update also raise figures, beyond limits too
-    #[arg(long, requires = "update", requires = "reason", help_heading = heading::STORED)]
-    pub(crate) allow_raise: bool,
-    /// Why figures are raised; kept in the profile
-    #[arg(
-        long,
-        value_name = "TEXT",
-        requires = "allow_raise",
-        value_parser = value::reason,
-        help_heading = heading::STORED
-    )]
-    pub(crate) reason: Option<String>,
+    /// Let --update also raise figures, beyond limits too; the reason is kept in the profile
+    #[arg(long, value_name = "REASON", requires = "update", value_parser = value::reason, help_heading = heading::STORED)]
+    pub(crate) allow_raise: Option<String>,
     /// Compare peaks and stacks although one recording lacks its beginning or end
     #[arg(long, help_heading = heading::TRUST)]
     pub(crate) allow_partial: bool,
@@ -87,7 +76,7 @@ pub(crate) struct DiffArguments {
     /// Show how the stacks of each row differ between before and after
     #[arg(
         long,
-        conflicts_with_all = ["tree", "depth", "focus", "grep", "internals"],
+        conflicts_with_all = ["tree", "focus", "grep", "internals"],
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
@@ -129,30 +118,13 @@ impl DiffArguments {
             ..Limits::default()
         })
     }
-}
 
-/// Phases in a comparison.
-#[derive(Debug, Args)]
-pub(crate) struct DiffPhases {
-    /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
-    #[arg(long)]
-    pub(crate) phases: bool,
-    /// Which occurrences of a phase to compare: each with the one of the same number, or max, those with the highest
-    /// peak on each side [default: each]
-    #[arg(long, value_name = "WHICH")]
-    phase_occurrence: Option<Occurrences>,
-    /// Skip the first N occurrences of each phase, such as warm-up
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    skip_first: u32,
-}
-
-impl DiffPhases {
     /// Options to compare phases, given the limits of the comparison.
-    pub(crate) fn options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
+    pub(crate) fn phase_options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
         let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
         PhaseOptions {
-            occurrences: self.phase_occurrence.or(config.phase_occurrence).unwrap_or_default(),
-            skip_first: self.skip_first,
+            occurrences: config.phase_occurrence.unwrap_or_default(),
+            skip_first: config.skip_first,
             wanted: self.phases || gated,
         }
     }

@@ -1,12 +1,11 @@
 //! Files to read, and how.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
 use ptmem::profile;
-use ptmem::snapshot::AllocatorSettings;
 use ptmem::units::parse_size;
 
 use super::heading;
@@ -16,12 +15,24 @@ use super::heading;
 #[command(next_help_heading = heading::INPUT)]
 pub(crate) struct ConfigArguments {
     /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml, which is looked for upwards
-    /// to the root of the repository
-    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    /// to the root of the repository; none reads no configuration
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Read no configuration file
-    #[arg(long)]
-    pub(crate) no_config: bool,
+}
+
+impl ConfigArguments {
+    /// The name that stands for no configuration; a file of that name is `./none`.
+    pub(crate) const NONE: &str = "none";
+
+    /// The file that was named.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.config.as_deref().filter(|path| path.as_os_str() != Self::NONE)
+    }
+
+    /// True if no configuration is to be read.
+    pub(crate) fn is_none(&self) -> bool {
+        self.config.as_deref().is_some_and(|path| path.as_os_str() == Self::NONE)
+    }
 }
 
 /// The commit whose configuration is applied, too.
@@ -39,10 +50,6 @@ pub(crate) struct InputArguments {
     /// Refuse compressed input that expands to more than SIZE [default: 200 times the file, at least 256MiB]
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     max_input: Option<u64>,
-    /// Allocator settings of the run, as in PYTORCH_CUDA_ALLOC_CONF, for snapshots that do not state them (PyTorch
-    /// before 2.3)
-    #[arg(long, value_name = "SETTINGS")]
-    allocator_settings: Option<AllocatorSettings>,
 }
 
 impl InputArguments {
@@ -50,7 +57,7 @@ impl InputArguments {
     pub(crate) fn reading(&self, config: &Config) -> profile::Options {
         profile::Options {
             max_input: self.max_input,
-            allocator_settings: self.allocator_settings.clone().or_else(|| config.allocator_settings.clone()),
+            allocator_settings: config.allocator_settings.clone(),
             ..profile::Options::default()
         }
     }

@@ -34,15 +34,11 @@ pub(crate) struct DeviceArguments {
     /// Memory of the device, such as 80GiB: reports its headroom, or when it is full
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     device_memory: Option<u64>,
-    /// Memory of the device that PyTorch's allocator cannot have: CUDA context, NCCL, other programs [default: as the
-    /// recording says]
-    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
-    device_overhead: Option<u64>,
 }
 
 impl DeviceArguments {
     fn limits(&self, others: Limits) -> Limits {
-        Limits { device_memory: self.device_memory, device_overhead: self.device_overhead, ..others }
+        Limits { device_memory: self.device_memory, ..others }
     }
 
     /// The memory of the device, from the command line or else from the configuration.
@@ -60,19 +56,12 @@ pub(crate) struct Capacity {
     /// Fail when the reserved peak leaves less than SIZE of --device-memory
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) min_headroom: Option<u64>,
-    /// Accept out-of-memory events, as of a program that probes for the largest batch; otherwise one is a regression
-    #[arg(long)]
-    pub(crate) allow_oom: bool,
 }
 
 impl Capacity {
     /// The limits, and those of the command line beside them.
     pub(crate) fn limits(&self, others: Limits) -> Limits {
-        Limits {
-            allow_oom: self.allow_oom.then_some(true),
-            min_headroom: self.min_headroom,
-            ..self.device.limits(others)
-        }
+        Limits { min_headroom: self.min_headroom, ..self.device.limits(others) }
     }
 }
 

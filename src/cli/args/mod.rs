@@ -24,7 +24,7 @@ use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
 pub(crate) use limits::{Capacity, DeviceArguments, Trust};
-pub(crate) use stacks::{Grouping, Stacks, TreeArguments, rules};
+pub(crate) use stacks::{Grouping, Stacks, TreeArguments};
 pub(crate) use text::heading;
 pub(crate) use value::Export;
 pub(crate) use view::{StudyView, View};
@@ -141,6 +141,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// More are no longer read.
+    const MOST_OPTIONS: usize = 40;
+
+    #[test]
+    fn no_command_has_more_options_than_people_read() {
+        let mut all = Arguments::command();
+        all.build();
+        for command in all.get_subcommands() {
+            let options = command.get_arguments().filter(|argument| !argument.is_positional()).count();
+            assert!(options <= MOST_OPTIONS, "{} has {options} options", command.get_name());
+        }
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report::Format;
-use ptmem::stack::{GroupBy, Rules};
+use ptmem::stack::GroupBy;
 use ptmem::tree;
 
 use super::view::View;
@@ -17,13 +16,11 @@ use super::{InputArguments, heading};
 #[derive(Debug, Args)]
 pub(crate) struct Stacks {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
-    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak). A comparison takes aligned
-    /// unless told otherwise: the peak of the after, and where the before does the same [default: peak]
+    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak); or the highest point between
+    /// two of them, such as phase:forward#2:start..phase:backward#2:end. A comparison takes aligned unless told
+    /// otherwise: the peak of the after, and where the before does the same [default: peak]
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
-    /// Take the highest point between two moments instead, such as phase:forward#2:start..phase:backward#2:end
-    #[arg(long, value_name = "MOMENT..MOMENT", conflicts_with = "at", value_parser = Moment::between)]
-    between: Option<Moment>,
     #[command(flatten)]
     pub(crate) grouping: Grouping,
 }
@@ -31,7 +28,7 @@ pub(crate) struct Stacks {
 impl Stacks {
     /// The moment that was asked for.
     pub(crate) fn moment(&self) -> Option<Moment> {
-        self.between.as_ref().or(self.at.as_ref()).cloned()
+        self.at.clone()
     }
 
     /// Options to compute a profile that is not compared, and whose addresses may be kept where it is no rank of a job.
@@ -56,13 +53,6 @@ pub(crate) struct Grouping {
     /// What counts as one stack [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
     group_by: Option<GroupBy>,
-    /// Keep the numbers of layers in the paths of modules, down to this level: 1 shows decoder.layers.3.mlp for
-    /// decoder.layers.*.mlp
-    #[arg(long, value_name = "LEVELS", default_value_t = 0, hide_default_value = true)]
-    unfold: u32,
-    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
-    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
-    strip_prefix: Vec<String>,
 }
 
 impl Grouping {
@@ -70,32 +60,22 @@ impl Grouping {
     pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::Options {
         profile::Options {
             group_by: self.group_by.or(config.group_by).unwrap_or_default(),
-            unfold: self.unfold,
-            rules: rules(config, &self.strip_prefix),
+            unfold: config.unfold,
+            rules: config.rules.clone(),
             ..input.reading(config)
         }
     }
-}
-
-/// The rules of the configuration; folders on the command line take the place of those there.
-pub(crate) fn rules(config: &Config, strip_prefix: &[String]) -> Rules {
-    let mut rules = config.rules.clone();
-    if !strip_prefix.is_empty() {
-        rules.strip_prefix = strip_prefix.to_vec();
-    }
-    rules
 }
 
 /// The call tree, and how much of it is shown.
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::TREE)]
 pub(crate) struct TreeArguments {
-    /// Show the call tree, outermost frame first, instead of the list of stacks
-    #[arg(long)]
-    tree: bool,
-    /// Show N levels of the tree; deeper frames count towards the frame above them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    depth: Option<u16>,
+    /// Show the call tree, outermost frame first, instead of the list of stacks; with N so many levels of it: deeper frames
+    /// count towards the frame above them
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[expect(clippy::option_option, reason = "the option may stand without its value")]
+    tree: Option<Option<u16>>,
     /// Keep only stacks with a frame whose function or path matches, and make that frame the root: part of a name,
     /// or a glob
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::search_code)]
@@ -113,13 +93,12 @@ impl TreeArguments {
     /// The options of the tree, where one was asked for.
     pub(crate) fn options(&self) -> Option<tree::Options> {
         // Options that only a tree can show imply `--tree`.
-        let is_wanted =
-            self.tree || self.depth.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
+        let is_wanted = self.tree.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
         is_wanted.then(|| tree::Options {
             internals: self.internals,
             focus: self.focus.clone(),
             grep: self.grep.clone(),
-            depth: self.depth.map(usize::from),
+            depth: self.tree.flatten().map(usize::from),
         })
     }
 }

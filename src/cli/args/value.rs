@@ -55,11 +55,6 @@ pub(super) fn picture(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn ratio(text: &str) -> Result<f64, String> {
-    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    ratio.ok_or_else(|| "expected a number from 0 to 1, such as 0.75".to_owned())
-}
-
 /// Reads a share: a percentage, or a number from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {

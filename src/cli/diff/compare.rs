@@ -179,10 +179,9 @@ impl Run<'_> {
     }
 
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
-        let match_ratio = self.arguments.match_ratio.or(self.config.match_ratio);
         let options = diff::Options {
-            match_ratio: match_ratio.unwrap_or(diff::Options::default().match_ratio),
-            phases: self.arguments.phases.options(&pair.thresholds, self.config),
+            match_ratio: self.config.match_ratio.unwrap_or(diff::Options::default().match_ratio),
+            phases: self.arguments.phase_options(&pair.thresholds, self.config),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         Err(arguments) => *arguments,
     };
     let pairs = pairs(&arguments, &loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
-    let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.config.as_deref());
+    let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.file());
     output::check_exports(&arguments.view.export, inputs)?;
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!("--update rewrites one profile; rewrite those of ranks with 'ptmem profile', one for each");
@@ -78,10 +78,10 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     options.unchanged = arguments.all;
     options.explain = arguments.explain;
     options.tree = arguments.tree.options();
-    options.phases = arguments.phases.phases;
+    options.phases = arguments.phases;
     arguments.view.write(Subject::Gate(&gate), &mut options, output)?;
     if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
-        let reason = arguments.reason.as_deref();
+        let reason = arguments.allow_raise.as_deref();
         output::print_note(&update(path, only, reason)?);
         if reason.is_some() && gate.fails_by_growth_alone() {
             return Ok(ExitCode::SUCCESS);

@@ -11,7 +11,7 @@ use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Verdict};
 
-use super::super::args::{ConfigArguments, DiffArguments};
+use super::super::args::DiffArguments;
 use super::super::output;
 
 /// Figures of the after that are not those of the before, in words.
@@ -78,11 +78,9 @@ fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
     let sides = &comparison.diff.profiles;
     let before = shell_word(&sides.before.source.path);
     let after = shell_word(&sides.after.source.path);
-    let config = match &arguments.config {
-        ConfigArguments { no_config: true, .. } => " --no-config".to_owned(),
-        ConfigArguments { config: Some(path), .. } => format!(" --config {}", shell_word(&path.display().to_string())),
-        ConfigArguments { config: None, .. } => String::new(),
-    };
+    let config = arguments.config.config.as_ref();
+    let config =
+        config.map(|path| format!(" --config {}", shell_word(&path.display().to_string()))).unwrap_or_default();
     format!("ptmem diff --update {before} {after}{config}")
 }
 
@@ -92,7 +90,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> O
     let has_files = sides.each().into_iter().all(|(_, profile)| profile.source.path != "-");
     let is_stored = sides.before.source.kind == Kind::Profile && comparison.member.is_none();
     let can_update = has_files && is_stored && comparison.judgement.fails_by_growth_alone();
-    can_update.then(|| format!("{} --allow-raise --reason \"why it is worth it\"", command(comparison, arguments)))
+    can_update.then(|| format!("{} --allow-raise \"why it is worth it\"", command(comparison, arguments)))
 }
 
 /// A path as it is typed in a shell.
@@ -111,14 +109,14 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
     let accepts = comparison.judgement.fails_by_growth_alone();
     if accepts && reason.is_none() {
         return Ok(format!(
-            "{name} stays as it is: the verdict is {}. To accept the growth: --allow-raise --reason TEXT",
+            "{name} stays as it is: the verdict is {}. To accept the growth: --allow-raise REASON",
             comparison.judgement.verdict.name()
         ));
     }
     if comparison.judgement.verdict != Verdict::Pass && !accepts {
         return Ok(format!(
             "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
-             ptmem diff --no-config --update {} {} --allow-raise --reason TEXT",
+             ptmem diff --config none --update {} {} --allow-raise REASON",
             comparison.judgement.verdict.name(),
             shell_word(&before.source.path),
             shell_word(&after.source.path)
@@ -138,7 +136,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
         Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: higher.clone() }),
         None => {
             return Ok(format!(
-                "{name} stays as it is: figures would rise ({}). To record them: --allow-raise --reason TEXT",
+                "{name} stays as it is: figures would rise ({}). To record them: --allow-raise REASON",
                 higher.join(", ")
             ));
         }

@@ -203,7 +203,7 @@ fn memory(devices: &[&DeviceProfile]) -> Finding {
     }
     let times = many(count, "time");
     let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
-    unfit(words, "record a smaller batch, or gate with --allow-oom if the program probes for it")
+    unfit(words, "record a smaller batch, or set allow-oom = true in ptmem.toml if the program probes for it")
 }
 
 fn found_steps(search: &Search, device: u32) -> Finding {
@@ -270,6 +270,7 @@ fn settings(profile: &Profile) -> Finding {
         let words = if text.is_empty() { "the defaults".to_owned() } else { text.to_owned() };
         return good(words);
     }
-    let advice = "if PYTORCH_CUDA_ALLOC_CONF was set, say so: --allocator-settings max_split_size_mb:64";
+    let advice =
+        "if PYTORCH_CUDA_ALLOC_CONF was set, say so in ptmem.toml: allocator-settings = \"max_split_size_mb:64\"";
     Finding { advice: Some(advice), ..good("not in the file (PyTorch before 2.3)") }
 }

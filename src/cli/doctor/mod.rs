@@ -15,7 +15,7 @@ use ptmem::profile::{self, Moment};
 use ptmem::report::{printable, wrap};
 use ptmem::verdict::Verdict;
 
-use super::args::{ConfigArguments, InputArguments, heading, rules};
+use super::args::{ConfigArguments, InputArguments, heading};
 use super::output::Output;
 use super::{config, input};
 use examine::{Aspect, Finding, Health, again, examine, health};
@@ -35,7 +35,7 @@ pub(crate) struct DoctorArguments {
 
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options = profile::Options { rules: rules(&config, &[]), ..arguments.input.reading(&config) };
+    let options = profile::Options { rules: config.rules.clone(), ..arguments.input.reading(&config) };
     let mut profile = input::profile(&arguments.snapshot, &options)?;
     let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
     if let Some(second) = &arguments.again {

@@ -66,6 +66,9 @@ fn what_is_said_of_every_snapshot_can_be_read() {
     what_is_said_of_snapshots_can_be_read(1);
 }
 
+const LATER_PHASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/phases.toml");
+const HIGHEST_PHASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/highest-phases.toml");
+
 /// What is asked of a snapshot: the command, and its options.
 const VIEWS: [(&str, &[&str]); 10] = [
     ("show", &[]),
@@ -74,7 +77,7 @@ const VIEWS: [(&str, &[&str]); 10] = [
     ("show", &["--top", "3"]),
     ("show", &["--group-by", "frames", "--top", "0"]),
     ("show", &["--phases"]),
-    ("show", &["--phases", "--top", "0", "--skip-first", "1"]),
+    ("show", &["--phases", "--top", "0", "--config", LATER_PHASES]),
     ("show", &["--every", "100events"]),
     ("check", &["--max", "peak=1B", "--max", "end=1TiB", "--strict"]),
     ("check", &["--max", "reserved=1TiB", "--max", "end=1TiB", "--strict"]),
@@ -113,8 +116,7 @@ fn saved_profiles_follow_the_schema() {
     let stored = of("before.pkl");
     reports(&["diff", stored.to_str().unwrap(), &fixture("after.pkl"), "--max-growth", "5%"]).check(DEFAULT);
     reports(&["show", stored.to_str().unwrap()]).check(DEFAULT);
-    let raise =
-        ["diff", "--update", "stored.json", &fixture("after.pkl"), "--allow-raise", "--reason", "a larger model"];
+    let raise = ["diff", "--update", "stored.json", &fixture("after.pkl"), "--allow-raise", "a larger model"];
     run(folder.path(), &raise);
     let raised: Json = serde_json::from_str(&std::fs::read_to_string(&stored).unwrap()).unwrap();
     assert_eq!(raised["raises"][0]["reason"], "a larger model");
@@ -153,7 +155,7 @@ fn what_is_said_of_comparisons_can_be_read(step: usize) {
     let limits = ["--max-growth=5%", "--warn-growth=end=0", "--max-growth=stack=0", "--max=reserved=1GiB"];
     let views: [&[&str]; 8] = [
         &["--phases", "--max-growth=phase:*=5%", "--warn-growth=phase:forward=0", "--top=3"],
-        &["--phases", "--all", "--phase-occurrence=max", "--max-growth=phase:no such=0", "--skip-first=1"],
+        &["--phases", "--all", "--config", HIGHEST_PHASES, "--max-growth=phase:no such=0"],
         &[],
         &limits,
         &["--tree", "--max-growth", "0"],

@@ -18,15 +18,15 @@ fn every_input_becomes_one_argument() {
         .set("PTMEM_MAX_GROWTH", "\n  5%\t\r\n\nreserved=5%+128MiB  \n stack:*a b*=0")
         .set("PTMEM_CONFIG", "a b.toml")
         .set("PTMEM_EXIT_ZERO", "true")
-        .set("PTMEM_ARGS", "--strict --strip-prefix 'a  b' \\\n --strip-prefix \"it's\"\\ x\n--top 5 ''\r\n")
+        .set("PTMEM_ARGS", "--strict --grep 'a  b' \\\n --grep \"it's\"\\ x\n--top 5 ''\r\n")
         .set("PTMEM_SARIF", "out/a b.sarif")
         .set("PTMEM_COMMENT_KEY", "large/v2");
     job.run("run.sh").says(0, "could not run");
     assert_eq!(
         arguments(&job),
         "[diff][main run/before.pkl][./--exit-zero][--max-growth][5%][--max-growth][reserved=5%+128MiB]\
-         [--max-growth][stack:*a b*=0][--config][a b.toml][--exit-zero][--strict][--strip-prefix][a  b]\
-         [--strip-prefix][it's x][--top][5][]"
+         [--max-growth][stack:*a b*=0][--config][a b.toml][--exit-zero][--strict][--grep][a  b]\
+         [--grep][it's x][--top][5][]"
     );
     let all = job.read("arguments");
     let exports: Vec<_> = all.lines().filter(|line| line.contains('=') && line.contains("/ptmem.")).collect();
@@ -48,13 +48,13 @@ fn nothing_of_an_input_is_evaluated() {
     assert!(!job.path("workspace/pwned").exists());
     // All inputs at once, as they reach the tool.
     let mut job = recorded("exit 2");
-    let words = "--strip-prefix $(touch${IFS}pwned) `touch pwned` ; touch pwned & *";
+    let words = "--grep $(touch${IFS}pwned) `touch pwned` ; touch pwned & *";
     job.set("PTMEM_BEFORE", name).set("PTMEM_AFTER", name).set("PTMEM_MAX_GROWTH", name);
     job.set("PTMEM_CONFIG", name).set("PTMEM_SARIF", name).set("PTMEM_ARGS", words).run("run.sh");
     assert_eq!(
         arguments(&job),
         format!(
-            "[diff][{name}][{name}][--max-growth][{name}][--config][{name}][--strip-prefix][$(touch${{IFS}}pwned)]\
+            "[diff][{name}][{name}][--max-growth][{name}][--config][{name}][--grep][$(touch${{IFS}}pwned)]\
              [`touch][pwned`][;][touch][pwned][&][*]"
         )
     );

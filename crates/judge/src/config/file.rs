@@ -65,6 +65,10 @@ table_with_limits!(File {
     match_ratio: Option<Ratio>,
     phase_occurrence: Option<Which>,
     #[serde(default)]
+    skip_first: u32,
+    #[serde(default)]
+    unfold: u32,
+    #[serde(default)]
     strip_prefix: OneOrMore<String>,
     #[serde(default)]
     own: OneOrMore<Search>,

@@ -29,6 +29,10 @@ pub struct Config {
     pub match_ratio: Option<f64>,
     /// The occurrences of a phase that are compared.
     pub phase_occurrence: Option<Occurrences>,
+    /// First occurrences of each phase that are left out, such as warm-up.
+    pub skip_first: u32,
+    /// Levels of the paths of modules that keep the numbers of layers.
+    pub unfold: u32,
     /// Rules about frames.
     pub rules: Rules,
     /// Growth that was agreed to.
@@ -103,6 +107,8 @@ impl Config {
             allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
             phase_occurrence: file.phase_occurrence.map(|which| which.0),
+            skip_first: file.skip_first,
+            unfold: file.unfold,
             rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories, ..Rules::default() },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
             suites,

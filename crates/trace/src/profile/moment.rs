@@ -75,8 +75,8 @@ impl PhasePoint {
 /// The error of reading a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid moment '{0}'; expected peak, baseline, end, oom, event:N (from 0), time:SECONDS (since the first event) or \
-     phase:NAME[#N]:start, :peak or :end"
+    "invalid moment '{0}'; expected peak, baseline, end, oom, event:N (from 0), time:SECONDS (since the first event), \
+     phase:NAME[#N]:start, :peak or :end, or two of them, as in baseline..end"
 )]
 pub struct ParseMomentError(String);
 
@@ -84,10 +84,9 @@ impl FromStr for Moment {
     type Err = ParseMomentError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(window) = text.strip_prefix("between:") {
-            return Self::between(window);
-        }
-        Self::parse(text).ok_or_else(|| ParseMomentError(text.to_owned()))
+        // Saved texts name a window so.
+        let window = text.strip_prefix("between:").unwrap_or(text);
+        Self::between(window).or_else(|| Self::parse(text)).ok_or_else(|| ParseMomentError(text.to_owned()))
     }
 }
 
@@ -126,15 +125,11 @@ impl Moment {
     }
 
     /// The highest allocated bytes of a window `MOMENT..MOMENT`.
-    ///
-    /// # Errors
-    /// If either end cannot be read as a moment.
-    pub fn between(window: &str) -> Result<Self, ParseMomentError> {
+    fn between(window: &str) -> Option<Self> {
         // The name of a phase may hold two dots.
         let mut splits = window.match_indices("..").map(|(at, dots)| (&window[..at], &window[at + dots.len()..]));
-        let ends: Option<[Self; 2]> = splits.find_map(|(from, to)| Some([from.parse().ok()?, to.parse().ok()?]));
-        let ends = ends.filter(|ends| ends.iter().all(Self::can_end_a_window));
-        ends.map(|ends| Self::Between(Arc::new(ends))).ok_or_else(|| ParseMomentError(window.to_owned()))
+        let ends = splits.find_map(|(from, to)| Some([Self::parse(from)?, Self::parse(to)?]))?;
+        ends.iter().all(Self::can_end_a_window).then(|| Self::Between(Arc::new(ends)))
     }
 
     /// True if a window can begin or end at it.
@@ -284,7 +279,9 @@ mod tests {
             assert_eq!(text.parse::<Moment>().unwrap().to_string(), text);
         }
         assert_eq!("time:0.5".parse(), Ok(Moment::Time(500_000)));
-        assert_eq!(Moment::between("baseline..peak").unwrap().to_string(), "between:baseline..peak");
+        assert_eq!("baseline..peak".parse::<Moment>().unwrap().to_string(), "between:baseline..peak");
+        // One phase whose name has dots is no window.
+        assert_eq!("phase:a..b:end".parse::<Moment>().unwrap().to_string(), "phase:a..b:end");
         for text in ["", "Peak", "event:", "event:-1", "time:", "time:-1", "time:1e3", "time:1.1234567", "phase:x"] {
             assert!(text.parse::<Moment>().is_err(), "{text}");
         }
