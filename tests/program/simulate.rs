@@ -166,7 +166,7 @@ fn a_recording_that_was_not_made_is_an_error() {
     let file = place.path().join("x.pkl");
     let output = command(place.path(), &["--record", file.to_str().unwrap()], &["true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("x.pkl: not recorded: true never used a CUDA device"));
+    assert!(text(&output.stderr).contains("x.pkl: not recorded: the command never used a CUDA device"));
     assert_empty(place.path());
 }
 

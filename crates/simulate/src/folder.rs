@@ -87,6 +87,10 @@ impl Folder {
                 environment.push((variable, self.path.join(name).into()));
             }
         }
+        // Losses of a run in which nothing is computed belong on no dashboard.
+        if env::var_os("WANDB_MODE").is_none() {
+            environment.push(("WANDB_MODE", "offline".into()));
+        }
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }

@@ -147,8 +147,8 @@ fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]
     }
     if outcome.recorded.is_empty() {
         bail!(
-            "{path}: not recorded: {} never used a CUDA device from Python",
-            outcome.command.first().map_or("", String::as_str)
+            "{path}: not recorded: the command never used a CUDA device from Python; if it trains on the CPU by default, give it \
+             the argument that selects the GPU"
         );
     }
     Ok(())

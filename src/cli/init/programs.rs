@@ -49,8 +49,8 @@ pub(super) struct Program {
     /// Its path from the root.
     pub(super) path: String,
     pub(super) interface: Interface,
-    /// The argument without which it does not train on a GPU.
-    argument: Option<&'static str>,
+    /// Arguments with which it trains on a GPU.
+    arguments: String,
     /// Arguments that it requires and nobody can guess.
     pub(super) required: Vec<String>,
 }
@@ -66,7 +66,7 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
         .filter(|path| is_candidate(path))
         .filter_map(|path| {
             let text = fs::read_to_string(root.join(path)).ok()?;
-            is_program(path, &text).then(|| Program::new(path.clone(), &text, &paths))
+            is_program(path, &text).then(|| Program::new(root, path.clone(), &text))
         })
         .collect();
     // Beside programs, notebooks are their examples.
@@ -104,7 +104,7 @@ fn is_program(path: &str, text: &str) -> bool {
     let is_on_gpu = fits || has(text, &["cuda", "ccelerator", "Trainer", "LightningCLI("]);
     let imports = match is_notebook {
         true => has(text, &["import torch", "from torch", "import lightning", "import pytorch_lightning"]),
-        false => text.lines().any(imports_framework),
+        false => text.contains("LightningCLI(") || text.lines().any(imports_framework),
     };
     starts && (trains && is_on_gpu || is_training(path)) && imports
 }
@@ -129,29 +129,33 @@ fn imports_framework(line: &str) -> bool {
 }
 
 impl Program {
-    /// `paths` are those of the repository.
-    fn new(path: String, text: &str, paths: &[String]) -> Self {
+    /// `root` is that of the repository.
+    fn new(root: &Path, path: String, text: &str) -> Self {
         let interface = if path.ends_with(".ipynb") { Interface::Notebook } else { Interface::of(text) };
-        let argument = match interface {
-            Interface::LightningCli => Some("fit"),
-            // A widespread template, whose default is the host.
-            Interface::Hydra => paths.iter().any(|path| path.ends_with("/trainer/gpu.yaml")).then_some("trainer=gpu"),
-            Interface::Tyro
+        let own = match interface {
+            Interface::Hydra if trains_on_host(&root.join(&path), text) => "trainer=gpu",
+            Interface::LightningCli => "fit",
+            Interface::Hydra
+            | Interface::Tyro
             | Interface::Fire
             | Interface::HuggingFace
             | Interface::Click
             | Interface::Argparse
             | Interface::Notebook
-            | Interface::Plain => None,
+            | Interface::Plain => "",
         };
-        Self { required: required(text), path, interface, argument }
+        let documented = documented(root, &path).filter(|arguments| arguments.starts_with(own));
+        let mut required = required(text);
+        required.retain(|name| documented.is_none() || name.starts_with('-'));
+        let arguments = documented.unwrap_or_else(|| own.to_owned());
+        required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
+        Self { required, path, interface, arguments }
     }
 
     /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
     pub(super) fn command(&self) -> String {
         let runner = if self.interface == Interface::Notebook { "ipython" } else { "python" };
-        let argument = self.argument.map_or(String::new(), |argument| format!(" {argument}"));
-        format!("{runner} {}{argument}", self.path)
+        format!("{runner} {} {}", self.path, self.arguments).trim_end().to_owned()
     }
 
     /// A name for its gate.
@@ -163,6 +167,27 @@ impl Program {
     pub(super) fn described(&self) -> String {
         format!("{} ({})", self.path, self.interface.evidence().0)
     }
+}
+
+/// The arguments of the first command in the README that runs a program. Whatever stands for something else is none.
+fn documented(root: &Path, path: &str) -> Option<String> {
+    let text = fs::read_to_string(root.join("README.md")).ok()?;
+    let mut arguments = text.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches("$ ");
+        let rest = line.strip_prefix("python ").or_else(|| line.strip_prefix("python3 "))?;
+        let arguments = rest.trim_start_matches("./").strip_prefix(path)?;
+        (arguments.is_empty() || arguments.starts_with(' ')).then(|| arguments.trim())
+    });
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
+    arguments
+        .find(|words| words.chars().all(is_plain) && !words.contains("path") && !words.contains("..."))
+        .map(str::to_owned)
+}
+
+/// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template.
+fn trains_on_host(program: &Path, text: &str) -> bool {
+    let folder = text.split("config_path=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
+    folder.is_some_and(|folder| program.with_file_name(folder).join("trainer/gpu.yaml").is_file())
 }
 
 /// Arguments of argparse without which the program does not start.
@@ -201,7 +226,7 @@ mod tests {
     fn program(text: &str) -> Program {
         let text = format!("import torch\nloss.backward()\nmodel.cuda()\n{text}\n{MAIN}");
         assert!(is_program("ppo.py", &text));
-        Program::new("src/ppo.py".to_owned(), &text, &[])
+        Program::new(Path::new("."), "src/ppo.py".to_owned(), &text)
     }
 
     #[test]
@@ -214,10 +239,34 @@ mod tests {
         ] {
             assert_eq!(program(text).command(), command, "{text}");
         }
-        let configurations = ["configs/trainer/gpu.yaml".to_owned()];
-        let hydra = Program::new("train.py".to_owned(), "@hydra.main()", &configurations);
-        assert_eq!(hydra.command(), "python train.py trainer=gpu");
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("configs/trainer")).unwrap();
+        fs::create_dir(place.path().join("src")).unwrap();
+        fs::write(place.path().join("configs/trainer/gpu.yaml"), "").unwrap();
+        let text = "@hydra.main(version_base=None, config_path=\"../configs\")";
+        let hydra = Program::new(place.path(), "src/train.py".to_owned(), text);
+        assert_eq!(hydra.command(), "python src/train.py trainer=gpu");
         assert_eq!(program("").name(), "src-ppo");
+    }
+
+    #[test]
+    fn the_readme_says_how_a_program_is_run() {
+        let place = tempfile::tempdir().unwrap();
+        let command = |readme: &str| {
+            fs::write(place.path().join("README.md"), readme).unwrap();
+            let text = "ArgumentParser()\na.add_argument('data')\na.add_argument('--config', required=True)\n";
+            let program = Program::new(place.path(), "train.py".to_owned(), text);
+            (program.command(), program.required.len())
+        };
+        let plain = ("python train.py".to_owned(), 2);
+        for readme in
+            ["", "python other_train.py x", "python train.py /path/to/data", "python train.py <data> --config $C"]
+        {
+            assert_eq!(command(readme), plain, "{readme}");
+        }
+        assert_eq!(command("python train.py\npython train.py x --config --resume\n").0, "python train.py");
+        let readme = "Train:\n```sh\npython train.py <data>\n$ python3 ./train.py fake --config=a.yml\n```\n";
+        assert_eq!(command(readme), ("python train.py fake --config=a.yml".to_owned(), 0));
     }
 
     #[test]
@@ -225,7 +274,7 @@ mod tests {
         let text = "{\"cells\": [{\"source\": [\"import torch\\n\", \"model.to('cuda')\", \"loss.backward()\"]}]}";
         assert!(is_candidate("1_mlp.ipynb") && is_program("1_mlp.ipynb", text));
         assert!(!is_program("1_mlp.ipynb", &text.replace("backward", "forward")));
-        let notebook = Program::new("1_mlp.ipynb".to_owned(), text, &[]);
+        let notebook = Program::new(Path::new("."), "1_mlp.ipynb".to_owned(), text);
         assert_eq!((notebook.command(), notebook.name()), ("ipython 1_mlp.ipynb".to_owned(), "1_mlp".to_owned()));
     }
 
@@ -243,6 +292,7 @@ mod tests {
         assert!(!is_program("a.py", &text.replace("cuda", "eval")), "a library that tries itself on the host");
         assert!(is_program("a.py", &text.replace(MAIN, "for epoch in range(9):\n    train()\n")), "a script");
         assert!(is_program("a.py", &text.replace(MAIN, "args = parser.parse_args()\n")), "a script with arguments");
+        assert!(is_program("a.py", &format!("from src import OurLightningCLI\n{MAIN}OurLightningCLI()\n")));
         let documented = text.replace("loss.backward()", "# before `trainer.fit()`");
         assert!(!is_program("a.py", &documented), "only documentation trains");
         assert!(is_program("train.py", &format!("from torch import nn\nfrom engine import fit\n{MAIN}")));
