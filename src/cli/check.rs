@@ -9,6 +9,7 @@ use ptmem::config::Config;
 use ptmem::diagnostic::Diagnostic;
 use ptmem::profile::Profile;
 use ptmem::report::{Approval, Subject};
+use ptmem::tree;
 use ptmem::verdict::{self, Headline, Judgement, Limits, Maximum, NoBefore, Readings, Thresholds};
 
 use super::args::{BaseArguments, Capacity, ConfigArguments, Stacks, Trust, View, heading};
@@ -39,6 +40,12 @@ pub(crate) struct CheckArguments {
     /// The label that lets such an after pass.
     #[arg(skip)]
     pub(crate) approve_label: Option<String>,
+    /// Whether its phases are listed.
+    #[arg(skip)]
+    pub(crate) phases: bool,
+    /// Its call tree in place of the list of stacks.
+    #[arg(skip)]
+    pub(crate) tree: Option<tree::Options>,
     #[command(flatten)]
     pub(crate) base: BaseArguments,
     #[command(flatten)]
@@ -134,6 +141,8 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let mut checked = Checked::new(&arguments, &loaded.config, found, thresholds_of_own)?;
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits(&arguments, &loaded.config).memory();
+    options.phases = arguments.phases;
+    options.tree.clone_from(&arguments.tree);
     options.approval = approval(&arguments, &checked)?;
     let has_label = options.approval.is_some();
     let answer = Answer::new(checked.headline(), has_label);

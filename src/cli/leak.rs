@@ -19,7 +19,7 @@ use super::base::{self, Answer};
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::report_options;
-use super::{advice, config, hint, input};
+use super::{advice, config, hint, input, modes};
 
 #[derive(Debug, Args)]
 pub(crate) struct LeakArguments {
@@ -143,6 +143,9 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
+    if runs.iter().all(|run| run.files.len() > 1) {
+        require_unused(&arguments)?;
+    }
     let mut gate = search(&arguments, &loaded.config, &runs)?;
     let answer = Answer::new(gate.headline(), false);
     let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
@@ -157,6 +160,15 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+}
+
+/// Refuses the options of a single recording.
+fn require_unused(arguments: &LeakArguments) -> Result<()> {
+    let given = [("--step", arguments.step.is_some()), ("--windows", arguments.windows.is_some())];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => modes::refuse(option, "a series of snapshots is not divided into steps"),
+        None => Ok(()),
+    }
 }
 
 /// The snapshots by the rank that their names state; without ranks, all of them are of one process.

@@ -15,6 +15,7 @@ mod history;
 mod init;
 mod input;
 mod leak;
+mod modes;
 mod output;
 #[cfg(feature = "simulate")]
 mod pip;
@@ -36,8 +37,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 use clap::error::ContextKind;
+use clap::{CommandFactory, FromArgMatches};
 use ptmem::verdict::Verdict;
 
 use args::{Arguments, Command};
@@ -49,11 +50,13 @@ const COULD_NOT_RUN: u8 = 2;
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
     let words: Vec<OsString> = env::args_os().collect();
-    let arguments = match Arguments::try_parse_from(&words) {
-        Ok(arguments) => arguments,
+    let parsed = Arguments::command().try_get_matches_from(&words);
+    let parsed = parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refuse(error, &words),
     };
-    match carry_out(arguments) {
+    match modes::require_used(&matches).and_then(|()| carry_out(arguments)) {
         Ok(code) => code,
         Err(error) => {
             output::print_error(&hint::explained(&error));

@@ -25,6 +25,7 @@ mod moments;
 mod moved_code;
 mod moved_peak;
 mod one_rank;
+mod options;
 mod origins;
 mod page_data;
 mod pip;

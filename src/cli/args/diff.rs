@@ -45,7 +45,7 @@ pub(crate) struct DiffArguments {
     #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
     pub(crate) update: Option<PathBuf>,
     /// Let --update also raise figures, beyond limits too; the reason is kept in the profile
-    #[arg(long, value_name = "REASON", requires = "update", value_parser = value::reason, help_heading = heading::STORED)]
+    #[arg(long, value_name = "REASON", value_parser = value::reason, help_heading = heading::STORED)]
     pub(crate) allow_raise: Option<String>,
     /// Compare peaks and stacks although one recording lacks its beginning or end
     #[arg(long, help_heading = heading::TRUST)]
@@ -101,6 +101,8 @@ impl DiffArguments {
                 base: BaseArguments { git: self.git },
                 config: self.config,
                 stacks: self.stacks,
+                phases: self.phases,
+                tree: self.tree.options(),
                 view: self.view,
             }),
             (no_before, before, after) => Err(Box::new(Self { no_before, before, after, ..self })),

@@ -37,6 +37,11 @@ pub(crate) struct DeviceArguments {
 }
 
 impl DeviceArguments {
+    /// True if the option was given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.device_memory.is_some()
+    }
+
     fn limits(&self, others: Limits) -> Limits {
         Limits { device_memory: self.device_memory, ..others }
     }

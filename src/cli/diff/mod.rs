@@ -17,7 +17,7 @@ use super::base::{self, Answer};
 use super::config::{self, Loaded};
 use super::output::{self, Output};
 use super::report::report_options;
-use super::{check, exit_code, surroundings};
+use super::{check, exit_code, modes, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use update::{accepting, improvement, update};
@@ -45,6 +45,9 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         Err(arguments) => *arguments,
     };
     let pairs = pairs(&arguments, &loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
+    if arguments.capacity.device.is_given() && pairs.iter().all(|pair| pair.thresholds.headroom.is_none()) {
+        modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
+    }
     let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.file());
     output::check_exports(&arguments.view.export, inputs)?;
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {

@@ -1,0 +1,86 @@
+//! Options that a command does not use with the other arguments: refused, or named where the command line is that of a comparison
+//! whose before is missing.
+
+use anyhow::{Result, bail};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use ptmem::report::Format;
+
+use super::args::Export;
+use super::output;
+
+/// Arguments with which a command does not use some of its options.
+struct Mode {
+    command: &'static str,
+    applies: fn(&ArgMatches) -> bool,
+    unused: &'static [&'static str],
+    because: &'static str,
+    is_refused: bool,
+}
+
+/// The commands that write reports in Markdown, and the options of such reports.
+const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> Mode {
+    Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
+}
+
+const MODES: [Mode; 9] = [
+    Mode {
+        command: "diff",
+        applies: |given| has(given, "no_before") && !has(given, "after"),
+        unused: &["max_growth", "warn_growth", "min_delta", "all", "explain", "allow_partial", "no_acceptance"],
+        because: "there is no before",
+        // The same command line compares once the before is there.
+        is_refused: false,
+    },
+    Mode {
+        command: "diff",
+        applies: |given| !has(given, "no_before") || has(given, "after"),
+        unused: &["first"],
+        because: "there is a before",
+        is_refused: true,
+    },
+    Mode {
+        command: "diff",
+        applies: |given| !has(given, "update"),
+        unused: &["allow_raise"],
+        because: "no profile is rewritten without --update",
+        is_refused: true,
+    },
+    of_markdown("diff", MARKDOWN),
+    of_markdown("check", MARKDOWN),
+    of_markdown("show", MARKDOWN),
+    of_markdown("leak", MARKDOWN),
+    of_markdown("history", &["max_bytes"]),
+    of_markdown("scale", &["max_bytes"]),
+];
+
+const MARKDOWN: &[&str] = &["max_bytes", "comment_key", "picture"];
+
+fn has(given: &ArgMatches, argument: &str) -> bool {
+    given.value_source(argument) == Some(ValueSource::CommandLine)
+}
+
+fn has_no_markdown(given: &ArgMatches) -> bool {
+    let formats = given.get_many::<Export>("export").into_iter().flatten().map(|export| &export.format);
+    !formats.chain(given.get_one("format")).any(|format| matches!(format, Format::Markdown | Format::Brief))
+}
+
+/// Refuses an option that the command does not use with the others.
+pub(super) fn require_used(arguments: &ArgMatches) -> Result<()> {
+    let Some((command, given)) = arguments.subcommand() else { return Ok(()) };
+    for mode in MODES.iter().filter(|mode| mode.command == command && (mode.applies)(given)) {
+        let unused = mode.unused.iter().filter(|option| has(given, option));
+        let unused: Vec<_> = unused.map(|option| format!("--{}", option.replace('_', "-"))).collect();
+        match (unused.is_empty(), mode.is_refused) {
+            (true, _) => {}
+            (false, true) => return refuse(&unused.join(", "), mode.because),
+            (false, false) => output::print_note(&format!("not used, because {}: {}", mode.because, unused.join(", "))),
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an option that is not used for a reason that only the files tell.
+pub(super) fn refuse(option: &str, because: &str) -> Result<()> {
+    bail!("{option}: not used, because {because}; leave it out")
+}

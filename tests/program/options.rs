@@ -1,0 +1,131 @@
+//! Every option of every command is used or refused, whatever the other arguments are.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::fixtures;
+use crate::support::tool::{ptmem, text};
+
+/// Command lines that use a command in different ways.
+const WAYS: [&[&str]; 14] = [
+    &["diff", "before.pkl", "after.pkl", "--max-growth", "9%"],
+    &["diff", "phases-before.pkl", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
+    &["diff", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
+    &["diff", "ranks-before", "ranks-after"],
+    &["check", "before.pkl", "--max", "1GiB"],
+    &["check", "ranks", "--max", "1GiB"],
+    &["show", "phases-after.pkl"],
+    &["show", "ranks"],
+    &["leak", "leak.pkl"],
+    &["leak", "leak-series"],
+    &["history", "leak-series"],
+    &["scale", "leak-series/step-100.pkl", "leak-series/step-200.pkl", "leak-series/step-300.pkl", "--x", "1,2,3"],
+    &["doctor", "before.pkl"],
+    &["diff", "--suite", "pairs", "--config", "tests.toml"],
+];
+
+/// Values of options; the others stand alone.
+const VALUES: [(&str, &str); 36] = [
+    ("allow-raise", "reason"),
+    ("approve-label", "label"),
+    ("again", "before.pkl"),
+    ("at", "end"),
+    ("at-x", "9"),
+    ("color", "always"),
+    ("comment-key", "key"),
+    ("config", "other.toml"),
+    ("device", "0"),
+    ("device-memory", "80GiB"),
+    ("every", "10events"),
+    ("export", "json=-"),
+    ("focus", "forward"),
+    ("format", "json"),
+    ("git", "HEAD"),
+    ("grep", "forward"),
+    ("group-by", "file"),
+    ("jobs", "1"),
+    ("last", "2"),
+    ("max", "peak=1MiB"),
+    ("max-bytes", "5000"),
+    ("max-growth", "1%"),
+    ("max-input", "1GiB"),
+    ("max-leak", "100GiB"),
+    ("min-delta", "64MiB"),
+    ("min-growth", "900MiB"),
+    ("min-headroom", "1GiB"),
+    ("min-share", "100%"),
+    ("min-step", "1GiB"),
+    ("no-before", "another reason"),
+    ("picture", "https://example.org/a.svg"),
+    ("skip", "2"),
+    ("step", "step"),
+    ("suite", "another"),
+    ("top", "2"),
+    ("windows", "5"),
+];
+
+/// Options whose effect depends on what the recordings hold, on the checkout or the terminal: here they may have none.
+const DEPENDENT: [&str; 18] = [
+    "allow-partial",
+    "approve-label",
+    "color",
+    "config",
+    "device",
+    "exit-zero",
+    "explain",
+    "git",
+    "jobs",
+    "max-input",
+    "min-delta",
+    "min-share",
+    "no-acceptance",
+    "source",
+    "strict",
+    "top",
+    "update",
+    "verbose",
+];
+
+/// The options that the help of a command lists.
+fn options(folder: &Path, command: &str) -> Vec<String> {
+    let help = text(&ptmem(folder, &[command, "--help"]).stdout);
+    let lines = help.split("Examples of limits").next().unwrap().lines().map(str::trim_start);
+    let lines = lines.map(|line| line.strip_prefix("-v, ").unwrap_or(line));
+    let names = lines.filter_map(|line| line.strip_prefix("--"));
+    names.map(|name| name.split([' ', '[', '=']).next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_option_is_used_or_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    for name in ["before.pkl", "after.pkl", "phases-before.pkl", "phases-after.pkl", "leak.pkl"] {
+        fs::copy(fixtures::folder().join(name), folder.join(name)).unwrap();
+    }
+    for name in ["ranks", "ranks-before", "ranks-after", "leak-series"] {
+        fs::create_dir(folder.join(name)).unwrap();
+        for file in fs::read_dir(fixtures::folder().join(name)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), folder.join(name).join(file.file_name())).unwrap();
+        }
+    }
+    fs::write(folder.join("other.toml"), "group-by = \"category\"\n").unwrap();
+    let suite = "[[suite.pairs.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\nmax-growth = \"9%\"\n";
+    fs::write(folder.join("tests.toml"), suite).unwrap();
+    let mut silent = Vec::new();
+    for way in WAYS {
+        let plain = ptmem(folder, way);
+        assert_ne!(plain.status.code(), Some(2), "{way:?}: {}", text(&plain.stderr));
+        let listed = options(folder, way[0]);
+        assert!(listed.len() > 3, "{way:?}: {listed:?}");
+        for name in listed {
+            let value = VALUES.iter().find(|(option, _)| *option == name).map(|(_, value)| format!("={value}"));
+            let option = format!("--{name}{}", value.unwrap_or_default());
+            let output = ptmem(folder, &[way, &[&*option]].concat());
+            if output == plain && !DEPENDENT.contains(&&*name) {
+                silent.push(format!("{way:?} {option}"));
+            }
+        }
+    }
+    assert!(silent.is_empty(), "neither used nor refused: {silent:#?}");
+}
