@@ -10,8 +10,9 @@ base_folder=
 # The snapshot of the last recording, or the reason why there is none.
 recorded=
 record_reason=
-# The reason why there is no recording of the base; empty where there is one.
+# The reason why there is no recording of the base; empty where there is one. With the end of what failed there, as text.
 no_before=
+base_failure=
 # Whether there cannot be one yet.
 first=false
 
@@ -171,6 +172,7 @@ record_base() {
       first=true
       no_before="the base $short has no '$new', which the command names"
     else
+      base_failure=$record_reason
       no_before=${record_reason%%$'\n'*}
       no_before=${no_before%:}
     fi

@@ -54,14 +54,39 @@ link_to_log() {
   printf '\n'
 }
 
-# could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict. The reason may quote
-# anything: in a block of code it is neither Markdown nor a mention, and nothing in it ends the block. Nobody would
-# scroll there, so long lines are broken.
-could_not_run_report() {
-  local reason=$2 quote="'"
-  title_of "$1" 'could not run' '⚠️'
+# quoted TEXT: anything as a block of code, in which it is neither Markdown nor a mention, and which nothing in it ends. Nobody
+# would scroll there, so long lines are broken.
+quoted() {
+  local quote="'"
   # shellcheck disable=SC2016 # The backticks are Markdown's.
-  printf '```text\n%s\n```\n' "$(fold -s -w 96 <<< "${reason//\`/$quote}" | sed 's/ *$//')"
+  printf '```text\n%s\n```\n' "$(fold -s -w 96 <<< "${1//\`/$quote}" | sed 's/ *$//')"
+}
+
+# explain_base_failure: puts what failed on the base and the ways to pass before the report, whose rest is folded.
+explain_base_failure() {
+  local report=$folder/report.md label=${PTMEM_APPROVE_LABEL:-}
+  {
+    head -n 2 "$report"
+    printf '\n'
+    quoted "$(tail -n 12 <<< "$base_failure")"
+    printf '\nThe base %s failed as above; the checkout was recorded.\n\n' "${base:0:7}"
+    if [ -n "$label" ]; then
+      printf '* If this change repairs the base, the label `%s` on the pull request lets it pass.\n' "$label"
+    else
+      printf '* If this change repairs the base, merge it without this check: the input `approve-label` names no label.\n'
+    fi
+    printf '* If something else failed (network, disk, time), run the job again.%s\n' "$(link_to_log)"
+    printf '\n<details><summary>The checkout alone</summary>\n\n'
+    tail -n +3 "$report"
+    printf '\n</details>\n'
+  } > "$folder/explained.md"
+  mv "$folder/explained.md" "$report"
+}
+
+# could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict.
+could_not_run_report() {
+  title_of "$1" 'could not run' '⚠️'
+  quoted "$2"
   printf '\nThere is no verdict on this commit.'
   link_to_log
 }

@@ -78,6 +78,9 @@ if ! [ -f "$folder/outputs.txt" ]; then
   could_not_run "wrote no results although it ended with exit code $status; is it another version than the action?"
 fi
 
+if [ $status = 3 ] && [ -n "$base_failure" ]; then
+  explain_base_failure
+fi
 mask_file "$folder/report.md"
 mask_file "$folder/brief.md"
 if [ "$annotations" = true ]; then

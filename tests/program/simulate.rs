@@ -161,6 +161,16 @@ fn every_process_of_a_run_is_counted_in_the_report() {
 }
 
 #[test]
+fn losses_that_nothing_computed_go_to_no_dashboard() {
+    let place = TempDir::new().unwrap();
+    for (set, expected) in [(None, "offline\n"), (Some("online"), "online\n")] {
+        let mut command = command(place.path(), &[], &["sh", "-c", "echo $WANDB_MODE"]);
+        command.env_remove("WANDB_MODE").envs(set.map(|mode| ("WANDB_MODE", mode)));
+        assert_eq!(text(&command.output().unwrap().stdout), expected);
+    }
+}
+
+#[test]
 fn a_recording_that_was_not_made_is_an_error() {
     let place = TempDir::new().unwrap();
     let file = place.path().join("x.pkl");

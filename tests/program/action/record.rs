@@ -174,7 +174,10 @@ fn a_command_that_fails_could_not_run() {
 /// A job whose base cannot be recorded: the change repairs it.
 pub(super) fn repairing() -> Job {
     let mut job = merged(2);
-    job.set("PTMEM_RECORD", format!("{PROGRAM}\n[ $(cat which) = after ]"));
+    job.set(
+        "PTMEM_RECORD",
+        format!("{PROGRAM}\n[ $(cat which) = after ] || {{ echo no module named x >&2; exit 1; }}"),
+    );
     job
 }
 
@@ -184,13 +187,24 @@ fn without_a_recording_of_the_base_growth_is_not_judged() {
         return;
     }
     let mut job = repairing();
-    let finished = job.run("run.sh");
+    let finished = job.set("PTMEM_APPROVE_LABEL", "memory-growth-approved").run("run.sh");
     finished.says(0, "::warning::ptmem: growth since the base is not judged: record: on the base ");
     finished.says(0, "INCONCLUSIVE growth: not judged: record: on the base ");
     let outputs = job.outputs();
     assert_eq!((&*outputs["verdict"], &*outputs["exit-code"]), ("inconclusive", "3"), "{}", finished.log);
     assert_eq!(verdict(&mut job), 3);
-    assert!(job.read("summary").contains("the command ended with exit code 1"), "{}", job.read("summary"));
+    // The comment leads with what failed and the ways out, not with figures of the checkout.
+    let summary = job.read("summary");
+    let (unfolded, folded) = summary.split_once("<details>").unwrap();
+    for part in [
+        "the command ended with exit code 1",
+        "no module named x",
+        "the label `memory-growth-approved`",
+        "run the job again",
+    ] {
+        assert!(unfolded.contains(part), "{part}: {summary}");
+    }
+    assert!(unfolded.lines().count() < 20 && folded.contains("#### device 0"), "{summary}");
     assert_eq!(worktrees(&job), 1);
     // Absolute limits hold all the same, and no label lifts them.
     for (limit, labels, expected) in [
