@@ -20,6 +20,7 @@ mod init;
 mod inputs;
 mod labels;
 mod loosening;
+mod loosening_keys;
 mod modules;
 mod moments;
 mod moved_code;
