@@ -85,6 +85,8 @@ fn of_file() -> Vec<Key> {
         key("allocator-settings", &["'roundup_power2_divisions:2'", "''"], "max-growth = '5%'\n").harmless(),
         key("match-ratio", &["1.0", "0.3"], "max-growth = 'stack=0'\n").harmless(),
         key("phase-occurrence", &["'each'", "'max'"], "max-growth = 'phase:step=0'\n"),
+        key("skip-first", &["0", "2"], "max-growth = 'phase:step=0'\n"),
+        key("unfold", &["0", "9"], "max-growth = 'stack=0'\ngroup-by = 'module'\n").harmless(),
         key("strip-prefix", &["'/ci'", "'/elsewhere'"], "max-growth = ['stack=0', 'stack:*ci/net*=1TiB']\n").harmless(),
         key("own", &["'*/nothing/*'", "['*/mine/*']"], &format!("foreign = '*/net/helper.py'\n{helpers}")),
         key("foreign", &["'*/net/helper.py'", "['*/nothing/*']"], helpers),
@@ -242,12 +244,12 @@ fn repository(cases: &[Case<'_>]) -> TempDir {
 }
 
 /// A program whose layer holds some MiB, half of it by each of two functions that each call two others, and that takes some steps
-/// with a peak that is `mib` MiB but in one of them.
+/// whose peak is `mib` MiB in the first two.
 fn recording(mib: u64) -> Vec<u8> {
     let mut program = Program::default();
     for step in 0..5 {
         program.mark("START", "step");
-        let held = if step == 2 { 20 } else { mib };
+        let held = if step < 2 { mib } else { 20 };
         for part in 0..held {
             program.alloc_under(format!("step{part}"), &["/ci/net/step.py:step:7", "/ci/net/model.py:main:9"], 1 << 20);
         }
