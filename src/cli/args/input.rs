@@ -47,7 +47,7 @@ pub(crate) struct BaseArguments {
 /// Limits on reading.
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// Refuse compressed input that expands to more than SIZE [default: 200 times the file, at least 256MiB]
+    /// Refuse compressed input that expands to more than SIZE [default: 100 times the file, at least 64MiB]
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     max_input: Option<u64>,
 }

@@ -65,6 +65,40 @@ fn lists_nested_deeper_than_any_stack_are_no_recursion() {
     assert!(snapshot::read(&bytes[..]).is_err());
 }
 
+/// Zeros compress to a thousandth: these are a few KB that would take a hundred times the bytes that they expand to.
+#[test]
+fn values_that_wait_for_nothing_are_refused_while_they_come() {
+    for values in ["(", "N", "]", "}", "N\u{94}", "](N"] {
+        let values: Vec<u8> = values.chars().map(|value| value as u8).collect();
+        let stream = Read::chain(&b"\x80\x04("[..], Endless(&values));
+        let text = snapshot::read(stream).unwrap_err().to_string();
+        let (at, problem) = text.strip_prefix("byte ").unwrap().split_once(": ").unwrap();
+        assert!(at.parse::<u64>().unwrap() < 16 << 20, "{text}");
+        let expected = "the pickle holds more values at once than a snapshot of its size; the file is damaged";
+        assert_eq!(problem, expected);
+    }
+    // Lists that hold something and are dropped.
+    for list in ["](Ne0", "}(NNu0"] {
+        let stream = Read::chain(&b"\x80\x04("[..], Endless(list.as_bytes()));
+        let text = snapshot::read(stream).unwrap_err().to_string();
+        assert!(
+            text.ends_with("more than 2,097,152 lists and dictionaries that no snapshot has; the file is damaged"),
+            "{text}"
+        );
+    }
+}
+
+/// The same bytes again and again.
+struct Endless<'b>(&'b [u8]);
+
+impl Read for Endless<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = buffer.len() / self.0.len() * self.0.len();
+        buffer[..count].chunks_exact_mut(self.0.len()).for_each(|part| part.copy_from_slice(self.0));
+        Ok(count)
+    }
+}
+
 #[test]
 fn shared_lists_that_double_on_every_level_are_not_unfolded() {
     let mut doubled = b"]\x94".to_vec();

@@ -19,10 +19,10 @@ pub use document::{Document, PROFILE_SCHEMA};
 pub use format::Format;
 
 /// Where no limit is given, a compressed input may expand to this many times its size: snapshots do to 10 to 20 times.
-pub const MOST_EXPANSION: u64 = 200;
+pub const MOST_EXPANSION: u64 = 100;
 
 /// A small input may expand to this many bytes.
-pub const SMALLEST_LIMIT: u64 = 256 << 20;
+pub const SMALLEST_LIMIT: u64 = 64 << 20;
 
 /// Nobody nests deeper than a snapshot in a compressed archive.
 const MOST_LAYERS: usize = 3;
@@ -189,7 +189,7 @@ mod tests {
     fn a_large_file_may_expand_to_more() {
         let count = Cell::new(0);
         let limit = Limit { max_bytes: None, count: &count };
-        for (read, most) in [(0, 256 << 20), (1 << 20, 256 << 20), (1 << 30, 200 << 30), (u64::MAX, u64::MAX)] {
+        for (read, most) in [(0, 64 << 20), (1 << 19, 64 << 20), (1 << 30, 100 << 30), (u64::MAX, u64::MAX)] {
             count.set(read);
             assert_eq!(limit.bytes(), most);
         }

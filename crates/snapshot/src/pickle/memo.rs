@@ -23,8 +23,12 @@ impl<T: Copy> Memo<T> {
             false
         } else {
             // Past this many entries the visitor has refused to go on.
-            self.put(u32::try_from(self.dense.len() + self.sparse.len()).unwrap_or(u32::MAX), value)
+            self.put(u32::try_from(self.len()).unwrap_or(u32::MAX), value)
         }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.dense.len() + self.sparse.len()
     }
 
     #[inline]

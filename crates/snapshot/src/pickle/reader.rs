@@ -35,6 +35,10 @@ where
 /// The longest of the opcodes in [`Machine::common`] with its argument, the text of strings aside.
 const WINDOW: usize = 10;
 
+/// Values that the stack and the memo of any pickle may hold, marks included; one more for every four bytes that were read.
+/// Python appends to lists in batches of 1,000, so a snapshot has few values on the stack, and a memoized value takes more bytes.
+const MOST_HELD: u64 = 1 << 22;
+
 struct Machine<'v, R, V: Visitor> {
     input: Buffer<R>,
     visitor: &'v mut V,
@@ -73,6 +77,11 @@ where
             self.input.ensure(WINDOW)?;
             self.common();
             self.at = self.input.offset();
+            let held = self.stack.len() + self.marks.len() + self.memo.len();
+            if held as u64 > MOST_HELD + self.at / 4 {
+                let problem = "holds more values at once than a snapshot of its size";
+                return Err(ErrorKind::Damaged { opcode: "the pickle", problem });
+            }
             let [opcode] = self.take::<1>("the stream, before STOP")?;
             if opcode == op::STOP {
                 return self.stack.pop().ok_or(ErrorKind::too_few("STOP"));

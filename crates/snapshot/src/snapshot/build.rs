@@ -36,6 +36,9 @@ impl Kind {
     const ALL: [Self; 2] = [Self::Frame, Self::Event];
 }
 
+/// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
+const MOST_PARTS: usize = 1 << 21;
+
 /// Strings up to this length are looked for in [`Builder::latest_strings`] first.
 const SHORT: usize = 16;
 
@@ -113,6 +116,9 @@ impl Builder {
     fn check_room(&self) -> Result<(), Option<Damage>> {
         if let Some(what) = self.full {
             return Err(Some(Damage::TooMany(what)));
+        }
+        if self.items.len() + self.pairs.len() > MOST_PARTS {
+            return Err(Some(Damage::Parts));
         }
         if self.tables.largest() >= MOST as usize {
             return Err(Some(Damage::TooMany("distinct strings or stacks")));

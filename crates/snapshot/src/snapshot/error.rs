@@ -53,6 +53,9 @@ pub enum Damage {
     /// Tuples within tuples, deeper than any snapshot has them.
     #[error("tuples lie more than {0} deep within each other; the file is damaged")]
     Deep(u8),
+    /// More lists and dictionaries that are neither stacks nor records than any snapshot has.
+    #[error("more than 2,097,152 lists and dictionaries that no snapshot has; the file is damaged")]
+    Parts,
     /// More of something than can be told apart.
     #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
     TooMany(&'static str),
