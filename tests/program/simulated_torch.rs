@@ -133,6 +133,12 @@ fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told(
     assert!(!is_guessed("finite"));
 }
 
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn values_that_are_not_known_are_finite_and_obey_logic_at_every_size() {
+    assert_told_truly(&Story { name: "unknown_values", since: 1, ..Story::default() });
+}
+
 /// The snapshot and the counters are of one moment: Python's collector runs before both or after both.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
@@ -161,11 +167,11 @@ fn values_that_kernels_may_have_changed_are_counted() {
     let output = command.arg(PROGRAMS).arg("doubtful").arg(folder.path().join("counters.json")).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    // Products are computed, which a GPU may round in another way; random numbers are not.
-    assert!(stderr.contains("2 of 5 reads were of values that no copy had set"), "{stderr}");
-    assert!(stderr.contains("3 reads were of values that a kernel or another rank may have changed"), "{stderr}");
+    // Products are computed, which a GPU may round in another way, and draws between 0 and 1; normal ones are not.
+    assert!(stderr.contains("3 of 5 reads were of values that no copy had set"), "{stderr}");
+    assert!(stderr.contains("2 reads were of values that a kernel or another rank may have changed"), "{stderr}");
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&5.into(), &3.into()), "{report}");
+    assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&5.into(), &2.into()), "{report}");
 }
 
 /// The host's value of what a GPU may round in another way is never called known.

@@ -12,6 +12,7 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
+from unknown_values import unknown_values
 from whole_numbers import boxes, fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
@@ -285,7 +286,9 @@ def send_by_operators(own):
 
 
 def checks():
-    """Checks of values on the device pass, and a batch of factorizations has valid arguments."""
+    """Checks of values on the device pass, a batch of factorizations has valid arguments, and the context takes memory."""
+    free, total = torch.cuda.mem_get_info()
+    assert total - free - torch.cuda.memory_reserved() == (150 + 3 * 108) << 20, (free, total)
     weights = torch.rand(4, 10, device="cuda")
     assert torch.isfinite(weights).all()
     torch.multinomial(weights, 1)
@@ -408,7 +411,7 @@ def supposed():
     assert [len(part) for part in logits.repeat(2, 1).split(counts)] == counts
     for places in (torch.randperm(100, device="cuda"), torch.rand(100, device="cuda").argsort()):
         assert sorted(places.tolist()) == list(range(100)), places
-    boxes = torch.rand(200, 4, device="cuda")
+    boxes = torch.randn(200, 4, device="cuda")
     large, small = boxes[:, 2] > 0.5, boxes[:, 2] <= 0.5
     assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, 200 - KEPT * 2)
 

@@ -2,7 +2,7 @@
 
 import math
 
-from ptmem_simulate_values import ABSENT, KNOWN, LARGEST, SIZE, SUPPOSED, Work, flatten
+from ptmem_simulate_values import ABSENT, KNOWN, LARGEST, PERIOD, SIZE, SUPPOSED, Repeated, Work, flatten
 
 
 def names(text):
@@ -46,6 +46,11 @@ CONDITIONS = names("""
 SIZED = names("""
     nonzero _unique _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
 """)
+# Operators that make each element of a result of the elements at its place, and need no other.
+ELEMENTWISE = CONDITIONS | names("""
+    eq ne abs neg sign floor ceil trunc round relu clamp clamp_min clamp_max maximum minimum fmax fmin where masked_fill
+    isposinf isneginf signbit add sub rsub mul div remainder fmod floor_divide pow sqrt square reciprocal copy fill
+""")
 # Most elements of numbers that are not whole: steps, rates and scales, not tensors of data.
 MOST_FRACTIONS = 1 << 12
 # Whole numbers up to this are exact in a type, and so are their sums.
@@ -77,6 +82,7 @@ class Call:
         self.read = [tensor for tensor in tensors if tensor.is_cuda and id(tensor) not in only_written]
         self.plain = all(is_plain(self.torch, tensor) for tensor in tensors)
         self.small = self.plain and all(bytes_of(tensor) <= LARGEST for tensor in tensors)
+        self.large = not self.small or largest_result(self) > 8 * LARGEST
         self.supposed = {}
 
     def value(self, name, default=None):
@@ -100,9 +106,9 @@ class Call:
             return type(value)([self.on_host(part, made) for part in value])
         return value
 
-    def compute(self):
+    def compute(self, made=None):
         """The results of the operator on the host."""
-        made = {}
+        made = {} if made is None else made
         arguments = self.on_host(self.arguments, made)
         named = {name: self.on_host(value, made) for name, value in self.named.items()}
         if "device" in named:
@@ -119,11 +125,45 @@ class Call:
 
     def hidden(self, tensor):
         """Values of a tensor that is not set: 1 for the share that passes conditions, 0 for the others."""
-        torch, count = self.torch, tensor.numel()
+        return self.passes(tensor.numel()).to(tensor.dtype).view(tensor.shape)
+
+    def passes(self, count):
+        """The share of elements that pass conditions which are not known."""
         keep = self.engine.keep
-        places = torch.arange(count, dtype=torch.float64)
-        passes = ((places + 1) * keep).floor() > (places * keep).floor()
-        return passes.to(tensor.dtype).view(tensor.shape)
+        places = self.torch.arange(count, dtype=self.torch.float64)
+        return ((places + 1) * keep).floor() > (places * keep).floor()
+
+    def by_periods(self, hide=False):
+        """The work of an operator on large tensors, if it makes each element of those at its place and they repeat a few.
+
+        With `hide`, elements that are not set are those of `hidden`."""
+        if not self.plain or self.operator.base not in ELEMENTWISE:
+            return None
+        made, shapes, trust = {}, set(), KNOWN
+        for tensor in self.read:
+            values, certain = self.engine.period(tensor)
+            if certain == ABSENT and hide and self.engine.trust(tensor) == ABSENT:
+                values, certain = self.passes(PERIOD).to(tensor.dtype), SUPPOSED
+            if certain == ABSENT:
+                return None
+            if values.numel() > 1:
+                shapes.add(tuple(tensor.shape))
+            made[id(tensor)] = values
+            trust = max(trust, certain)
+        if len(shapes) > 1 or (shapes and largest_result(self) > 8 * math.prod(*shapes)):
+            return None
+        count = max((values.numel() for values in made.values()), default=1)
+        for tensor in self.operator.written_of(self.arguments, self.named):
+            values = made.get(id(tensor))
+            values = self.torch.empty(1, dtype=tensor.dtype) if values is None else values
+            made[id(tensor)] = values.expand(count).clone()
+        results = self.compute(made)
+        fractions = [result for result in results if result.is_floating_point()]
+        if trust > KNOWN and not all(result.isfinite().all() for result in fractions):
+            return None
+        if fractions and self.operator.base not in EXACT and self.operator.base not in ("copy", "fill"):
+            trust = SUPPOSED
+        return self.work([Repeated(result) for result in results], trust)
 
 
 def is_power_of_two(number):

@@ -17,7 +17,6 @@ from ptmem_simulate_calls import (
     absent_operands,
     bytes_of,
     computed,
-    largest_result,
 )
 from ptmem_simulate_values import (
     ABSENT,
@@ -27,21 +26,22 @@ from ptmem_simulate_values import (
     LARGEST,
     MOST_ABSENT,
     NUMBER,
+    PERIOD,
     SIZE,
     SUPPOSED,
     Engine,
-    flatten,
+    Repeated,
 )
 
 
 def rule(operator, arguments, named, tensors):
     """Values of an operator that has no rule of its own."""
     call = Call(operator, arguments, named, tensors)
-    if not call.small or largest_result(call) > 8 * LARGEST:
-        return call.work()
+    if call.large:
+        return call.by_periods() or call.work()
     fractions = [tensor for tensor in tensors if tensor.is_floating_point()]
     if operator.base not in EXACT and sum(tensor.numel() for tensor in fractions) > MOST_FRACTIONS:
-        return call.work()
+        return call.by_periods() or call.work()
     if call.trust() < ABSENT:
         return computed(call)
     absent = absent_operands(call)
@@ -54,8 +54,10 @@ def rule(operator, arguments, named, tensors):
 def condition(operator, arguments, named, tensors):
     """Comparisons and logic: a fixed share of unknown values passes."""
     call = Call(operator, arguments, named, tensors)
-    if not call.small or largest_result(call) > 8 * LARGEST:
-        return call.work()
+    if call.large:
+        is_mask = call.plain and (operator.base[:4] != "bitw" or all(tensor.dtype == call.torch.bool for tensor in tensors))
+        mask = [Repeated(call.passes(PERIOD))] if is_mask else None
+        return call.by_periods(hide=is_mask) or call.work(mask)
     for tensor in absent_operands(call):
         if tensor.numel() > 1:
             call.supposed[id(tensor)] = call.hidden(tensor)
@@ -65,16 +67,18 @@ def condition(operator, arguments, named, tensors):
 def equality(operator, arguments, named, tensors):
     """An unknown value equals only itself and is finite: this is not a guess about the program."""
     call = Call(operator, arguments, named, tensors)
-    if not call.small or largest_result(call) > 8 * LARGEST:
-        return call.work()
     places = [(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in tensors]
     same = len(places) == 2 and places[0] == places[1]
-    other = call.value("other")
+    other = call.value("other", math.inf)
     finite = same or (isinstance(other, float) and not math.isfinite(other))
-    if not absent_operands(call) and not (finite and call.trust() == SUPPOSED):
+    if call.large:
+        work = call.by_periods()
+        if work and not (finite and work.trust == SUPPOSED):
+            return work
+    elif not absent_operands(call) and not (finite and call.trust() == SUPPOSED):
         return computed(call)
-    results = [result.fill_((operator.base == "eq") == same) for result in call.compute()]
-    return call.work(results, DOUBTFUL if finite else SUPPOSED)
+    result = Repeated(call.torch.tensor([same != (operator.base == "ne")]))
+    return call.work([result] if call.plain else None, DOUBTFUL if finite else SUPPOSED)
 
 
 def check(operator, arguments, named, tensors):
@@ -83,18 +87,54 @@ def check(operator, arguments, named, tensors):
     (place,) = call.read[:1]
     if call.small and call.trust() < SUPPOSED:
         return computed(call)
-    results = None
     if call.small and call.trust() == SUPPOSED:
         results = call.compute()
         if operator.base == "all":
             some = call.on_host(place, {}).bool().any()
             results = [result.logical_or_(some) for result in results]
-    elif call.value("dim") is None:
-        results = [call.torch.full((), operator.base == "all", dtype=call.torch.bool)]
-    else:
-        shape = call.torch.empty(place.shape, device="meta").sum(call.value("dim"), call.value("keepdim", False)).shape
-        results = [call.torch.full(shape, operator.base == "all", dtype=call.torch.bool)]
-    return call.work(results)
+        return call.work(results)
+    values, trust = call.engine.period(place) if call.plain else (None, ABSENT)
+    passes = call.torch.tensor([operator.base == "all"])
+    if trust < ABSENT:
+        known = operator.base == "all" and trust < SUPPOSED
+        passes = values.bool().all() if known else values.bool().any()
+    return call.work([Repeated(passes.view(1))], min(trust, SUPPOSED))
+
+
+def total(operator, arguments, named, tensors):
+    """Sums, means and counts: of a large tensor by the elements that it repeats."""
+    call = Call(operator, arguments, named, tensors)
+    place = call.value("self")
+    if call.small:
+        return computed(call) if call.trust() < ABSENT else rule(operator, arguments, named, tensors)
+    values, trust = call.engine.period(place) if call.plain else (None, ABSENT)
+    if trust == ABSENT or operator.written:
+        return call.work()
+    if operator.base == "count_nonzero":
+        values = values != 0
+    shape = operator.overload(place.to("meta"), *arguments[1:], **named)
+    size = place.numel() // max(shape.numel(), 1)
+    if values.numel() > 1 and not (place.is_contiguous() and place.shape[: shape.dim()] == shape.shape):
+        return call.work()  # Sums of elements that do not lie side by side.
+    sums = values.double()[:1] * size
+    if values.numel() > 1:
+        if shape.numel() * 8 > LARGEST:
+            return call.work()
+        ends = call.torch.arange(shape.numel() + 1) * size
+        sums = summed(values, ends).diff().view(shape.shape)
+    if operator.base == "mean":
+        sums = sums / size
+    sums = sums.to(shape.dtype)
+    exact = not shape.is_floating_point() or not sums.any()
+    return call.work([sums if sums.shape == shape.shape else Repeated(sums)], trust if exact else SUPPOSED)
+
+
+def summed(values, ends):
+    """Sums of the first elements, of values that repeat."""
+    sums = values.double().cumsum(0)
+    before = sums - values.double()
+    count = len(values)
+    return (ends // count) * sums[-1] + before[ends % count]
 
 
 def spread(torch, rows, count, of, values=None, descending=True):
@@ -167,6 +207,11 @@ def nonzero(operator, arguments, named, tensors):
     if call.small and place.numel() * 8 <= LARGEST:
         call.supposed[id(place)] = call.hidden(place)
         return computed(call, SUPPOSED)
+    values, trust = call.engine.period(place) if call.plain else (None, ABSENT)
+    if trust < ABSENT:
+        if trust == SUPPOSED:
+            call.engine.followed(SIZE)
+        return call.work(answer=int(summed(values != 0, call.torch.tensor([place.numel()]))))
     call.engine.followed(SIZE)
     return call.work(answer=int(place.numel() * call.engine.keep))
 
@@ -205,7 +250,9 @@ def copy(operator, arguments, named, tensors):
         return None
     if to.device != source.device or (to.dtype == source.dtype and to.is_contiguous() and source.is_contiguous()):
         return None
-    if not call.small or (call.trust() == ABSENT and (source.is_floating_point() or source.numel() > MOST_ABSENT)):
+    if call.large:
+        return call.by_periods() or call.work()
+    if call.trust() == ABSENT and (source.is_floating_point() or source.numel() > MOST_ABSENT):
         return call.work()
     return computed(call)
 
@@ -225,29 +272,36 @@ def read_number(operator, arguments, named, tensors):
 def fill(operator, arguments, named, tensors):
     """One number everywhere."""
     call = Call(operator, arguments, named, tensors, overwrites=True)
+    dense = call.engine.span(call.value("self")) == call.value("self").numel()
+    return computed(call) if call.small and not dense else call.by_periods() or call.work()
+
+
+def draws(torch, count):
+    """Numbers between 0 and 1: of any part of this range as many as are expected, spread evenly."""
+    count = count if count <= MOST_FRACTIONS else PERIOD
+    step = next(step for step in range(max(int(count * 0.618), 1), 2 * count + 2) if math.gcd(step, count) == 1)
+    return ((torch.arange(count) * step + count // 2) % count + 0.5) / max(count, 1)
+
+
+def uniform(operator, arguments, named, tensors):
+    """Draws from 0 to 1. Those of initial weights have other bounds."""
+    call = Call(operator, arguments, named, tensors, overwrites=True)
     place = call.value("self")
-    if not call.plain or call.small:
-        return computed(call) if call.small else call.work()
-    one = call.torch.empty(1, dtype=place.dtype).fill_(call.on_host(call.value("value"), {}))
-    first, *rest = one.view(call.torch.uint8).tolist()
-    if place.is_contiguous() and all(byte == first for byte in rest) and call.trust() == 0:
-        call.engine.library.fill(place.data_ptr(), first, bytes_of(place))
-        work = call.work([])
-        work.results = ()
-        return KeepFill(work, first)
-    return call.work()
+    if not call.plain or (call.value("from"), call.value("to")) != (0, 1):
+        return call.work()
+    return call.work([Repeated(draws(call.torch, place.numel()))])
 
 
-class KeepFill:
-    """A large fill: no element is written for itself."""
-
-    def __init__(self, work, byte):
-        self.work, self.byte = work, byte
-
-    def __call__(self, *result):
-        self.work()
-        for place in flatten(result):
-            self.work.engine.library.fill(place.data_ptr(), self.byte, bytes_of(place))
+def bernoulli(operator, arguments, named, tensors):
+    """Ones by chance: the expected number."""
+    call = Call(operator, arguments, named, tensors)
+    place, odds = call.value("self"), call.value("p", call.value("self"))
+    numbers = draws(call.torch, place.numel())
+    if isinstance(odds, call.torch.Tensor) and odds.is_cuda:
+        odds, trust = call.engine.period(odds) if call.plain else (odds, ABSENT)
+        if trust == ABSENT or odds.numel() not in (1, numbers.numel()):
+            return call.work()
+    return call.work([Repeated((numbers < odds).to(place.dtype))])
 
 
 def random(operator, arguments, named, tensors):
@@ -281,12 +335,14 @@ def rules():
     """The rule of each operator."""
     table = dict.fromkeys([*EXACT, *ARITHMETIC, *ROUNDED], rule)
     table.update(dict.fromkeys(CONDITIONS, condition))
-    table.update(dict.fromkeys(("eq", "ne"), equality))
+    table.update(dict.fromkeys(("eq", "ne", "isposinf", "isneginf"), equality))
+    table.update(dict.fromkeys(("sum", "mean", "count_nonzero"), total))
     table.update(dict.fromkeys(("all", "any"), check))
     table.update(dict.fromkeys(("topk", "sort", "argmax", "argmin", "max", "min"), order))
     table.update(dict.fromkeys(("_unique", "_unique2", "unique_dim", "unique_consecutive"), unique))
     table.update(dict.fromkeys(("random", "randperm", "multinomial"), random))
     table.update(nonzero=nonzero, copy=copy, fill=fill, _local_scalar_dense=read_number, nms=suppressed)
+    table.update(uniform=uniform, bernoulli=bernoulli)
     return table
 
 

@@ -21,6 +21,8 @@ LARGEST = 1 << 20
 MOST_ABSENT = 1 << 10
 # Operators that also take numbers for tensors where Python calls them.
 TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div"))
+# Elements that the values of a larger tensor can repeat: thousandths of its elements pass a condition.
+PERIOD = 1000
 # Operators for all devices at once that end in a kernel or a copy.
 COMPOSITE = frozenset(
     (
@@ -54,7 +56,8 @@ class Library:
         self.read = self.find("read", None, place, size, place, place)
         self.write = self.find("write", None, place, size, place, number)
         self.write_each = self.find("write_each", None, place, size, place, place)
-        self.fill = self.find("fill", None, place, number, size)
+        self.repeat = self.find("repeat", None, place, size, place, size, number)
+        self.period = self.find("period", number, place, size, size, place)
         self.doubt = self.find("doubt", None, place, size)
         self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64)
         self.end = self.find("end", None, ctypes.c_int64)
@@ -95,6 +98,13 @@ def flatten(values):
         elif isinstance(value, (list, tuple)):
             found.extend(flatten(value))
     return found
+
+
+class Repeated:
+    """Values of a large tensor: these over and over."""
+
+    def __init__(self, values):
+        self.values = values
 
 
 class Work:
@@ -194,16 +204,36 @@ class Engine:
         trust = trusts.view(span, size).amax(1).as_strided(tensor.shape, strides).max().item()
         return values.view(tensor.dtype).as_strided(tensor.shape, strides), trust
 
+    def period(self, tensor):
+        """The first elements of a tensor whose other elements repeat them, and their certainty; ABSENT where none do."""
+        torch, size, span = self.torch, tensor.element_size(), self.span(tensor)
+        values = torch.empty(min(PERIOD, span) * size, dtype=torch.uint8)
+        trust = self.library.period(tensor.data_ptr(), span * size, PERIOD * size, values.data_ptr())
+        values = values.view(tensor.dtype)
+        if trust == ABSENT and span * size <= LARGEST and tensor.is_contiguous():
+            every, trust = self.read(tensor)
+            values = every.view(-1)[:PERIOD]
+            if not torch.equal(every.view(-1)[PERIOD:], every.view(-1)[:-PERIOD]):
+                trust = ABSENT
+        if trust != ABSENT and span and torch.equal(values, values[:1].expand(len(values))):
+            return values[:1], trust
+        return values, trust if span == tensor.numel() else ABSENT
+
     def store(self, place, values, trust, overwrites=False):
         """Gives a tensor on the device values, or notes that it has others, which are not known, or may have."""
         if not place.is_cuda or place.layout is not self.torch.strided:
             return
-        if values is not None and values.numel() != place.numel() and not self.thread.depth:
+        repeated = isinstance(values, Repeated)
+        if values is not None and not repeated and values.numel() != place.numel() and not self.thread.depth:
             self.followed(SIZE)  # The operator found its size in another way than by what it was told.
         if place.numel() == 0:
             return
         at, size = place.data_ptr(), place.element_size()
-        if values is None or values.shape != place.shape or values.dtype != place.dtype:
+        if repeated and self.span(place) == place.numel():
+            bytes_of_one = values.values.to(place.dtype).contiguous()
+            period = bytes_of_one.numel() * size
+            self.library.repeat(at, place.numel() * size, bytes_of_one.data_ptr(), period, trust)
+        elif values is None or repeated or values.shape != place.shape or values.dtype != place.dtype:
             if overwrites and place.is_contiguous():
                 self.library.write(at, place.numel() * size, 0, ABSENT)
             else:

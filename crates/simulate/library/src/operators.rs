@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use crate::device::thread;
-use crate::device::values::{self, Computed, Trust};
+use crate::device::values::{self, Trust};
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
 
@@ -104,7 +104,7 @@ pub extern "C" fn ptmem_simulate_write(at: u64, size: u64, from: u64, trust: c_i
     let trust = u8::try_from(trust).ok().and_then(trust_of);
     match trust {
         Some(trust) => {
-            values::set_computed(at, &Computed { bytes: memory::bytes(from, size as usize).into(), trust });
+            values::set_computed(at, memory::bytes(from, size as usize), trust);
         }
         None => values::forget(at, size),
     }
@@ -122,10 +122,20 @@ pub extern "C" fn ptmem_simulate_write_each(at: u64, size: u64, from: u64, trust
     }
 }
 
-/// Sets a range to a byte.
+/// Sets a range to bytes of the host, over and over.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_fill(at: u64, byte: c_int, size: u64) {
-    values::fill(at, byte as u8, size);
+pub extern "C" fn ptmem_simulate_repeat(at: u64, size: u64, from: u64, period: u64, trust: c_int) {
+    if let Some(trust) = u8::try_from(trust).ok().and_then(trust_of) {
+        values::repeat(at, memory::bytes(from, period as usize), size, trust);
+    }
+}
+
+/// Writes the bytes that a range repeats to the host; their certainty, [`ABSENT`] where it repeats none of this number.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_period(at: u64, size: u64, period: u64, to: u64) -> c_int {
+    let Some((bytes, trust)) = values::period(at, size, period) else { return ABSENT.into() };
+    memory::copy(to, bytes.as_ptr() as u64, bytes.len());
+    (trust as u8).into()
 }
 
 /// Notes that an operator may have changed a range.

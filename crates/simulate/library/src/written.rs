@@ -96,7 +96,7 @@ mod tests {
     /// Eight bytes that are known, in a block of their own.
     fn known(at: u64) {
         blocks::report_memory_usage(at as *const _, 512, 0, 0, 0);
-        values::fill(at, 0, 8);
+        values::repeat(at, &[0], 8, Trust::Known);
     }
 
     fn trust(at: u64) -> Trust {

@@ -159,7 +159,7 @@ mod tests {
         let data = 0x1000_6200_0000_u64;
         assert!(addresses::is_device(data));
         blocks::report_memory_usage(data as *const _, 512, 0, 0, 0);
-        values::fill(data, 0, 8);
+        values::repeat(data, &[0], 8, Trust::Known);
         let mut place = [0; 8];
         assert_eq!(cudnnBackendCreateDescriptor(VARIANT_PACK, Out::to(&mut place).cast()), SUCCESS);
         let pack = Handle::from_ne_bytes(place);

@@ -1,6 +1,7 @@
 //! Copies and fills, wherever their ends lie.
 
 use super::addresses::is_device;
+use super::values::Trust;
 use super::{thread, values};
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
@@ -46,27 +47,19 @@ pub(crate) fn copy_rows(to: u64, to_pitch: u64, from: u64, from_pitch: u64, widt
 
 /// Fills host or device memory with a word.
 pub(crate) fn fill_words(at: u64, word: u32, count: u64) {
-    let bytes = word.to_le_bytes();
-    let size = count.saturating_mul(4);
-    if bytes == [bytes[0]; 4] {
-        return fill(at, bytes[0], size);
-    }
-    // Values of large ranges are not kept.
-    let is_kept = size <= values::LARGEST_KEPT || !is_device(at);
-    let words = bytes.repeat(if is_kept { count as usize } else { 0 });
-    if is_device(at) && size > 0 {
-        values::set(at, words.as_ptr() as u64, size);
-    } else {
-        memory::copy(at, words.as_ptr() as u64, size as usize);
-    }
+    repeat(at, &word.to_le_bytes(), count.saturating_mul(4));
 }
 
 /// Fills host or device memory with a byte.
 pub(crate) fn fill(at: u64, byte: u8, size: u64) {
+    repeat(at, &[byte], size);
+}
+
+fn repeat(at: u64, bytes: &[u8], size: u64) {
     if is_device(at) {
-        values::fill(at, byte, size);
-    } else if size > 0 {
-        memory::fill(at, byte, size as usize);
+        values::repeat(at, bytes, size, Trust::Known);
+    } else {
+        memory::repeat(at, bytes, 0, size as usize);
     }
 }
 

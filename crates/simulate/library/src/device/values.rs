@@ -20,10 +20,8 @@ const MOST_KEPT: u64 = 1 << 30;
 /// Value of a run of bytes.
 #[derive(Clone)]
 enum Value {
-    /// These bytes, at this offset.
+    /// These bytes, over and over, from this offset.
     Bytes(Arc<[u8]>, usize),
-    /// The same byte everywhere.
-    Fill(u8),
     /// Set by the host, but not kept.
     Dropped,
 }
@@ -65,25 +63,18 @@ pub(crate) struct Known {
     pub(crate) doubtful: u64,
 }
 
-/// Bytes that an operator writes.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Computed {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) trust: Trust,
-}
-
 impl Run {
     /// The part of the run that begins `bytes` after its start and has this size.
     fn part(&self, bytes: u64, size: u64) -> Self {
         let value = match &self.value {
-            Value::Bytes(all, offset) => Value::Bytes(Arc::clone(all), offset + bytes as usize),
+            Value::Bytes(all, offset) => Value::Bytes(Arc::clone(all), (offset + bytes as usize) % all.len()),
             other => other.clone(),
         };
         Self { size, value, trust: self.trust }
     }
 
     fn kept(&self) -> u64 {
-        if matches!(self.value, Value::Bytes(..)) { self.size } else { 0 }
+        if let Value::Bytes(all, _) = &self.value { self.size.min(all.len() as u64) } else { 0 }
     }
 }
 
@@ -100,9 +91,11 @@ impl Values {
     }
 
     /// Puts a value in the place of what was known of a range.
-    fn set(&mut self, at: u64, size: u64, value: Value) {
+    fn set(&mut self, at: u64, size: u64, value: Value, trust: Trust) {
         self.forget(at, size);
-        self.insert(at, Run { size, value, trust: Trust::Known });
+        if size > 0 {
+            self.insert(at, Run { size, value, trust });
+        }
     }
 
     /// The value that these bytes are kept as.
@@ -156,23 +149,30 @@ pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     values.forget(at, size); // Makes room first.
     let kept = if size <= LARGEST_KEPT { memory::bytes(from_host, size as usize) } else { &[] };
     let value = if size <= LARGEST_KEPT { values.keep(kept) } else { Value::Dropped };
-    values.set(at, size, value);
+    values.set(at, size, value, Trust::Known);
 }
 
 /// Keeps what was computed for an operator.
-pub(crate) fn set_computed(at: u64, computed: &Computed) {
+pub(crate) fn set_computed(at: u64, bytes: &[u8], trust: Trust) {
     let mut values = VALUES.lock();
-    let size = computed.bytes.len() as u64;
+    let size = bytes.len() as u64;
     values.forget(at, size);
-    let value = values.keep(&computed.bytes);
-    values.insert(at, Run { size, value, trust: computed.trust });
+    let value = values.keep(bytes);
+    values.set(at, size, value, trust);
 }
 
-/// Keeps that a range was filled with a byte.
-pub(crate) fn fill(at: u64, byte: u8, size: u64) {
-    if size > 0 {
-        VALUES.lock().set(at, size, Value::Fill(byte));
-    }
+/// Keeps that a range was filled with a few bytes, over and over.
+pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: Trust) {
+    VALUES.lock().set(at, size, Value::Bytes(Arc::from(bytes), 0), trust);
+}
+
+/// The first `period` bytes of a range, and their certainty, if the rest of the range repeats them.
+pub(crate) fn period(at: u64, size: u64, period: u64) -> Option<(Vec<u8>, Trust)> {
+    let parts = VALUES.lock().within(at, size);
+    let [(0, Run { size: whole, value: Value::Bytes(all, offset), trust })] = parts.as_slice() else { return None };
+    let repeats = size <= period || period % all.len() as u64 == 0;
+    let cycle = all.iter().cycle().skip(*offset).take(period.min(size) as usize);
+    (*whole == size && repeats).then(|| (cycle.copied().collect(), *trust))
 }
 
 /// Discards a range that was freed or reused.
@@ -220,10 +220,7 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
             Trust::Unset => {}
         }
         match run.value {
-            Value::Bytes(bytes, start) => {
-                memory::copy(to_host + offset, bytes[start..].as_ptr() as u64, run.size as usize);
-            }
-            Value::Fill(byte) => memory::fill(to_host + offset, byte, run.size as usize),
+            Value::Bytes(bytes, start) => memory::repeat(to_host + offset, &bytes, start, run.size as usize),
             Value::Dropped => known.dropped += run.size,
         }
     }
@@ -263,7 +260,7 @@ mod tests {
         assert_eq!(bytes, [0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
         assert_eq!(known, Known { unset: 4, ..Known::default() });
         forget(base + 4, 2);
-        fill(base + 9, 7, 3);
+        repeat(base + 9, &[7], 3, Trust::Known);
         assert_eq!(read_back(base, 10).0, [0, 0, 1, 2, 0, 0, 5, 6, 0, 7]);
         copy(base + 100, base + 3, 4);
         let (bytes, known) = read_back(base + 100, 4);
@@ -274,15 +271,31 @@ mod tests {
     #[test]
     fn a_value_that_a_kernel_may_have_changed_is_kept_but_doubtful_and_so_are_its_copies() {
         let base = 0x1113_0000_0000;
-        fill(base, 7, 8);
+        repeat(base, &[7], 8, Trust::Known);
         doubt(base + 2, 1);
         copy(base + 100, base + 4, 4);
         let (bytes, known) = read_back(base + 100, 4);
         assert_eq!(bytes, [7; 4]);
         assert_eq!(known, Known { doubtful: 4, ..Known::default() });
-        fill(base + 100, 8, 4);
+        repeat(base + 100, &[8], 4, Trust::Known);
         assert_eq!(trust_if_set(base + 100, 4), Some(Trust::Known));
         assert_eq!(trust_if_set(base + 100, 5), None, "the last byte was never set");
+    }
+
+    #[test]
+    fn repeated_bytes_keep_their_places_where_a_range_is_cut() {
+        let base = 0x1114_2000_0000;
+        let large = 1 << 40;
+        repeat(base, &[1, 2, 3], large, Trust::Unset);
+        assert_eq!(read_back(base + 4, 5).0, [2, 3, 1, 2, 3]);
+        assert_eq!(period(base, large, 6), Some((alloc::vec![1, 2, 3, 1, 2, 3], Trust::Unset)));
+        assert_eq!(period(base, large, 4), None, "the fifth byte is not the first");
+        forget(base + 10, 1);
+        assert_eq!(read_back(base + 9, 4).0, [1, 0, 3, 1]);
+        assert_eq!(period(base + 11, 7, 3), Some((alloc::vec![3, 1, 2], Trust::Unset)));
+        assert_eq!(period(base, large, 3), None, "a byte of it is not set");
+        copy(base + large + 1, base + 11, 4);
+        assert_eq!(read_back(base + large + 1, 4).0, [3, 1, 2, 3]);
     }
 
     #[test]

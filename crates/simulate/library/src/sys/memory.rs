@@ -35,6 +35,24 @@ pub(crate) fn fill(to: u64, byte: u8, size: usize) {
     unsafe { ptr::write_bytes(to as *mut u8, byte, size) };
 }
 
+/// Sets bytes in the host's memory to a few, over and over, beginning with the one at an offset.
+pub(crate) fn repeat(to: u64, bytes: &[u8], offset: usize, size: usize) {
+    if let [byte] = bytes {
+        return fill(to, *byte, size);
+    }
+    let mut done = 0;
+    for part in [&bytes[offset..], &bytes[..offset]] {
+        let length = part.len().min(size - done);
+        copy(to + done as u64, part.as_ptr() as u64, length);
+        done += length;
+    }
+    while done < size {
+        let length = done.min(size - done);
+        copy(to + done as u64, to, length);
+        done += length;
+    }
+}
+
 /// Bytes of the host that a program handed to a call of CUDA; they are not kept beyond that call. None of them where the
 /// size is beyond all memory.
 pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
