@@ -111,7 +111,7 @@ fn a_command_does_not_outlive_a_ptmem_that_is_killed() {
 #[test]
 fn search_paths_that_were_set_are_kept_behind() {
     let place = TempDir::new().unwrap();
-    let script = "echo \"$PYTHONPATH|$LD_LIBRARY_PATH|$PTMEM_SIMULATE\"";
+    let script = "echo \"$PYTHONPATH|$LD_LIBRARY_PATH|$PTMEM_SIMULATE|$LIBRARY_PATH\"";
     let mut command = command(place.path(), &["--gpu", "t4", "--gpus", "2", "--memory", "1GiB"], &["sh", "-c", script]);
     let output = command.env("PYTHONPATH", "/mine").env("LD_LIBRARY_PATH", "/libraries").output().unwrap();
     let line = text(&output.stdout);
@@ -120,6 +120,7 @@ fn search_paths_that_were_set_are_kept_behind() {
     assert!(parts[1].ends_with("/lib:/libraries"), "{line}");
     assert!(parts[2].starts_with("name=Tesla T4;capability=75;processors=40;"), "{line}");
     assert!(parts[2].contains(";memory=1073741824;gpus=2;"), "{line}");
+    assert_eq!(parts[3], parts[1].trim_end_matches(":/libraries"), "programs link with the driver's stand-in");
 }
 
 #[test]

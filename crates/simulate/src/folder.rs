@@ -78,6 +78,8 @@ impl Folder {
             ),
             ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(PRELOADED), [":", " "])),
             ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
+            // The stand-in of the driver, for programs that are linked with it.
+            ("LIBRARY_PATH", before("LIBRARY_PATH", libraries.clone(), [":", ":"])),
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
             ("TRITON_LIBCUDA_PATH", libraries.into()),
         ];

@@ -69,10 +69,12 @@ pub(crate) struct Sizes {
     pub(crate) total: u64,
 }
 
-/// Free and total memory of a device.
+/// Free and total memory of a device. What the context of CUDA takes of a card is not free, as `--device-memory` counts
+/// it: programs take a share of the rest.
 pub(crate) fn sizes(device: usize) -> Sizes {
     let total = settings().memory;
-    Sizes { free: total - with(device, |memory| memory.used), total }
+    let context = (150 + 3 * settings().processors as u64) << 20;
+    Sizes { free: total.saturating_sub(context + with(device, |memory| memory.used)), total }
 }
 
 /// Takes addresses of a device, without memory: a pool has taken it.
