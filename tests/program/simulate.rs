@@ -305,3 +305,29 @@ fn a_python_that_ran_no_hook_must_not_use_the_gpu() {
         assert!(text(&without.stderr).contains(told), "{option}: {}", text(&without.stderr));
     }
 }
+
+#[test]
+fn processes_share_memory_and_what_is_not_supported_is_named() {
+    let program = r#"
+import ctypes, subprocess, sys
+class Handle(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_uint64 * 8)]
+cuda, handle, address = ctypes.CDLL(None), Handle(), ctypes.c_uint64()
+if len(sys.argv) > 1:
+    handle = Handle.from_buffer_copy(bytes.fromhex(sys.argv[1]))
+    assert cuda.cudaIpcOpenMemHandle(ctypes.byref(address), handle, 1) == 0 and address.value > 0
+    assert cuda.cudaIpcCloseMemHandle(address) == 0 and cuda.cudaIpcCloseMemHandle(address) != 0
+else:
+    assert cuda.cudaMalloc(ctypes.byref(address), 1024) == 0
+    assert cuda.cudaIpcGetMemHandle(ctypes.byref(handle), address) == 0
+    assert cuda.cuMulticastCreate(ctypes.byref(address), None) == 801
+    subprocess.run([sys.executable, __file__, bytes(handle).hex()], check=True)
+"#;
+    let place = TempDir::new().unwrap();
+    let file = place.path().join("share.py");
+    fs::write(&file, program).unwrap();
+    let output = command(place.path(), &[], &["python3", file.to_str().unwrap()]).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("not simulated: cuMulticastCreate"), "{stderr}");
+}

@@ -33,6 +33,8 @@ ASKS = re.compile(
 )
 # The first argument of these is a place for a handle.
 MAKES = re.compile(r"Create|Alloc$")
+# These share memory or divide a device, which is not supported.
+REFUSES = re.compile(r"^cuMulticast|GreenCtx|^cuDev(Resource|SmResource)|DevResource$|^cuLogs|ShareableHandle$")
 DESTROYS = re.compile(r"Destroy|Free")
 
 
@@ -89,6 +91,8 @@ def by_hand() -> set[str]:
 
 
 def kind(name: str) -> str:
+    if REFUSES.search(name):
+        return "Refuses"
     if MAKES.search(name) and not DESTROYS.search(name):
         return "Makes"
     return "Asks" if ASKS.search(name) else "Done"
@@ -103,7 +107,7 @@ def main() -> None:
     of_nvidia = [place for place in places if place.name.startswith("nvidia_")]
     names = imported(place for place in places if place not in of_nvidia).union(*map(exported, of_nvidia))
     if keep:
-        names |= set(re.findall(r"(?m)^(?:Done|Makes|Asks) (\w+)$", LIST.read_text()))
+        names |= set(re.findall(r"(?m)^(?:Done|Makes|Asks|Refuses) (\w+)$", LIST.read_text()))
     lines = [f"{kind(name)} {name}\n" for name in sorted(names - by_hand()) if not LEFT_OUT.search(name)]
     LIST.write_text("".join(lines))
     print(f"{LIST}: {len(lines)} names")

@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Makes,
     /// Not implemented: the program asks the function for a result that cannot be known.
     Asks,
+    /// The program is told that it is not supported.
+    Refuses,
 }
 
 /// Calls of one function.
@@ -66,7 +68,7 @@ impl Ledger {
 
     /// Called functions without an implementation.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Call> + Clone {
-        self.calls.iter().filter(|call| call.kind == Kind::Asks)
+        self.calls.iter().filter(|call| matches!(call.kind, Kind::Asks | Kind::Refuses))
     }
 }
 

@@ -112,7 +112,7 @@ object! {
         elapsed_times: ledger.fact(Fact::ElapsedTimes),
         graph_launches: ledger.fact(Fact::GraphLaunches),
         not_simulated: list(ledger.unanswered().map(Function)),
-        only_answered: list(ledger.calls().iter().filter(|call| call.kind != Kind::Asks).map(Function)),
+        only_answered: list(ledger.calls().iter().filter(|call| matches!(call.kind, Kind::Done | Kind::Makes)).map(Function)),
     }
 }
 

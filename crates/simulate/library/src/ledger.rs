@@ -8,6 +8,7 @@ use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cuda_error::CudaError;
 pub(crate) use crate::fact::Fact;
 use crate::names::{KIND, NAMES};
 use crate::python;
@@ -54,6 +55,8 @@ pub(crate) enum Kind {
     Makes,
     /// It is asked for a result that is not known here.
     Asks,
+    /// It shares memory or divides a device: the program is told that this is not supported.
+    Refuses,
 }
 
 /// Answers a call of a function that only has a name here, given by its index in [`NAMES`]; `first` is its first
@@ -66,6 +69,7 @@ pub(crate) fn answer(index: usize, first: crate::ffi::Out<u64>) -> usize {
             first.set(crate::handles::new_handle());
             0
         }
+        Kind::Refuses => CudaError::NotSupported as usize,
         Kind::Asks => refuse_or_allow(NAMES[index], calls == 0),
     }
 }

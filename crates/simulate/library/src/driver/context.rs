@@ -135,20 +135,3 @@ pub extern "C" fn cuGetProcAddress_v2(
     status.set(found.is_none().into());
     found.map(|_| ()).ok_or(CudaError::NotFound).into()
 }
-
-/// Parts of a device ("green contexts") are not simulated, and messages of the driver are none.
-macro_rules! refused {
-    ($($name:ident)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name() -> CudaError {
-                CudaError::NotSupported
-            }
-        )*
-    };
-}
-
-refused!(
-    cuCtxFromGreenCtx cuDevResourceGenerateDesc cuDevSmResourceSplitByCount cuDeviceGetDevResource cuGreenCtxCreate
-    cuGreenCtxDestroy cuGreenCtxStreamCreate cuLogsRegisterCallback cuLogsUnregisterCallback
-);

@@ -1,4 +1,4 @@
-//! Virtual memory and multicast objects.
+//! Virtual memory.
 
 use crate::cuda_error::CudaError;
 use crate::device::{self, addresses, virtual_memory};
@@ -82,35 +82,4 @@ pub extern "C" fn cuMemGetAllocationPropertiesFromHandle(properties: Out<u8>, ha
         properties.field::<i32>(DEVICE).set(device as i32);
     });
     described.ok_or(CudaError::InvalidValue).into()
-}
-
-/// Other processes cannot see the memory.
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemExportToShareableHandle(_shared: Opaque, _handle: Handle, _kind: i32, _flags: u64) -> CudaError {
-    CudaError::NotSupported
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemImportFromShareableHandle(_handle: Out<Handle>, _shared: Opaque, _kind: i32) -> CudaError {
-    CudaError::NotSupported
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMulticastCreate(_handle: Out<Handle>, _properties: Opaque) -> CudaError {
-    CudaError::NotSupported
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMulticastAddDevice(_handle: Handle, _device: i32) -> CudaError {
-    CudaError::NotSupported
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMulticastBindMem() -> CudaError {
-    CudaError::NotSupported
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMulticastUnbind() -> CudaError {
-    CudaError::NotSupported
 }
