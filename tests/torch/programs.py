@@ -12,7 +12,7 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
-from unknown_values import unknown_values
+from unknown_values import unknown_values  # noqa: F401
 from whole_numbers import boxes, fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
@@ -286,7 +286,7 @@ def send_by_operators(own):
 
 
 def checks():
-    """Checks of values on the device pass, a batch of factorizations has valid arguments, and the context takes memory."""
+    """Checks of values pass, a batch of factorizations has valid arguments, and the context takes memory."""
     free, total = torch.cuda.mem_get_info()
     assert total - free - torch.cuda.memory_reserved() == (150 + 3 * 108) << 20, (free, total)
     weights = torch.rand(4, 10, device="cuda")

@@ -46,7 +46,10 @@ def unknown_values():
     wrong = []
     for size in SIZES:
         matrix = torch.empty(size, 1, device="cuda") @ torch.empty(1, 1, device="cuda")
-        for name, values in (("made", matrix.view(-1)), ("normal", torch.randn(size, device="cuda", dtype=torch.bfloat16))):
+        for name, values in (
+            ("made", matrix.view(-1)),
+            ("normal", torch.randn(size, device="cuda", dtype=torch.bfloat16)),
+        ):
             questions = {
                 "infinite": values.isinf(),
                 "endless": values.isposinf() | values.isneginf(),

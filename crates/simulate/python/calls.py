@@ -1,4 +1,4 @@
-"""Calls of PyTorch's operators: their operands on the host, their known values, and the results that the host computes."""
+"""Calls of PyTorch's operators: their operands on the host, their known values, and what the host computes."""
 
 import math
 
@@ -134,9 +134,10 @@ class Call:
         return ((places + 1) * keep).floor() > (places * keep).floor()
 
     def by_periods(self, hide=False):
-        """The work of an operator on large tensors, if it makes each element of those at its place and they repeat a few.
+        """The work of an elementwise operator on large tensors, if these repeat their first elements.
 
-        With `hide`, elements that are not set are those of `hidden`."""
+        With `hide`, elements that are not set are those of `hidden`.
+        """
         if not self.plain or self.operator.base not in ELEMENTWISE:
             return None
         made, shapes, trust = {}, set(), KNOWN

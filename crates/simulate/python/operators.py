@@ -55,7 +55,9 @@ def condition(operator, arguments, named, tensors):
     """Comparisons and logic: a fixed share of unknown values passes."""
     call = Call(operator, arguments, named, tensors)
     if call.large:
-        is_mask = call.plain and (operator.base[:4] != "bitw" or all(tensor.dtype == call.torch.bool for tensor in tensors))
+        is_mask = call.plain and (
+            operator.base[:4] != "bitw" or all(tensor.dtype == call.torch.bool for tensor in tensors)
+        )
         mask = [Repeated(call.passes(PERIOD))] if is_mask else None
         return call.by_periods(hide=is_mask) or call.work(mask)
     for tensor in absent_operands(call):

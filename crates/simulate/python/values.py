@@ -205,7 +205,7 @@ class Engine:
         return values.view(tensor.dtype).as_strided(tensor.shape, strides), trust
 
     def period(self, tensor):
-        """The first elements of a tensor whose other elements repeat them, and their certainty; ABSENT where none do."""
+        """The first elements of a tensor, which the others repeat, and their certainty; ABSENT if they do not."""
         torch, size, span = self.torch, tensor.element_size(), self.span(tensor)
         values = torch.empty(min(PERIOD, span) * size, dtype=torch.uint8)
         trust = self.library.period(tensor.data_ptr(), span * size, PERIOD * size, values.data_ptr())
