@@ -183,12 +183,23 @@ class Named:
     def is_one_of(self, lines: list[Line]) -> bool:
         if not self.file:
             return any(line.text.startswith(f"{self.text}==") for line in lines)
-        return (self.file, self.text) in ((line.file, line.text) for line in lines)
+        # A statement of several lines is named in one.
+        return any(line.file == self.file and self.text.startswith(line.text) for line in lines)
 
 
 def named_edits(report: dict) -> list[Named]:
     """The edits that a report names, the one that explains most first."""
-    return []
+    cause = report["devices"][0].get("cause") or {}
+    if not cause.get("grown") or report["verdict"] != "regression":
+        return []
+    named = []
+    for edit in cause["edits"] + cause["others"]:
+        text = edit["added"] if edit["added"] is not None else edit["removed"]
+        if edit["package"]:
+            named.append(Named("", edit["package"], edit.get("bytes", 0)))
+        elif text is not None:
+            named.append(Named(edit["path"], text, edit.get("bytes", 0)))
+    return named
 
 
 def guilty_lines(case: Case) -> list[Line]:

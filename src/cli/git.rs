@@ -84,7 +84,7 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let Base { repository, commit: base } = Base::find(base)?;
     let prefix = repository.prefix();
-    let changes = repository.changes_of_code(&base)?;
+    let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
     let texts = repository.texts_at(&base, changes.iter().filter_map(|paths| paths.before.as_deref()))?;
@@ -95,8 +95,12 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
         let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
         let after =
             paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
-        if let (Some(before), Some(after)) = (before, after) {
-            patch.add(paths, Sides { before, after: &after });
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        let texts = Sides { before, after: &*after };
+        if paths.after.or(paths.before).is_some_and(may_be_python) {
+            patch.add(paths, texts);
+        } else {
+            patch.add_configuration(paths, texts);
         }
     }
     Ok(patch)
@@ -194,14 +198,18 @@ impl Repository {
         Ok(changes)
     }
 
-    /// The Python files of the checkout that differ from a commit, those as well that git does not know yet.
-    fn changes_of_code(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+    /// The Python and configuration files of the checkout that differ from a commit, with Python files that git does not
+    /// know yet.
+    fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut changes = self.changes(base)?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
         let untracked = untracked.split('\0').filter(|path| !path.is_empty());
         changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
-        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_be_python(path)));
+        changes.retain(|paths| {
+            let path = paths.after.as_ref().or(paths.before.as_ref());
+            path.is_some_and(|path| may_be_python(path) || may_configure(path))
+        });
         Ok(changes)
     }
 
@@ -246,6 +254,13 @@ fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
 /// True for Python files, and for scripts, which need no ending.
 fn may_be_python(path: &str) -> bool {
     Path::new(path).extension().is_none_or(|ending| ending == "py")
+}
+
+/// True for files that a program or its installation may be configured by; those of this tool configure neither.
+fn may_configure(path: &str) -> bool {
+    const ENDINGS: [&str; 10] = ["yaml", "yml", "toml", "json", "ini", "cfg", "conf", "txt", "gin", "lock"];
+    let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ENDINGS.contains(&ending) && !path.starts_with('.') && !path.ends_with("ptmem.toml")
 }
 
 /// The text of a file in the checkout; `None` if it is too large.

@@ -72,6 +72,19 @@ impl Functions {
         Self { all }
     }
 
+    /// The innermost function or class with a line, decorators included: its qualified name, and its lines.
+    #[must_use]
+    pub fn around(&self, line: u32) -> Option<(&str, RangeInclusive<u32>)> {
+        let found = self.all.iter().rev().find(|function| function.lines.contains(&line))?;
+        Some((&found.name, found.lines.clone()))
+    }
+
+    /// The lines of the first function or class of a qualified name.
+    #[must_use]
+    pub fn lines(&self, name: &str) -> Option<RangeInclusive<u32>> {
+        self.all.iter().find(|function| function.name == name).map(|function| function.lines.clone())
+    }
+
     /// The qualified name of the function, class or module that runs a line, by its own name; `None` where another one runs
     /// it. A lambda or a comprehension may lie anywhere. The head of a function, with its decorators, is run by what
     /// lies around it, too.

@@ -8,16 +8,21 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
+use crate::cause::{Edit, of_code, of_configuration};
+
 /// The lines that a change of the code touches, by file and side. Files of the before go by the name they had there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
     files: Sides<BTreeMap<String, BTreeSet<u32>>>,
+    /// What it edits, without comments, formatting and renames.
+    pub edits: Vec<Edit>,
 }
 
 impl Patch {
     /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text. A statement that
     /// changed counts with all of its lines: the frame of a call over several lines names one of them, the change another.
     pub fn add(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
+        self.edits.extend(of_code(paths, texts));
         let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
         let mut changes = differences(&lines.before, &lines.after);
         changes.retain(|change| !matches!(change, DiffOp::Equal { .. }));
@@ -39,6 +44,11 @@ impl Patch {
                 }
             }
         }
+    }
+
+    /// Adds a file that is not Python.
+    pub fn add_configuration(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
+        self.edits.extend(of_configuration(paths, texts));
     }
 
     /// True if the change touches a line of a file.

@@ -187,6 +187,7 @@ impl Run<'_> {
         if let Some(patch) = &self.patch {
             let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
             diff.mark_touched(patch, &files);
+            diff.find_causes(patch, &files);
         }
         diff
     }

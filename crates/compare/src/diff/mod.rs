@@ -23,6 +23,7 @@ use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
 use ptmem_trace::stack::{Code, Grouper};
 
 use crate::align::{Alignment, Missing, Parts, Unclear};
+use crate::cause::Cause;
 use alignment::Aligned;
 pub use alignment::PeakPlace;
 pub use alignment::alignment;
@@ -70,6 +71,8 @@ pub struct DeviceDiff {
     /// Bytes that all rows gained through lines which a change of the code touches; `None` before
     /// [`Diff::mark_touched`].
     pub touched: Option<i128>,
+    /// The edits that its growth leads to; `None` before [`Diff::find_causes`].
+    pub cause: Option<Cause>,
 }
 
 impl DeviceDiff {
@@ -299,5 +302,6 @@ fn compare_devices(
         peaks,
         categories,
         touched: None,
+        cause: None,
     }
 }

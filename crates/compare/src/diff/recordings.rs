@@ -84,7 +84,8 @@ const MOST_TOLD: usize = 12;
 /// Adds how the versions differ, and whether both ran the same code.
 pub(super) fn compare_runs(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
     let (Some(before), Some(after)) = (&profiles.before.run, &profiles.after.run) else { return };
-    let changed = changed_versions(before, after);
+    let changed = changed_versions(before, after).into_iter().take(MOST_TOLD);
+    let changed: Vec<_> = changed.map(|(name, of)| format!("{name} {} → {}", of.before, of.after)).collect();
     if !changed.is_empty() {
         found.push(Diagnostic::new(Code::VersionsDiffer, None, changed.join(", ")));
     }
@@ -111,12 +112,12 @@ fn whole_steps(profile: &Profile) -> Option<u64> {
 }
 
 /// The versions that are not the same, those of packages that one side lacks left out.
-fn changed_versions(before: &RunFacts, after: &RunFacts) -> Vec<String> {
+fn changed_versions(before: &RunFacts, after: &RunFacts) -> Vec<(String, Sides<String>)> {
     let old: BTreeMap<&str, &str> =
         before.versions.iter().map(|(name, version)| (name.as_str(), version.as_str())).collect();
     let pairs = after.versions.iter().filter_map(|(name, new)| Some((name, *old.get(name.as_str())?, new)));
-    let changed = pairs.filter(|(_, old, new)| old != new).take(MOST_TOLD);
-    changed.map(|(name, old, new)| format!("{name} {old} → {new}")).collect()
+    let changed = pairs.filter(|(_, old, new)| old != new);
+    changed.map(|(name, old, new)| (name.clone(), Sides { before: old.to_owned(), after: new.clone() })).collect()
 }
 
 /// The reason why both sides ran the same code of a package although another is checked out, if they did.
@@ -139,6 +140,13 @@ fn find<'r>(run: &'r RunFacts, name: &str) -> Option<&'r OwnPackage> {
 }
 
 impl Diff {
+    /// The packages whose versions differ between both recordings.
+    pub(crate) fn changed_versions(&self) -> Vec<(String, Sides<String>)> {
+        let Sides { before, after } = &self.profiles;
+        let runs = before.run.as_ref().zip(after.run.as_ref());
+        runs.map(|(before, after)| changed_versions(before, after)).unwrap_or_default()
+    }
+
     /// The reason why both sides ran the same code although their commits differ, if they did.
     #[must_use]
     pub fn same_code(&self) -> Option<String> {

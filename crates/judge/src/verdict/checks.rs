@@ -147,9 +147,8 @@ pub struct Check {
     pub accepted: bool,
     /// The figure in words, where they are not those of a limit on growth or size.
     pub words: Option<String>,
-    /// Bytes of the growth that come through lines which the change of the code touches; `None` where that is not
-    /// known.
-    pub touched: Option<i128>,
+    /// The edit that most of the growth leads to, as an index into [`ptmem_compare::cause::Cause::edits`].
+    pub edit: Option<usize>,
 }
 
 impl Check {
@@ -230,6 +229,8 @@ pub struct Judgement {
     pub many_devices: bool,
     /// The change of the peak, in a comparison where nothing was gated.
     pub peak: Option<PeakChange>,
+    /// The edit that explains a regression, in sentences.
+    pub cause: Option<String>,
 }
 
 impl Judgement {

@@ -208,7 +208,7 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
     let gated = parts.iter().find(|part| !part.judgement.checks.is_empty());
     let of_part = gated.or(parts.first()).filter(|part| part.judgement.verdict == verdict);
     let Some(&part) = of_part.or(of_all) else {
-        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned() };
+        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned(), cause: None };
     };
     let line = part.judgement.headline();
     if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
@@ -226,7 +226,8 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
             sentence
         }
     };
-    Headline { verdict, sentence }
+    let cause = line.cause.filter(|_| verdict == Verdict::Regression);
+    Headline { verdict, sentence, cause }
 }
 
 /// The name of a part, to precede its sentence.

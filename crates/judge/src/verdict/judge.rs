@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
-use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Profile};
+use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use ptmem_trace::replay::History;
 
 use super::ranks::ONE_RANK;
-use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict};
+use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause};
 
 /// Judges a comparison.
 #[must_use]
@@ -32,12 +32,11 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
     let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::ordinal);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
-    judge.touched(diff);
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1);
     let peak = PeakChange::of(diff).filter(|_| judgement.checks.is_empty());
-    Judgement { peak, ..judgement }
+    cause::complete(Judgement { peak, ..judgement }, diff)
 }
 
 /// Judges one snapshot by absolute limits.
@@ -191,7 +190,15 @@ impl Judge {
         } else {
             Verdict::Pass
         };
-        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices, peak: None }
+        Judgement {
+            verdict,
+            checks: self.checks,
+            diagnostics: self.diagnostics,
+            distrust,
+            many_devices,
+            peak: None,
+            cause: None,
+        }
     }
 }
 
@@ -259,39 +266,4 @@ impl Judge {
 /// The reason why a profile is not that of a whole run.
 pub(super) fn failure(profile: &Profile) -> Option<String> {
     profile.run.as_ref()?.failure()
-}
-
-impl Judge {
-    /// Adds it to every check of growth at the moment whose stacks are compared.
-    pub(super) fn touched(&mut self, diff: &Diff) {
-        for check in self.checks.iter_mut().filter(|check| check.delta.is_some_and(|delta| delta > 0)) {
-            check.touched = touched(check, diff);
-        }
-    }
-}
-
-fn touched(check: &Check, diff: &Diff) -> Option<i128> {
-    let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
-    let of_device = device.touched?;
-    match check.about() {
-        About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
-        About::Stacks => of_stack(check, device),
-        // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
-        _ => None,
-    }
-}
-
-fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
-    let key = check.key.as_deref()?;
-    device.rows.iter().find(|row| row.key == key).map(|row| row.touched.delta)
-}
-
-/// True if the stacks at a moment add up to the metric.
-fn is_at(metric: Metric, moment: &Moment) -> bool {
-    matches!(
-        (metric, moment),
-        (Metric::Peak, Moment::Peak | Moment::Aligned(_))
-            | (Metric::Baseline, Moment::Baseline)
-            | (Metric::End, Moment::End)
-    )
 }

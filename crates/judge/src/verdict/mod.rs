@@ -1,6 +1,7 @@
 //! Limits, and the verdict by them on a comparison or on one snapshot.
 
 mod accepted;
+mod cause;
 mod checks;
 mod gate;
 mod growth;

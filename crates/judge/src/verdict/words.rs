@@ -59,11 +59,21 @@ pub struct Headline {
     pub verdict: Verdict,
     /// The rest of the line: the figure and the limit that explain it.
     pub sentence: String,
+    /// The edit that explains the growth, in sentences with code between backticks.
+    pub cause: Option<String>,
+}
+
+impl Headline {
+    /// The sentence, and the cause.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        self.cause.as_ref().map_or_else(|| self.sentence.clone(), |cause| format!("{}. {cause}", self.sentence))
+    }
 }
 
 impl fmt::Display for Headline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verdict.word(), self.sentence)
+        write!(f, "{} {}", self.verdict.word(), self.in_full())
     }
 }
 
@@ -71,7 +81,7 @@ impl Judgement {
     /// The verdict in one line, with the figure and the limit.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        Headline { verdict: self.verdict, sentence: self.explain() }
+        Headline { verdict: self.verdict, sentence: self.explain(), cause: self.cause.clone() }
     }
 
     /// The figure and the limit that explain the verdict.
@@ -89,7 +99,7 @@ impl Judgement {
             Level::Warn => "only warnings were asked for".to_owned(),
         };
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
-        if self.verdict == Verdict::Regression && more > 0 {
+        if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {
             line.push_str(&format!(", and {}", count(more as u64, "more check", "more checks")));
         }
         match self.count_exceeded(Level::Warn) {
@@ -141,8 +151,7 @@ impl Judgement {
             }
             (false, _, Some(delta)) => {
                 let change = change(delta, check.before, check.bound);
-                let touched = check.touched.map(|touched| touched_words(touched, delta)).unwrap_or_default();
-                format!("{subject} {change}{touched}, allowed {}", check.limit)
+                format!("{subject} {change}, allowed {}", check.limit)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", check.of.name(), check.limit),
             (false, _, None) => format!("{device}no {} grew by more than {}", check.of.name(), check.limit),
@@ -188,18 +197,6 @@ fn saturated(bytes: u128) -> u64 {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// The part in words, to follow those of the growth; nothing where it is zero: a change that only widens a layer or drops a
-/// `no_grad` grows stacks of lines that it leaves as they are, and must not read as if it were not the cause.
-fn touched_words(touched: i128, growth: i128) -> String {
-    const THROUGH: &str = "through lines that this change touches";
-    match touched {
-        ..=0 => String::new(),
-        // More than all where other lines shrank.
-        _ if touched >= growth => format!(", all of it {THROUGH}"),
-        _ => format!(", at least {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
     }
 }
 
@@ -250,22 +247,6 @@ impl fmt::Display for PeakChange {
         match &self.most {
             Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
             Some(_) | None => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_part_is_all_or_some_of_the_growth_and_no_word_where_it_is_none() {
-        let through = "through lines that this change touches";
-        for (touched, expected) in [(10, "at least 10 B of it"), (20, "all of it"), (30, "all of it")] {
-            assert_eq!(touched_words(touched, 20), format!(", {expected} {through}"));
-        }
-        for touched in [-1, 0] {
-            assert_eq!(touched_words(touched, 20), "");
         }
     }
 }

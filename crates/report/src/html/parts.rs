@@ -18,6 +18,7 @@ pub(super) fn headline(view: &View, options: &Options) -> Markup {
                     span.verdict { (headline.verdict.word()) }
                     " " (name(&headline.sentence))
                 }
+                @if let Some(cause) = &headline.cause { p.cause { (with_code(cause)) } }
             }
             None => {
                 h1 { "GPU memory of " code { (name(view.first_path())) } }
@@ -29,6 +30,15 @@ pub(super) fn headline(view: &View, options: &Options) -> Markup {
             p.run { "Commit " a href=(run.commit_address()) { code { (run.short_commit()) } } ", " a href=(run.log) { "log" } }
         }
         @if let Some(explanation) = &view.explanation { (explain(explanation, options)) }
+    }
+}
+
+/// Sentences with code between backticks.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (name(part)) } } @else { (name(part)) }
+        }
     }
 }
 

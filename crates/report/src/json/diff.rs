@@ -1,5 +1,6 @@
 //! `ptmem.diff/2`: one comparison.
 
+use ptmem_compare::cause::{Cause, Edit, Share};
 use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::Comparison;
@@ -37,6 +38,8 @@ object! {
         categories: list(device.categories.iter().map(CategoryReport)),
         // Bytes gained through lines that the change of the code touches; null where that is not known.
         changed_here_delta: device.touched,
+        // The edits of the change that the growth at the peak leads to; only with --git.
+        cause?: device.cause.as_ref().map(|cause| CauseReport(cause)),
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
@@ -53,6 +56,39 @@ fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options:
 fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> Lines {
     let layout = Layout { top, least: 1, changes: true, fold: false };
     Lines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
+}
+
+object! {
+    /// The shares of edits in the growth of all rows; with `no_edit` they add up to `grown`.
+    CauseReport<'a>(cause: &'a Cause) {
+        lead: cause.lead(),
+        grown: cause.grown,
+        no_edit: cause.no_edit,
+        shrunk: cause.shrunk,
+        before_peak_elsewhere: cause.elsewhere,
+        edits: list(cause.shares.iter().map(|share| EditReport(&cause.edits[share.edit], Some(share)))),
+        // Edits that can matter, and that no growth leads to.
+        others: list(cause.others().map(|edit| EditReport(edit, None))),
+    }
+}
+
+object! {
+    /// An edit: a line that was added or removed, or a package of another version.
+    EditReport<'a>(edit: &'a Edit, share: Option<&'a Share>) {
+        kind: edit.kind.name(),
+        path: edit.shown().map(|(_, path, _, _)| path),
+        line: edit.shown().map(|(_, _, line, _)| line),
+        added: edit.line.after.as_ref().map(|(_, text)| text),
+        removed: edit.line.before.as_ref().map(|(_, text)| text),
+        scope: edit.scope,
+        package: edit.package().map(|(name, _)| name),
+        before_version: edit.package().map(|(_, versions)| &versions.before),
+        after_version: edit.package().map(|(_, versions)| &versions.after),
+        bytes?: share.map(|share| share.bytes),
+        how?: share.map(|share| share.how.name()),
+        growth?: share.map(|share| share.row.1.to_string()),
+        largest?: share.map(|share| &share.row.0),
+    }
 }
 
 object! {

@@ -151,6 +151,12 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
     let key = options.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
     let key = key.map(|key| format!(" {}", code(key))).unwrap_or_default();
     page.text.push_str(&format!("### {icon} {}{key}: {sentence}\n", headline.verdict.word()));
+    if let Some(cause) = &headline.cause {
+        // Code is between backticks.
+        let parts = cause.split('`').enumerate();
+        let parts = parts.map(|(at, part)| if at % 2 == 1 { code(part) } else { prose(part) });
+        page.add(&format!("\n{}\n", parts.collect::<String>()));
+    }
 }
 
 fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {

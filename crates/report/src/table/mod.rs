@@ -377,7 +377,7 @@ impl Page {
         self.gap();
         let style = style::of_verdict(headline.verdict);
         let word = headline.verdict.word();
-        let sentence = wrap(&printable(&headline.sentence), word.width() + 1, 2, self.room.line);
+        let sentence = wrap(&printable(&headline.in_full()), word.width() + 1, 2, self.room.line);
         writeln!(self.text, "{style}{word}{style:#} {sentence}")
     }
 }

@@ -1,0 +1,325 @@
+//! The edits of a change of the code: what it adds, removes or replaces that can matter.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use ptmem_base::python::Functions;
+use ptmem_base::sides::{Side, Sides};
+use ptmem_trace::stack::differences;
+use similar::DiffOp;
+
+use super::tokens::{Statement, of_text, renamed};
+
+/// What an edit is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Python code.
+    Code,
+    /// A statement that only writes to a log: it counts for what its own line allocates.
+    Log,
+    /// A line of a configuration or data file.
+    Configuration,
+    /// A package whose version differs between both recordings: its name, and the versions.
+    Dependency(String, Sides<String>),
+}
+
+/// One edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// Its kind.
+    pub kind: Kind,
+    /// The file on each side.
+    pub path: Sides<Option<String>>,
+    /// The line that stands for it, and its text, on each side.
+    pub line: Sides<Option<(u32, String)>>,
+    /// The line of the after that is there, or follows.
+    pub near: Option<u32>,
+    /// The function or class around it.
+    pub scope: Option<String>,
+    /// The lines whose code it changes: its own, and those of a block whose head comes or goes.
+    pub lines: Sides<Vec<RangeInclusive<u32>>>,
+    /// The lines of the function or class around it.
+    pub body: Sides<Option<RangeInclusive<u32>>>,
+}
+
+/// The longest text of a line, in characters.
+const LONGEST_TEXT: usize = 160;
+
+/// More lines of configuration are not looked at.
+const MOST_LINES: usize = 20_000;
+
+/// A changed part of a file, as ranges of statements.
+struct Hunk {
+    at: Sides<std::ops::Range<usize>>,
+    /// Statements behind it that only go in or out with it.
+    follow: usize,
+}
+
+/// The edits of a Python file, given its texts.
+pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
+    let statements = texts.map(|text| of_text(text));
+    let keys = keys(&statements);
+    let mut changes = differences(&keys.before, &keys.after);
+    let moved = moved(&changes, &keys, &statements);
+    changes.retain(|change| !moved.contains(&(change.old_range().start, change.new_range().start)));
+    let functions = texts.map(|text| Functions::new(text));
+    let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
+    let hunks = hunks(&changes, &statements);
+    let edits = hunks.iter().map(|hunk| edit(hunk, paths, &statements, &functions, &lines));
+    edits.collect()
+}
+
+/// The statements as texts, those of the after with the names of the before.
+fn keys(statements: &Sides<Vec<Statement<'_>>>) -> Sides<Vec<String>> {
+    let none = HashMap::new();
+    let plain = statements.map(|all| all.iter().map(|statement| statement.text(&none)).collect::<Vec<_>>());
+    let mut pairs = Vec::new();
+    for change in differences(&plain.before, &plain.after) {
+        let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
+        if matches!(change, DiffOp::Replace { .. }) && old.len() == new.len() {
+            pairs.extend(old.iter().cloned().zip(new.iter().cloned()));
+        }
+    }
+    let renamed = renamed(&pairs, [&statements.before, &statements.after]);
+    let after = statements.after.iter().map(|statement| statement.text(&renamed)).collect();
+    Sides { before: plain.before, after }
+}
+
+/// Whole functions, classes and imports that are elsewhere in the file, by where they begin on both sides.
+fn moved(changes: &[DiffOp], keys: &Sides<Vec<String>>, statements: &Sides<Vec<Statement<'_>>>) -> Vec<(usize, usize)> {
+    let of = |change: &DiffOp| (change.old_range().start, change.new_range().start);
+    let mut moved = Vec::new();
+    for gone in changes.iter().filter(|change| matches!(change, DiffOp::Delete { .. })) {
+        let old = &keys.before[gone.old_range()];
+        let mut added = changes.iter().filter(|change| matches!(change, DiffOp::Insert { .. }));
+        let may_move = statements.before[gone.old_range().start].may_move();
+        if let Some(added) = added.find(|added| may_move && keys.after[added.new_range()] == *old) {
+            moved.extend([of(gone), of(added)]);
+        }
+    }
+    moved
+}
+
+fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
+    let mut hunks: Vec<Hunk> = Vec::new();
+    for change in changes {
+        let (old, new) = (change.old_range(), change.new_range());
+        if !matches!(change, DiffOp::Equal { .. }) {
+            hunks.push(Hunk { at: Sides { before: old, after: new }, follow: 0 });
+            continue;
+        }
+        let shift = |at: usize| {
+            let [from, to] = [&statements.before[old.start + at], &statements.after[new.start + at]];
+            from.indent != to.indent
+        };
+        let mut at = 0;
+        while at < old.len() {
+            let length = (at..old.len()).take_while(|&at| shift(at)).count();
+            let follows = at == 0 && hunks.last().is_some_and(|last| is_head(last, statements));
+            match hunks.last_mut().filter(|_| follows) {
+                Some(last) => last.follow = length,
+                None if length > 0 => {
+                    let [before, after] = [old.start + at, new.start + at].map(|from| from..from + length);
+                    hunks.push(Hunk { at: Sides { before, after }, follow: 0 });
+                }
+                None => {}
+            }
+            at += length.max(1);
+        }
+    }
+    hunks
+}
+
+/// True if the head of a block is the last of its statements on a side.
+fn is_head(hunk: &Hunk, statements: &Sides<Vec<Statement<'_>>>) -> bool {
+    let last = |side: Side| statements.of(side)[hunk.at.of(side).clone()].last();
+    Side::BOTH.into_iter().filter_map(last).any(Statement::is_head)
+}
+
+fn edit(
+    hunk: &Hunk,
+    paths: Sides<Option<&str>>,
+    statements: &Sides<Vec<Statement<'_>>>,
+    functions: &Sides<Functions>,
+    lines: &Sides<Vec<&str>>,
+) -> Edit {
+    let own = hunk.at.clone().zip(Sides { before: &statements.before, after: &statements.after });
+    let own = own.map(|(range, all)| &all[range.clone()]);
+    // A line that can matter stands for them all, before all of the after.
+    let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
+    let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !is_import(of)).or(all.first()));
+    let line = Sides {
+        before: telling.before.map(|of| shown(of, &lines.before)),
+        after: telling.after.map(|of| shown(of, &lines.after)),
+    };
+    let around = Sides {
+        before: telling.before.and_then(|of| functions.before.around(*of.lines.start())),
+        after: telling.after.and_then(|of| functions.after.around(*of.lines.start())),
+    };
+    let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
+    let body = |side: Side| {
+        let known = around.of(side).as_ref().map(|(_, lines)| lines.clone());
+        known.or_else(|| functions.of(side).lines(scope.as_deref()?))
+    };
+    let body = Sides { before: body(Side::Before), after: body(Side::After) };
+    let is_decorator = own.before.iter().chain(own.after).any(|of| of.tokens[0] == "@");
+    let mut touched = Sides::<Vec<RangeInclusive<u32>>>::default();
+    for side in Side::BOTH {
+        let range = hunk.at.of(side);
+        let with_block = &statements.of(side)[range.start..range.end + hunk.follow];
+        touched.of_mut(side).extend(with_block.iter().map(|of| of.lines.clone()));
+        // A decorator runs around the whole function.
+        touched.of_mut(side).extend(body.of(side).clone().filter(|_| is_decorator));
+    }
+    let near = statements.after.get(hunk.at.after.start).or(statements.after.last());
+    let near = telling.after.or(near).map(|of| *of.lines.start());
+    let kind = if is_log { Kind::Log } else { Kind::Code };
+    Edit { kind, path: paths.map(|path| path.map(str::to_owned)), line, near, scope, lines: touched, body }
+}
+
+fn is_import(statement: &Statement<'_>) -> bool {
+    matches!(statement.tokens[0], "import" | "from")
+}
+
+/// The first line of a statement, and all of it in one line.
+fn shown(statement: &Statement<'_>, lines: &[&str]) -> (u32, String) {
+    let first = *statement.lines.start();
+    let own = lines.iter().take(*statement.lines.end() as usize).skip(first as usize - 1);
+    let text = own.map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    (first, text.chars().take(LONGEST_TEXT).collect())
+}
+
+/// The edits of a file of another kind, line by line.
+pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
+    let lines = texts.map(|text| {
+        text.lines()
+            .take(MOST_LINES)
+            .map(without_comment)
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty())
+            .collect::<Vec<_>>()
+    });
+    let keys = lines.map(|lines| lines.iter().map(|(_, line)| *line).collect::<Vec<_>>());
+    let mut edits = Vec::new();
+    for change in differences(&keys.before, &keys.after) {
+        if matches!(change, DiffOp::Equal { .. }) {
+            continue;
+        }
+        let ranges = Sides { before: change.old_range(), after: change.new_range() };
+        for at in 0..ranges.before.len().max(ranges.after.len()) {
+            let at = |side: Side| {
+                let (line, text) = lines.of(side)[ranges.of(side).clone()].get(at)?;
+                Some((u32::try_from(line + 1).unwrap_or(u32::MAX), text.chars().take(LONGEST_TEXT).collect()))
+            };
+            let line: Sides<Option<(u32, String)>> = Sides { before: at(Side::Before), after: at(Side::After) };
+            edits.push(Edit {
+                kind: Kind::Configuration,
+                near: line.after.as_ref().or(line.before.as_ref()).map(|(line, _)| *line),
+                path: paths.map(|path| path.map(str::to_owned)),
+                line,
+                scope: None,
+                lines: Sides::default(),
+                body: Sides::default(),
+            });
+        }
+    }
+    edits
+}
+
+fn without_comment(line: &str) -> &str {
+    let end = if line.starts_with('#') { 0 } else { line.find(" #").unwrap_or(line.len()) };
+    line[..end].trim()
+}
+
+impl Kind {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Log => "log",
+            Self::Configuration => "configuration",
+            Self::Dependency(..) => "dependency",
+        }
+    }
+}
+
+impl Edit {
+    /// The package, and its versions.
+    #[must_use]
+    pub fn package(&self) -> Option<(&str, &Sides<String>)> {
+        match &self.kind {
+            Kind::Dependency(name, versions) => Some((name, versions)),
+            Kind::Code | Kind::Log | Kind::Configuration => None,
+        }
+    }
+
+    /// The sign, the file, the line and the text that a reader looks for: what was added, otherwise what was removed.
+    #[must_use]
+    pub fn shown(&self) -> Option<(char, &str, u32, &str)> {
+        for (sign, side) in [('+', Side::After), ('-', Side::Before)] {
+            if let (Some((line, text)), Some(path)) = (self.line.of(side), self.path.of(side)) {
+                return Some((sign, path, *line, text));
+            }
+        }
+        None
+    }
+
+    /// The numbers that it replaces, where it replaces one by another and nothing else.
+    #[must_use]
+    pub fn numbers(&self) -> Option<Sides<f64>> {
+        let (Some((_, old)), Some((_, new))) = (&self.line.before, &self.line.after) else { return None };
+        let split = |text: &str| {
+            let at = text.find(|c: char| c.is_ascii_digit())?;
+            let end = text[at..]
+                .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'))
+                .map_or(text.len(), |end| at + end);
+            Some((text[..at].to_owned(), text[at..end].replace('_', "").parse::<f64>().ok()?, text[end..].to_owned()))
+        };
+        let (old, new) = (split(old)?, split(new)?);
+        (old.0 == new.0 && old.2 == new.2 && old.1 > 0.0).then_some(Sides { before: old.1, after: new.1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edits(old: &str, new: &str) -> Vec<String> {
+        let paths = Sides { before: Some("m.py"), after: Some("m.py") };
+        let found = of_code(paths, Sides { before: old, after: new });
+        let words = |edit: &Edit| {
+            let (sign, _, line, text) = edit.shown().unwrap();
+            format!("{sign}{line} {text} in {}", edit.scope.as_deref().unwrap_or("<module>"))
+        };
+        found.iter().map(words).collect()
+    }
+
+    const CODE: &str = "import torch\n\n@torch.no_grad()\ndef f(model, x):\n    with torch.no_grad():\n        out = model(x)\n        keep(out)\n    return out\n";
+
+    #[test]
+    fn edits_have_the_function_that_they_touch() {
+        assert_eq!(edits(CODE, &CODE.replace("@torch.no_grad()\n", "")), ["-3 @torch.no_grad() in f"]);
+        let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
+        assert_eq!(edits(CODE, &dedented), ["-5 with torch.no_grad(): in f"]);
+        assert_eq!(edits(CODE, &CODE.replace("model(x)", "model(x).double()")), ["+6 out = model(x).double() in f"]);
+        assert_eq!(edits(CODE, &format!("{CODE}f(1, 2)\n")), ["+9 f(1, 2) in <module>"]);
+    }
+
+    #[test]
+    fn comments_formatting_renames_and_moves_are_no_edits() {
+        for new in [
+            CODE.replace("out", "logits"),
+            CODE.replace("model(x)", "model(\n            x,\n        )  # the model"),
+            CODE.replace("    with", "    \"\"\"Of it.\"\"\"\n    with"),
+        ] {
+            assert_eq!(edits(CODE, &new), [""; 0], "{new}");
+        }
+        let two = format!("def g():\n    return 1\n\n{CODE}");
+        let moved = format!("{CODE}\ndef g():\n    return 1\n");
+        assert_eq!(edits(&two, &moved), [""; 0]);
+        // Another function of the same shape is not a new name of this one.
+        assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
+        assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
+    }
+}

@@ -1,0 +1,143 @@
+//! How rows grew, from the traces of both sides.
+
+use std::fmt;
+
+use ptmem_base::sides::{Side, Sides};
+use ptmem_base::units::approximate;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::phase::Source;
+use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::trace::{Life, Origin, Position};
+use rustc_hash::FxHashMap;
+
+use crate::diff::{DeviceDiff, Kind, Row};
+
+/// How a row grew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Growth {
+    /// More allocations.
+    More,
+    /// The same allocations, each larger.
+    Larger,
+    /// The same allocations, freed later or never: the pass in which they were freed, and that in which they are now.
+    Kept(Sides<Option<String>>),
+    /// No counterpart before.
+    New,
+    /// The program did the same, and the peak is elsewhere now.
+    MovedPeak,
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::More => f.write_str("more allocations"),
+            Self::Larger => f.write_str("the same allocations, each larger"),
+            Self::New => f.write_str("new"),
+            Self::MovedPeak => f.write_str("the same before, at another moment than the peak"),
+            Self::Kept(passes) => {
+                let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
+                let until = passes.after.as_deref().unwrap_or("later");
+                write!(f, "freed{inside} before, now kept until {until}")
+            }
+        }
+    }
+}
+
+/// Blocks of both sides by the rows of a device.
+pub(super) struct Lives<'d> {
+    devices: Sides<&'d DeviceProfile>,
+    at: Sides<Position>,
+    of: Sides<Vec<Vec<Life>>>,
+    /// When each block came, and its stack.
+    pub(super) born: Vec<(Position, Option<StackId>)>,
+}
+
+impl<'d> Lives<'d> {
+    pub(super) fn new(device: &DeviceDiff, profiles: &'d Sides<Profile>) -> Option<Self> {
+        let places = device.places.as_ref()?;
+        let devices = Sides {
+            before: &profiles.before.devices[device.index.before?],
+            after: &profiles.after.devices[device.index.after?],
+        };
+        let mut of = Sides { before: Vec::new(), after: Vec::new() };
+        for (side, profile) in devices.each() {
+            let mut rows: FxHashMap<StackId, usize> = FxHashMap::default();
+            for (index, row) in device.rows.iter().enumerate() {
+                let members = row.members.iter().filter_map(|pair| *pair.of(side));
+                rows.extend(members.map(|member| (member.stack, index)));
+            }
+            let by_row: &mut Vec<Vec<Life>> = of.of_mut(side);
+            by_row.resize(device.rows.len(), Vec::new());
+            for life in profile.trace.lives() {
+                let stack = profile.trace.classes[life.class as usize].origin.stack();
+                if let Some(&row) = stack.and_then(|stack| rows.get(&stack)) {
+                    by_row[row].push(life);
+                }
+            }
+        }
+        let trace = &devices.before.trace;
+        let stack = |class: u32| match trace.classes[class as usize].origin {
+            Origin::Stack(stack) => Some(stack),
+            Origin::Bucket(_) => None,
+        };
+        let born = trace.begun().map(|(at, class)| (at, stack(class))).collect();
+        let at = Sides { before: places.at.before.at, after: places.at.after.at };
+        Some(Self { devices, at, of, born })
+    }
+
+    /// How a row that grew did so.
+    pub(super) fn growth(&self, index: usize, row: &Row) -> Growth {
+        let born = Sides { before: self.born_until(Side::Before, index), after: self.born_until(Side::After, index) };
+        if matches!(row.change, Kind::HeldEarlier | Kind::HeldLater) {
+            return Growth::MovedPeak;
+        }
+        if born.before.is_empty() {
+            return if self.of.before[index].is_empty() { Growth::New } else { Growth::MovedPeak };
+        }
+        if row.is_resized {
+            return Growth::Larger;
+        }
+        let mean = Sides { before: self.mean(Side::Before, &born.before), after: row.held.after.mean() };
+        let is_as_large = mean.after.abs_diff(mean.before) <= mean.before / 100;
+        if is_as_large && born.before.len() as u64 >= row.held.after.blocks {
+            let freed = self.freed(index).iter().map(|life| life.freed).max();
+            let kept = born.after.iter().filter(|life| life.freed > self.at.after).map(|life| life.freed).max();
+            return Growth::Kept(Sides {
+                before: freed.and_then(|at| pass(self.devices.before, at)),
+                after: kept.and_then(|at| match at {
+                    Position::NEVER => Some("the end of the recording".to_owned()),
+                    at => pass(self.devices.after, at),
+                }),
+            });
+        }
+        let is_larger = mean.after > mean.before && row.held.after.blocks <= row.held.before.blocks.max(1);
+        if is_larger { Growth::Larger } else { Growth::More }
+    }
+
+    /// The blocks of a row that the before freed until the place that is compared.
+    pub(super) fn freed(&self, index: usize) -> Vec<&Life> {
+        self.of.before[index].iter().filter(|life| life.freed <= self.at.before).collect()
+    }
+
+    fn born_until(&self, side: Side, index: usize) -> Vec<&Life> {
+        self.of.of(side)[index].iter().filter(|life| life.born <= *self.at.of(side)).collect()
+    }
+
+    fn mean(&self, side: Side, lives: &[&Life]) -> u64 {
+        let classes = &self.devices.of(side).trace.classes;
+        let bytes: u64 = lives.iter().map(|life| classes[life.class as usize].bytes).sum();
+        bytes / (lives.len() as u64).max(1)
+    }
+}
+
+/// How many times as large the blocks of a row are.
+pub(super) fn ratio(row: &Row) -> f64 {
+    approximate(row.held.after.mean()) / approximate(row.held.before.mean().max(1))
+}
+
+/// The pass or phase of the program at a place.
+fn pass(device: &DeviceProfile, at: Position) -> Option<String> {
+    let open = device.phases.all.iter().filter(|phase| phase.window.from < at && at <= phase.window.to);
+    let inner = open.filter(|phase| phase.source == Source::Pass && &*phase.name != "step");
+    inner.max_by_key(|phase| phase.depth).map(|phase| phase.name.to_string())
+}

@@ -1,0 +1,233 @@
+//! The statements of a Python file as tokens: comments, docstrings and formatting do not count.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+use ptmem_base::python::{indent, statements};
+
+/// A statement that runs.
+#[derive(Debug, Clone)]
+pub(super) struct Statement<'t> {
+    /// Its lines, counted from 1.
+    pub(super) lines: RangeInclusive<u32>,
+    pub(super) indent: usize,
+    pub(super) tokens: Vec<&'t str>,
+}
+
+/// The statements of a text, without comments and docstrings.
+pub(super) fn of_text(text: &str) -> Vec<Statement<'_>> {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut starts = vec![0];
+    starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
+    let mut found = Vec::new();
+    for range in statements(text) {
+        let (first, last) = (*range.start() as usize, *range.end() as usize);
+        let from = starts.get(first - 1).copied().unwrap_or(text.len());
+        let to = starts.get(last).copied().unwrap_or(text.len());
+        let tokens = tokens(&text[from..to]);
+        let is_docstring = tokens.first().is_some_and(|first| is_quote(first)) && tokens.len() == 2;
+        if !tokens.is_empty() && !is_docstring {
+            found.push(Statement { lines: range, indent: indent(lines[first - 1]), tokens });
+        }
+    }
+    found
+}
+
+fn is_quote(token: &str) -> bool {
+    token == "\"" || token == "'"
+}
+
+/// True for letters, digits and the like, of any language.
+fn is_word(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphanumeric() || !byte.is_ascii()
+}
+
+/// The tokens of a statement. Strings are two: quotes, which count alike where that changes nothing, and what is between.
+fn tokens(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    // For each open bracket, whether a comma at its end only formats.
+    let mut open: Vec<bool> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let from = at;
+        at += 1;
+        match byte {
+            b'#' => at += bytes[at..].iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len() - at),
+            b'\\' => {}
+            _ if byte.is_ascii_whitespace() => {}
+            b'"' | b'\'' => {
+                at = from + string(&bytes[from..], byte);
+                let long = if bytes[from..].starts_with(&[byte; 3]) && at >= from + 6 { 3 } else { 1 };
+                let inner = &text[(from + long).min(at)..at.saturating_sub(long).max((from + long).min(at))];
+                let is_plain = !inner.contains(['\\', '\'', '"']);
+                tokens.push(if byte == b'\'' && !is_plain { "'" } else { "\"" });
+                tokens.push(inner);
+            }
+            b'(' | b'[' | b'{' => {
+                let calls = tokens.last().is_some_and(|last: &&str| is_word(last.as_bytes()[0]) || *last == ")");
+                open.push(calls || byte != b'(');
+                tokens.push(&text[from..at]);
+            }
+            b')' | b']' | b'}' => {
+                let formats = open.pop().unwrap_or(false);
+                if formats && tokens.last() == Some(&",") {
+                    tokens.pop();
+                }
+                tokens.push(&text[from..at]);
+            }
+            b',' => {
+                tokens.push(&text[from..at]);
+                // A tuple of more than one.
+                if let Some(formats) = open.last_mut().filter(|_| !ends_bracket(&bytes[at..])) {
+                    *formats = true;
+                }
+            }
+            _ if is_word(byte) => {
+                at += bytes[at..].iter().position(|&byte| !is_word(byte)).unwrap_or(bytes.len() - at);
+                tokens.push(&text[from..at]);
+            }
+            _ => tokens.push(&text[from..at]),
+        }
+    }
+    // An empty string is a token, too.
+    tokens
+}
+
+/// True if nothing but a closing bracket follows.
+fn ends_bracket(rest: &[u8]) -> bool {
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| matches!(byte, b')' | b']' | b'}' | b'#'))
+}
+
+/// The length of a string with its quotes.
+fn string(text: &[u8], quote: u8) -> usize {
+    let long = text.starts_with(&[quote; 3]);
+    let mut at = if long { 3 } else { 1 };
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'\n' if !long => return at,
+            _ if byte == quote && !long => return at + 1,
+            _ if byte == quote && text[at..].starts_with(&[quote; 3]) => return at + 3,
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
+impl Statement<'_> {
+    /// The tokens as one text, with names replaced.
+    pub(super) fn text(&self, renamed: &HashMap<&str, &str>) -> String {
+        let mut text = String::new();
+        for (at, token) in self.tokens.iter().enumerate() {
+            let is_attribute = at > 0 && self.tokens[at - 1] == ".";
+            text.push_str(renamed.get(token).filter(|_| !is_attribute && !self.is_in_string(at)).unwrap_or(token));
+            text.push('\u{1f}');
+        }
+        text
+    }
+
+    fn is_in_string(&self, at: usize) -> bool {
+        at > 0 && is_quote(self.tokens[at - 1])
+    }
+
+    /// True if it only writes to a log or a terminal.
+    pub(super) fn is_log(&self) -> bool {
+        let first = self.tokens.first().copied().unwrap_or_default();
+        let calls = self.tokens.iter().position(|token| *token == "(").unwrap_or(0);
+        let is_logger = matches!(first, "log" | "logger" | "logging" | "warnings" | "_logger" | "LOGGER");
+        let is_call = self.tokens.last() == Some(&")") && !self.tokens[..calls].contains(&"=");
+        is_call && (first == "print" && calls == 1 || is_logger && calls == 3)
+    }
+
+    /// True for what a function or class begins with, and for imports: their order does not matter.
+    pub(super) fn may_move(&self) -> bool {
+        matches!(self.tokens.first(), Some(&("def" | "class" | "@" | "import" | "from" | "async")))
+    }
+
+    /// True for the head of a block.
+    pub(super) fn is_head(&self) -> bool {
+        self.tokens.last() == Some(&":")
+    }
+
+    /// The names that it binds as a local variable, a function or a class, by their places among the tokens.
+    fn bound(&self) -> Vec<usize> {
+        let tokens = &self.tokens;
+        let is_name = |at: &usize| {
+            is_word(tokens[*at].as_bytes().first().copied().unwrap_or(b' ')) && tokens.get(at + 1) != Some(&".")
+        };
+        if matches!(tokens[0], "def" | "class") {
+            return vec![1].into_iter().filter(|&at| at < tokens.len()).collect();
+        }
+        let mut bound: Vec<usize> = (1..tokens.len()).filter(|&at| tokens[at - 1] == "as").collect();
+        if tokens[0] == "for" {
+            let end = tokens.iter().position(|token| *token == "in").unwrap_or(1);
+            bound.extend((1..end).filter(is_name));
+        }
+        let targets = tokens
+            .iter()
+            .take_while(|token| is_word(token.as_bytes().first().copied().unwrap_or(b' ')) || **token == ",");
+        let end = targets.count();
+        if tokens.get(end) == Some(&"=") && tokens.get(end + 1) != Some(&"=") {
+            bound.extend((0..end).filter(is_name));
+        }
+        bound
+    }
+}
+
+/// True for a name; keywords that could stand in its place are not names.
+fn is_name(token: &str) -> bool {
+    let first = token.as_bytes().first().copied().unwrap_or(b'0');
+    is_word(first)
+        && !first.is_ascii_digit()
+        && !matches!(token, "True" | "False" | "None" | "not" | "and" | "or" | "is" | "in")
+}
+
+/// Names of the after that only rename what the before binds: `old` no longer occurs, and `new` did not.
+pub(super) fn renamed<'t>(
+    pairs: &[(Statement<'t>, Statement<'t>)],
+    all: [&[Statement<'t>]; 2],
+) -> HashMap<&'t str, &'t str> {
+    let [before, after] = all.map(|statements| {
+        let names = statements.iter().flat_map(|statement| {
+            let tokens = statement.tokens.iter().enumerate();
+            tokens.filter(|(at, _)| *at == 0 || statement.tokens[at - 1] != ".").map(|(_, token)| *token)
+        });
+        names.collect::<HashSet<&str>>()
+    });
+    let mut renamed = HashMap::new();
+    for (old, new) in pairs.iter().filter(|(old, new)| old.tokens.len() == new.tokens.len()) {
+        for at in old.bound().into_iter().filter(|at| new.bound().contains(at)) {
+            let (old, new) = (old.tokens[at], new.tokens[at]);
+            let is_free = !before.contains(new) && !after.contains(old);
+            if old != new && is_free && is_name(old) && is_name(new) {
+                renamed.insert(new, old);
+            }
+        }
+    }
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formatting_comments_and_quotes_do_not_count() {
+        for (one, other) in [
+            ("x = f(a, b)  # why\n", "x = f(\n    a,\n    b,\n)\n"),
+            ("f('a')\n", "f(\"a\")\n"),
+            ("x = [1, 2]\n", "x = [1, 2,]\n"),
+            ("x = 1 + \\\n    2\n", "x = 1 + 2\n"),
+        ] {
+            assert_eq!(of_text(one)[0].tokens, of_text(other)[0].tokens, "{one}");
+        }
+        for (one, other) in [("x = (1,)\n", "x = (1)\n"), ("x = 'a'\n", "x = 'b'\n"), ("f(a)\n", "f(a.b)\n")] {
+            assert_ne!(of_text(one)[0].tokens, of_text(other)[0].tokens, "{one}");
+        }
+        assert_eq!(of_text("def f():\n    '''Of it.'''\n    # why\n\n    return 1\n").len(), 2);
+        assert!(of_text("print('done', 1)\n")[0].is_log() && of_text("logger.info('x')\n")[0].is_log());
+        assert!(!of_text("x = print('done')\n")[0].is_log() && !of_text("keep.append(x)\n")[0].is_log());
+    }
+}

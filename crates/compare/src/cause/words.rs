@@ -1,0 +1,187 @@
+//! Causes in words. Each sentence says what was measured, and calls an inference one.
+
+use ptmem_base::sides::Sides;
+use ptmem_base::units::Size;
+
+use super::attribute::{Cause, How, Share};
+use super::edits::{Edit, Kind};
+use super::growth::Growth;
+
+/// Edits that are named in a sentence.
+const MOST_NAMED: usize = 4;
+
+impl Edit {
+    /// True if it can change what a program holds without a frame of its own: not a log line or an import.
+    #[must_use]
+    pub fn can_matter(&self) -> bool {
+        let is_import = |text: &str| text.starts_with("import ") || text.starts_with("from ");
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten();
+        self.kind != Kind::Log && !(self.kind == Kind::Code && texts.clone().all(|(_, text)| is_import(text)))
+    }
+
+    /// True if its text puts something somewhere, or no longer removes it.
+    pub(super) fn may_keep(&self) -> bool {
+        const WORDS: [&str; 16] = [
+            "append",
+            ".add(",
+            "extend",
+            "setdefault",
+            "insert",
+            "update",
+            "return",
+            "del ",
+            "clear",
+            "pop",
+            "retain",
+            "lambda",
+            "cache",
+            "register",
+            "self.",
+            "no_grad",
+        ];
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten();
+        self.kind == Kind::Code && texts.into_iter().any(|(_, text)| WORDS.iter().any(|word| text.contains(word)))
+    }
+
+    /// True if it is a number of a configuration, and blocks that are `ratio` times as large follow from it.
+    pub(super) fn explains(&self, ratio: f64) -> bool {
+        let Some(Sides { before, after }) = self.numbers().filter(|_| self.kind == Kind::Configuration) else {
+            return false;
+        };
+        let times = if after > before { after / before } else { before / after };
+        ratio > 1.0 && [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02)
+    }
+
+    /// Its place: the file and the line.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.shown().map(|(_, path, line, _)| format!("{path}:{line}")).unwrap_or_default()
+    }
+
+    /// It in words, to follow "this change".
+    #[must_use]
+    pub fn words(&self) -> String {
+        if let Kind::Dependency(name, versions) = &self.kind {
+            let place = self.shown().map(|_| format!(" ({})", self.place())).unwrap_or_default();
+            return format!("{name} {} → {}{place}", versions.before, versions.after);
+        }
+        let Some((_, _, _, text)) = self.shown() else { return String::new() };
+        let verb = match (&self.line.before, &self.line.after) {
+            (Some(_), None) => "removed",
+            (None, _) => "added",
+            _ => "now",
+        };
+        format!("{} ({verb} `{}`)", self.place(), text.replace('`', "'"))
+    }
+}
+
+impl Cause {
+    /// The edit that explains the growth, in a sentence or two; `None` where nothing grew.
+    #[must_use]
+    pub fn lead(&self) -> Option<String> {
+        if self.grown == 0 {
+            return None;
+        }
+        let Some(share) = self.leading() else { return self.without_lead() };
+        let mut text = format!("{} {}", self.part(share.bytes), self.through(share));
+        let (label, growth) = &share.row;
+        text += &format!(". Largest: {label}, {growth}");
+        if matches!(growth, Growth::Kept(_)) && self.edits[share.edit].is_of_gradients() {
+            text += "; a graph is now recorded here (inferred)";
+        }
+        text += ".";
+        let rest = self.shares[1..].iter().filter(|share| share.bytes >= self.grown / 100);
+        let rest = rest.map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
+        let others = self.others().map(Edit::words);
+        let listed = list(rest.chain(others));
+        if !listed.is_empty() {
+            text += &format!(" The change has other edits that can matter: {listed}.");
+        }
+        Some(text)
+    }
+
+    fn without_lead(&self) -> Option<String> {
+        let some = self
+            .shares
+            .iter()
+            .map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
+        let listed = list(some.chain(self.others().map(Edit::words)));
+        if listed.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: {listed}."
+        ))
+    }
+
+    /// How its bytes lead to an edit.
+    fn through(&self, share: &Share) -> String {
+        let edit = &self.edits[share.edit];
+        let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
+        let change = edit.change();
+        match share.how {
+            How::Line => format!("passes through {place}, where this change {change}"),
+            How::Scope => format!("passes through {scope}, where this change {change} ({place})"),
+            How::Package => format!("passes through {}", edit.words()),
+            How::Ratio => {
+                format!(
+                    "is in blocks that are larger by the ratio of the numbers at {place}, where this change {change} (inferred)"
+                )
+            }
+            How::Kept if matches!(edit.kind, Kind::Dependency(..)) => {
+                format!("was freed while the package ran before: {} (inferred)", edit.words())
+            }
+            How::Kept => format!("was freed while {scope} ran before, where this change {change} ({place}; inferred)"),
+        }
+    }
+
+    /// A part of the growth in words.
+    fn part(&self, bytes: u64) -> String {
+        if bytes == self.grown {
+            "All of the growth at the peak".to_owned()
+        } else {
+            format!("{} of the growth at the peak ({} of {})", self.percent(bytes), Size(bytes), Size(self.grown))
+        }
+    }
+
+    /// A part of the growth in percent, rounded down.
+    #[must_use]
+    pub fn percent(&self, bytes: u64) -> String {
+        match u128::from(bytes) * 100 / u128::from(self.grown.max(1)) {
+            0 => "below 1 %".to_owned(),
+            percent => format!("{percent} %"),
+        }
+    }
+}
+
+impl Edit {
+    /// What the change does at its line.
+    fn change(&self) -> String {
+        let text =
+            |side: &Option<(u32, String)>| side.as_ref().map(|(_, text)| format!("`{}`", text.replace('`', "'")));
+        match (text(&self.line.before), text(&self.line.after)) {
+            (Some(old), None) => format!("removes {old}"),
+            (None, Some(new)) => format!("adds {new}"),
+            (_, new) => format!("writes {}", new.unwrap_or_default()),
+        }
+    }
+
+    /// True if it removes what switches gradients off.
+    fn is_of_gradients(&self) -> bool {
+        let removes =
+            |text: &str| ["no_grad", "inference_mode", "set_grad_enabled"].iter().any(|word| text.contains(word));
+        let has = |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(_, text)| removes(text));
+        has(&self.line.before) && !has(&self.line.after)
+    }
+}
+
+/// A list of a few.
+fn list(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.collect();
+    let more = all.len().saturating_sub(MOST_NAMED);
+    let mut text = all[..all.len() - more].join("; ");
+    if more > 0 {
+        text += &format!("; and {more} more");
+    }
+    text
+}
