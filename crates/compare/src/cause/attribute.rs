@@ -45,8 +45,10 @@ pub struct Share {
     pub edit: usize,
     /// Bytes of the growth.
     pub bytes: u64,
-    /// How most of them lead to it.
-    pub how: How,
+    /// How they lead to it, with the bytes of each way.
+    pub ways: BTreeMap<How, u64>,
+    /// Bytes by which rows shrank that lead to it.
+    pub shrunk: u64,
     /// The row that grew most among them, and how it grew.
     pub row: (String, Growth),
 }
@@ -56,7 +58,7 @@ pub struct Share {
 pub struct Cause {
     /// Those that can matter, and those that have a share.
     pub edits: Arc<[Edit]>,
-    /// The largest first.
+    /// Those with the largest growth less what shrank first.
     pub shares: Vec<Share>,
     /// Bytes by which rows grew.
     pub grown: u64,
@@ -119,6 +121,7 @@ fn cause(
 ) -> Option<Cause> {
     let lives = Lives::new(device, profiles)?;
     let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
+    let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut largest: BTreeMap<usize, (u64, usize, Growth)> = BTreeMap::new();
     let mut cause =
@@ -127,7 +130,13 @@ fn cause(
         let bytes = u64::try_from(row.delta().unsigned_abs()).unwrap_or(u64::MAX);
         match (row.kind, row.delta()) {
             (RowKind::PeakElsewhere, _) => cause.elsewhere += bytes,
-            (_, ..0) => cause.shrunk += bytes,
+            (_, ..0) => {
+                cause.shrunk += bytes;
+                let stack = row.stack.before;
+                let line = stack.and_then(|stack| marks.before.line(stack)).map(|(edit, _)| edit);
+                let edit = line.or_else(|| stack.and_then(|stack| marks.before.scope(stack)));
+                edit.into_iter().for_each(|edit| *shrunk.entry(edit).or_default() += bytes);
+            }
             (_, 0) => {}
             (_, 1..) => {
                 cause.grown += bytes;
@@ -148,13 +157,13 @@ fn cause(
     for (row, edit) in found {
         device.rows[row].edit = Some(edit);
     }
-    for (edit, hows) in sums {
-        let how = hows.iter().max_by_key(|(how, bytes)| (**bytes, Reverse(**how))).map_or(How::Scope, |(how, _)| *how);
+    for (edit, ways) in sums {
         let (_, row, growth) = largest.remove(&edit)?;
         let row = (device.rows[row].label.clone(), growth);
-        cause.shares.push(Share { edit, bytes: hows.values().sum(), how, row });
+        let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
+        cause.shares.push(Share { edit, bytes: ways.values().sum(), ways, shrunk, row });
     }
-    cause.shares.sort_by_key(|share| (Reverse(share.bytes), share.how, share.edit));
+    cause.shares.sort_by_key(|share| (Reverse(i128::from(share.bytes) - i128::from(share.shrunk)), share.edit));
     Some(cause)
 }
 

@@ -1,6 +1,5 @@
 //! The edits of a change of the code: what it adds, removes or replaces that can matter.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use ptmem_base::python::Functions;
@@ -58,11 +57,11 @@ struct Hunk {
 /// The edits of a Python file, given its texts.
 pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
     let statements = texts.map(|text| of_text(text));
-    let keys = keys(&statements);
+    let functions = texts.map(|text| Functions::new(text));
+    let keys = keys(&statements, &functions);
     let mut changes = differences(&keys.before, &keys.after);
     let moved = moved(&changes, &keys, &statements);
     changes.retain(|change| !moved.contains(&(change.old_range().start, change.new_range().start)));
-    let functions = texts.map(|text| Functions::new(text));
     let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
     let hunks = hunks(&changes, &statements);
     let edits = hunks.iter().map(|hunk| edit(hunk, paths, &statements, &functions, &lines));
@@ -70,17 +69,16 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
 }
 
 /// The statements as texts, those of the after with the names of the before.
-fn keys(statements: &Sides<Vec<Statement<'_>>>) -> Sides<Vec<String>> {
-    let none = HashMap::new();
-    let plain = statements.map(|all| all.iter().map(|statement| statement.text(&none)).collect::<Vec<_>>());
+fn keys(statements: &Sides<Vec<Statement<'_>>>, functions: &Sides<Functions>) -> Sides<Vec<String>> {
+    let plain = statements.map(|all| all.iter().map(|statement| statement.text(&[])).collect::<Vec<_>>());
     let mut pairs = Vec::new();
     for change in differences(&plain.before, &plain.after) {
         let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
         if matches!(change, DiffOp::Replace { .. }) && old.len() == new.len() {
-            pairs.extend(old.iter().cloned().zip(new.iter().cloned()));
+            pairs.extend(old.iter().zip(new).map(|(before, after)| Sides { before, after }));
         }
     }
-    let renamed = renamed(&pairs, [&statements.before, &statements.after]);
+    let renamed = renamed(&pairs, statements, functions);
     let after = statements.after.iter().map(|statement| statement.text(&renamed)).collect();
     Sides { before: plain.before, after }
 }
@@ -149,8 +147,8 @@ fn edit(
     let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
     let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !is_import(of)).or(all.first()));
     let line = Sides {
-        before: telling.before.map(|of| shown(of, &lines.before)),
-        after: telling.after.map(|of| shown(of, &lines.after)),
+        before: telling.before.map(|of| shown(of, &lines.before, &lines.after)),
+        after: telling.after.map(|of| shown(of, &lines.after, &lines.before)),
     };
     let around = Sides {
         before: telling.before.and_then(|of| functions.before.around(*of.lines.start())),
@@ -181,12 +179,13 @@ fn is_import(statement: &Statement<'_>) -> bool {
     matches!(statement.tokens[0], "import" | "from")
 }
 
-/// The first line of a statement, and all of it in one line.
-fn shown(statement: &Statement<'_>, lines: &[&str]) -> (u32, String) {
-    let first = *statement.lines.start();
-    let own = lines.iter().take(*statement.lines.end() as usize).skip(first as usize - 1);
-    let text = own.map(|line| line.trim()).collect::<Vec<_>>().join(" ");
-    (first, text.chars().take(LONGEST_TEXT).collect())
+/// The first line of a statement that the other side does not have, and its text.
+fn shown(statement: &Statement<'_>, lines: &[&str], others: &[&str]) -> (u32, String) {
+    let own = || statement.lines.clone().filter_map(|line| Some((line, lines.get(line as usize - 1)?.trim())));
+    let is_new = |text: &str| !text.is_empty() && others.iter().all(|other| other.trim() != text);
+    let (line, text) =
+        own().find(|(_, text)| is_new(text)).or_else(|| own().next()).unwrap_or((*statement.lines.start(), ""));
+    (line, text.chars().take(LONGEST_TEXT).collect())
 }
 
 /// The edits of a file of another kind, line by line.

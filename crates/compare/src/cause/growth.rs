@@ -46,7 +46,8 @@ impl fmt::Display for Growth {
 /// Blocks of both sides by the rows of a device.
 pub(super) struct Lives<'d> {
     devices: Sides<&'d DeviceProfile>,
-    at: Sides<Position>,
+    /// The place of the after that is compared.
+    at: Position,
     of: Sides<Vec<Vec<Life>>>,
     /// When each block came, and its stack.
     pub(super) born: Vec<(Position, Option<StackId>)>,
@@ -81,27 +82,35 @@ impl<'d> Lives<'d> {
             Origin::Bucket(_) => None,
         };
         let born = trace.begun().map(|(at, class)| (at, stack(class))).collect();
-        let at = Sides { before: places.at.before.at, after: places.at.after.at };
+        let at = places.at.after.at;
         Some(Self { devices, at, of, born })
     }
 
     /// How a row that grew did so.
     pub(super) fn growth(&self, index: usize, row: &Row) -> Growth {
-        let born = Sides { before: self.born_until(Side::Before, index), after: self.born_until(Side::After, index) };
+        let of = self.of.map(|rows| &rows[index]);
         if matches!(row.change, Kind::HeldEarlier | Kind::HeldLater) {
             return Growth::MovedPeak;
         }
-        if born.before.is_empty() {
-            return if self.of.before[index].is_empty() { Growth::New } else { Growth::MovedPeak };
+        if of.before.is_empty() {
+            return Growth::New;
         }
         if row.is_resized {
             return Growth::Larger;
         }
-        let mean = Sides { before: self.mean(Side::Before, &born.before), after: row.held.after.mean() };
+        let mean = Sides { before: self.mean(Side::Before, of.before), after: row.held.after.mean() };
         let is_as_large = mean.after.abs_diff(mean.before) <= mean.before / 100;
-        if is_as_large && born.before.len() as u64 >= row.held.after.blocks {
+        if is_as_large && of.before.len() >= of.after.len() {
+            if row.highest.after <= row.highest.before {
+                return Growth::MovedPeak;
+            }
             let freed = self.freed(index).iter().map(|life| life.freed).max();
-            let kept = born.after.iter().filter(|life| life.freed > self.at.after).map(|life| life.freed).max();
+            let kept = of
+                .after
+                .iter()
+                .filter(|life| life.born <= self.at && life.freed > self.at)
+                .map(|life| life.freed)
+                .max();
             return Growth::Kept(Sides {
                 before: freed.and_then(|at| pass(self.devices.before, at)),
                 after: kept.and_then(|at| match at {
@@ -114,16 +123,12 @@ impl<'d> Lives<'d> {
         if is_larger { Growth::Larger } else { Growth::More }
     }
 
-    /// The blocks of a row that the before freed until the place that is compared.
+    /// The blocks of a row that the before freed.
     pub(super) fn freed(&self, index: usize) -> Vec<&Life> {
-        self.of.before[index].iter().filter(|life| life.freed <= self.at.before).collect()
+        self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
     }
 
-    fn born_until(&self, side: Side, index: usize) -> Vec<&Life> {
-        self.of.of(side)[index].iter().filter(|life| life.born <= *self.at.of(side)).collect()
-    }
-
-    fn mean(&self, side: Side, lives: &[&Life]) -> u64 {
+    fn mean(&self, side: Side, lives: &[Life]) -> u64 {
         let classes = &self.devices.of(side).trace.classes;
         let bytes: u64 = lives.iter().map(|life| classes[life.class as usize].bytes).sum();
         bytes / (lives.len() as u64).max(1)

@@ -1,9 +1,9 @@
 //! The statements of a Python file as tokens: comments, docstrings and formatting do not count.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use ptmem_base::python::{indent, statements};
+use ptmem_base::python::{Functions, indent, statements};
+use ptmem_base::sides::Sides;
 
 /// A statement that runs.
 #[derive(Debug, Clone)]
@@ -117,12 +117,14 @@ fn string(text: &[u8], quote: u8) -> usize {
 }
 
 impl Statement<'_> {
-    /// The tokens as one text, with names replaced.
-    pub(super) fn text(&self, renamed: &HashMap<&str, &str>) -> String {
+    /// The tokens as one text, with old names for new ones.
+    pub(super) fn text(&self, renamed: &[Renamed<'_>]) -> String {
         let mut text = String::new();
         for (at, token) in self.tokens.iter().enumerate() {
             let is_attribute = at > 0 && self.tokens[at - 1] == ".";
-            text.push_str(renamed.get(token).filter(|_| !is_attribute && !self.is_in_string(at)).unwrap_or(token));
+            let found = renamed.iter().find(|of| of.new == *token && of.lines.contains(self.lines.start()));
+            let found = found.filter(|_| !is_attribute && !self.is_in_string(at));
+            text.push_str(found.map_or(token, |of| of.old));
             text.push('\u{1f}');
         }
         text
@@ -184,29 +186,51 @@ fn is_name(token: &str) -> bool {
         && !matches!(token, "True" | "False" | "None" | "not" | "and" | "or" | "is" | "in")
 }
 
-/// Names of the after that only rename what the before binds: `old` no longer occurs, and `new` did not.
+/// A name of the after that only renames what the before binds.
+pub(super) struct Renamed<'t> {
+    old: &'t str,
+    new: &'t str,
+    /// The lines of the after in which it does.
+    lines: RangeInclusive<u32>,
+}
+
+/// A statement of the before, and that of the after in its place.
+pub(super) type Pair<'s, 't> = Sides<&'s Statement<'t>>;
+
+/// The names that are only renamed: within the function that binds it, the old one no longer occurs, and the new one did not.
 pub(super) fn renamed<'t>(
-    pairs: &[(Statement<'t>, Statement<'t>)],
-    all: [&[Statement<'t>]; 2],
-) -> HashMap<&'t str, &'t str> {
-    let [before, after] = all.map(|statements| {
-        let names = statements.iter().flat_map(|statement| {
-            let tokens = statement.tokens.iter().enumerate();
-            tokens.filter(|(at, _)| *at == 0 || statement.tokens[at - 1] != ".").map(|(_, token)| *token)
-        });
-        names.collect::<HashSet<&str>>()
-    });
-    let mut renamed = HashMap::new();
-    for (old, new) in pairs.iter().filter(|(old, new)| old.tokens.len() == new.tokens.len()) {
-        for at in old.bound().into_iter().filter(|at| new.bound().contains(at)) {
-            let (old, new) = (old.tokens[at], new.tokens[at]);
-            let is_free = !before.contains(new) && !after.contains(old);
-            if old != new && is_free && is_name(old) && is_name(new) {
-                renamed.insert(new, old);
+    pairs: &[Pair<'_, 't>],
+    all: &Sides<Vec<Statement<'t>>>,
+    functions: &Sides<Functions>,
+) -> Vec<Renamed<'t>> {
+    let mut renamed = Vec::new();
+    for Sides { before, after } in pairs.iter().filter(|pair| pair.before.tokens.len() == pair.after.tokens.len()) {
+        for at in before.bound().into_iter().filter(|at| after.bound().contains(at)) {
+            let (old, new) = (before.tokens[at], after.tokens[at]);
+            if old == new || !is_name(old) || !is_name(new) {
+                continue;
+            }
+            let is_global = matches!(before.tokens[0], "def" | "class");
+            let around = |functions: &Functions, statement: &Statement<'_>| {
+                let found = functions.around(*statement.lines.start()).filter(|_| !is_global);
+                found.map_or(1..=u32::MAX, |(_, lines)| lines)
+            };
+            let lines = around(&functions.after, after);
+            if !has(&all.before, new, &around(&functions.before, before)) && !has(&all.after, old, &lines) {
+                renamed.push(Renamed { old, new, lines });
             }
         }
     }
     renamed
+}
+
+/// True if a name that is not an attribute occurs in some lines.
+fn has(statements: &[Statement<'_>], name: &str, lines: &RangeInclusive<u32>) -> bool {
+    let within = statements.iter().filter(|statement| lines.contains(statement.lines.start()));
+    within.into_iter().any(|statement| {
+        let mut tokens = statement.tokens.iter().enumerate();
+        tokens.any(|(at, token)| *token == name && (at == 0 || statement.tokens[at - 1] != "."))
+    })
 }
 
 #[cfg(test)]

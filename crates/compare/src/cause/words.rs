@@ -1,5 +1,7 @@
 //! Causes in words. Each sentence says what was measured, and calls an inference one.
 
+use std::cmp::Reverse;
+
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
 
@@ -79,11 +81,8 @@ impl Cause {
     /// The edit that explains the growth, in a sentence or two; `None` where nothing grew.
     #[must_use]
     pub fn lead(&self) -> Option<String> {
-        if self.grown == 0 {
-            return None;
-        }
         let Some(share) = self.leading() else { return self.without_lead() };
-        let mut text = format!("{} {}", self.part(share.bytes), self.through(share));
+        let mut text = self.through(share);
         let (label, growth) = &share.row;
         text += &format!(". Largest: {label}, {growth}");
         if matches!(growth, Growth::Kept(_)) && self.edits[share.edit].is_of_gradients() {
@@ -109,30 +108,32 @@ impl Cause {
         if listed.is_empty() {
             return None;
         }
-        Some(format!(
-            "Stacks lead from less than half of the growth at the peak to one edit. Edits that can matter: {listed}."
-        ))
+        let why = match self.grown {
+            0 => "No stack grew at the peak",
+            _ => "Stacks lead from less than half of the growth at the peak to one edit",
+        };
+        Some(format!("{why}. Edits that can matter: {listed}."))
     }
 
-    /// How its bytes lead to an edit.
+    /// How its bytes lead to an edit: those that pass through an edited line pass through its function, too.
     fn through(&self, share: &Share) -> String {
         let edit = &self.edits[share.edit];
-        let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
-        let change = edit.change();
-        match share.how {
-            How::Line => format!("passes through {place}, where this change {change}"),
-            How::Scope => format!("passes through {scope}, where this change {change} ({place})"),
-            How::Package => format!("passes through {}", edit.words()),
-            How::Ratio => {
-                format!(
-                    "is in blocks that are larger by the ratio of the numbers at {place}, where this change {change} (inferred)"
-                )
-            }
-            How::Kept if matches!(edit.kind, Kind::Dependency(..)) => {
-                format!("was freed while the package ran before: {} (inferred)", edit.words())
-            }
-            How::Kept => format!("was freed while {scope} ran before, where this change {change} ({place}; inferred)"),
+        let mut ways = share.ways.clone();
+        if let (true, Some(line)) = (ways.contains_key(&How::Scope), ways.remove(&How::Line)) {
+            *ways.entry(How::Scope).or_default() += line;
         }
+        let mut ways: Vec<(How, u64)> = ways.into_iter().collect();
+        ways.sort_by_key(|&(_, bytes)| Reverse(bytes));
+        let several = ways.len() > 1;
+        let phrases = ways.iter().enumerate().map(|(at, &(how, bytes))| {
+            let part = match at {
+                0 => self.part(bytes),
+                _ => self.percent(bytes),
+            };
+            let words = how.words(edit, several && at > 0);
+            format!("{part} {words}")
+        });
+        phrases.collect::<Vec<_>>().join("; ")
     }
 
     /// A part of the growth in words.
@@ -150,6 +151,31 @@ impl Cause {
         match u128::from(bytes) * 100 / u128::from(self.grown.max(1)) {
             0 => "below 1 %".to_owned(),
             percent => format!("{percent} %"),
+        }
+    }
+}
+
+impl How {
+    /// It in words; the edit is not repeated where it was named just before.
+    fn words(self, edit: &Edit, is_known: bool) -> String {
+        let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
+        let change = edit.change();
+        match (self, is_known) {
+            (Self::Line, false) => format!("passes through {place}, where this change {change}"),
+            (Self::Line, true) => format!("passes through {place}"),
+            (Self::Scope, false) => format!("passes through {scope}, where this change {change} ({place})"),
+            (Self::Scope, true) => format!("passes through {scope}"),
+            (Self::Package, _) => format!("passes through {}", edit.words()),
+            (Self::Ratio, _) => format!(
+                "is in blocks that are larger by the ratio of the numbers at {place}, where this change {change} (inferred)"
+            ),
+            (Self::Kept, _) if edit.package().is_some() => {
+                format!("was freed while the package ran before: {} (inferred)", edit.words())
+            }
+            (Self::Kept, false) => {
+                format!("was freed while {scope} ran before, where this change {change} ({place}; inferred)")
+            }
+            (Self::Kept, true) => format!("was freed while {scope} ran before (inferred)"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `ptmem.diff/2`: one comparison.
 
+use std::collections::BTreeMap;
+
 use ptmem_compare::cause::{Cause, Edit, Share};
 use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use ptmem_compare::tree::{self, Layout, of_diff};
@@ -85,7 +87,7 @@ object! {
         before_version: edit.package().map(|(_, versions)| &versions.before),
         after_version: edit.package().map(|(_, versions)| &versions.after),
         bytes?: share.map(|share| share.bytes),
-        how?: share.map(|share| share.how.name()),
+        how?: share.map(|share| share.ways.iter().map(|(how, bytes)| (how.name(), *bytes)).collect::<BTreeMap<_, _>>()),
         growth?: share.map(|share| share.row.1.to_string()),
         largest?: share.map(|share| &share.row.0),
     }
