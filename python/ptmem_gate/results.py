@@ -154,6 +154,58 @@ class CategoryChange:
     delta: int
 
 
+@dataclass(frozen=True)
+class Edit:
+    """A line that was added or removed, or a package of another version."""
+
+    kind: Literal["code", "log", "configuration", "dependency"]
+    """What it is about."""
+    path: Optional[str]
+    """Relative to the root of the checkout; null for a package that no changed file names."""
+    line: Optional[int]
+    """Of the after, or of the before where 'added' is null."""
+    added: Optional[str]
+    """The line as it is now; null where it was removed."""
+    removed: Optional[str]
+    """The line as it was; null where it was added."""
+    scope: Optional[str]
+    """The function or class around it; null at the level of a module."""
+    package: Optional[str]
+    """The name of the package."""
+    before_version: Optional[str]
+    """Its version in the before."""
+    after_version: Optional[str]
+    """Its version in the after."""
+    bytes: Optional[int] = None
+    """Its share of 'grown'. Only in 'edits'."""
+    how: Optional[dict[str, int]] = None
+    """Bytes by how stacks lead to the edit. Only in 'edits'."""
+    growth: Optional[str] = None
+    """How the largest row grew. Only in 'edits'."""
+    largest: Optional[str] = None
+    """The label of that row. Only in 'edits'."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The shares of edits in the growth of all rows; with 'no_edit' they add up to 'grown'."""
+
+    lead: Optional[str]
+    """The edit that explains most, in words; null where the change has no edit that can matter."""
+    grown: int
+    """Bytes by which rows grew."""
+    no_edit: int
+    """Bytes of these that lead to no edit."""
+    shrunk: int
+    """Bytes by which rows shrank."""
+    before_peak_elsewhere: int
+    """Bytes by which the peak of the before, which is elsewhere, exceeds the compared place."""
+    edits: list[Edit]
+    """Those with a share; the one that explains most first."""
+    others: list[Edit]
+    """Further edits that can matter."""
+
+
 BucketOfChange = Optional[
     Literal["before-recording", "allocation-not-recorded", "no-frames", "others", "peak-elsewhere"]
 ]
@@ -302,6 +354,8 @@ class DeviceDiff:
     """Bytes that all rows gained through lines which the change of the code touches; null without --git."""
     stacks: list[Row]
     """Those that changed most; their deltas add up to the change at the moment of 'at'."""
+    cause: Optional[Cause] = None
+    """The edits of the change that the growth at the peak leads to. Only with --git."""
     phases: Optional[list[PhaseChange]] = None
     """Phases in the order in which they begin. Only with --phases, or a limit on phases."""
     tree: Optional[list[TreeLine]] = None
@@ -445,8 +499,8 @@ class DeviceMemory:
     overhead: int
     """The CUDA context, NCCL, and other programs. 0 where it is unknown."""
     overhead_is: Literal["given", "measured", "estimated", "unknown"]
-    """given: device-overhead in ptmem.toml; measured on the card at the dump; estimated by the card and its communicators; unknown:
-    the recording does not name the card.
+    """given: device-overhead in ptmem.toml; measured on the card at the dump; estimated by the card and its
+    communicators; unknown: the recording does not name the card.
     """
     context: Optional[int]
     """The part of an estimate that is the CUDA context; null otherwise."""

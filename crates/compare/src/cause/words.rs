@@ -119,7 +119,8 @@ impl Cause {
     fn through(&self, share: &Share) -> String {
         let edit = &self.edits[share.edit];
         let mut ways = share.ways.clone();
-        if let (true, Some(line)) = (ways.contains_key(&How::Scope), ways.remove(&How::Line)) {
+        if ways.contains_key(&How::Scope) {
+            let line = ways.remove(&How::Line).unwrap_or(0);
             *ways.entry(How::Scope).or_default() += line;
         }
         let mut ways: Vec<(How, u64)> = ways.into_iter().collect();
