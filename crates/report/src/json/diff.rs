@@ -41,7 +41,7 @@ object! {
         // Bytes gained through lines that the change of the code touches; null where that is not known.
         changed_here_delta: device.touched,
         // The edits of the change that the growth at the peak leads to; only with --git.
-        cause?: device.cause.as_ref().map(|cause| CauseReport(cause)),
+        cause?: device.cause.as_ref().map(CauseReport),
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
