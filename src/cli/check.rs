@@ -26,9 +26,16 @@ pub(crate) struct CheckArguments {
     /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
     /// one file per rank
     pub(crate) snapshot: PathBuf,
-    /// Fail when METRIC (peak, the default, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB,
-    /// imbalance) exceeds SIZE. Repeatable; at least one, here or in ptmem.toml
-    #[arg(long, value_name = "[METRIC=]SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    #[arg(
+        long,
+        value_name = "[METRIC=]SIZE",
+        allow_hyphen_values = true,
+        help_heading = heading::LIMITS,
+        help = format!(
+            "Fail when METRIC (default: peak) exceeds SIZE. Repeatable; at least one, here or in ptmem.toml. Metrics: {}",
+            Maximum::accepted()
+        )
+    )]
     pub(crate) max: Vec<Maximum>,
     #[command(flatten)]
     pub(crate) capacity: Capacity,

@@ -7,6 +7,7 @@ use jsonschema::Validator;
 use ptmem::config::Config;
 use ptmem::profile::Metric;
 use ptmem::stack::GroupBy;
+use ptmem::verdict::{Growth, Maximum};
 use serde_json::{Value as Json, json};
 
 fn text(path: &str) -> String {
@@ -145,5 +146,40 @@ fn mistakes_are_refused_by_reader_and_schema() {
     ] {
         assert!(Config::parse(bad).is_err(), "{bad}");
         assert!(!is_valid(&validator, bad), "{bad}");
+    }
+}
+
+/// The names of metrics in a pattern of a schema, which has some as `(a|b):.+`.
+fn named(pattern: &str) -> BTreeSet<String> {
+    let (mut names, mut group) = (BTreeSet::new(), false);
+    for part in pattern.trim_start_matches("^(").split('|') {
+        group |= part.starts_with('(');
+        let name = part.trim_start_matches('(').split([':', ')']).next().unwrap();
+        let has_glob = group || part.contains(':');
+        names.insert(if has_glob { format!("{name}:GLOB") } else { name.to_owned() });
+        group &= !part.contains(')');
+    }
+    names
+}
+
+#[test]
+fn the_schemas_have_the_names_of_all_metrics() {
+    let accepted =
+        |text: String| -> BTreeSet<String> { text.replace(" and ", ", ").split(", ").map(str::to_owned).collect() };
+    let own = schema();
+    let names = |place: &str| named(own.pointer(place).unwrap().as_str().unwrap());
+    let growth = accepted(Growth::accepted());
+    assert_eq!(names("/$defs/growing/pattern"), growth);
+    assert_eq!(names("/$defs/maxima/anyOf/2/propertyNames/pattern"), accepted(Maximum::accepted()));
+    // Reports also say what no limit names.
+    let beyond = ["headroom", "oom", "ranks"].map(str::to_owned);
+    let of_reports: BTreeSet<String> = growth.into_iter().filter(|name| name != "phase").chain(beyond).collect();
+    for schema in ["diff-2", "profile-1", "ranks-1", "suite-1"] {
+        let text = text(&format!("docs/schemas/ptmem.{schema}.schema.json"));
+        let mut patterns = text.lines().filter(|line| line.contains("\"pattern\"") && line.contains("fragmentation"));
+        let line = patterns.next().unwrap();
+        let pattern = line.split('"').nth(3).unwrap();
+        assert_eq!(named(pattern), of_reports, "{schema}");
+        assert!(patterns.all(|other| other.contains(pattern)), "{schema}");
     }
 }

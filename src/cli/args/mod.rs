@@ -157,6 +157,16 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_diff_names_every_metric() {
+        for name in ptmem::verdict::Growth::accepted().split([',', ' ']).filter(|name| !matches!(*name, "" | "and")) {
+            assert!(
+                text::DIFF.split(|c: char| !c.is_ascii_alphanumeric() && !":-".contains(c)).any(|word| word == name),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn every_option_of_a_command_stands_under_a_heading() {
         for command in Arguments::command().get_subcommands() {
             for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {

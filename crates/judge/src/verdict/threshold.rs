@@ -119,9 +119,12 @@ const OF_GROWTH: &str =
 const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
 
 fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
-    let metrics = Metric::ALL.map(Metric::name);
-    let near = did_you_mean(name, metrics.into_iter().chain(BESIDE_METRICS.map(About::name)));
-    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}, {accepted}{near}", metrics.join(", ")))
+    let near = did_you_mean(name, Metric::ALL.map(Metric::name).into_iter().chain(BESIDE_METRICS.map(About::name)));
+    ParseThresholdError(format!("unknown metric '{name}'; accepted are {}{near}", with_metrics(accepted)))
+}
+
+fn with_metrics(accepted: &str) -> String {
+    format!("{}, {accepted}", Metric::ALL.map(Metric::name).join(", "))
 }
 
 /// What limits may be about besides metrics.
@@ -151,6 +154,12 @@ impl FromStr for Target {
 }
 
 impl Growth {
+    /// The names of what it may limit.
+    #[must_use]
+    pub fn accepted() -> String {
+        with_metrics(OF_GROWTH)
+    }
+
     /// Reads `[METRIC=]LIMIT`.
     ///
     /// # Errors
@@ -169,6 +178,14 @@ impl Growth {
             ParseThresholdError(format!("{error}; {expected}"))
         })?;
         Ok(Self { target, limit, level })
+    }
+}
+
+impl Maximum {
+    /// The names of what it may limit.
+    #[must_use]
+    pub fn accepted() -> String {
+        with_metrics(OF_MAXIMUM)
     }
 }
 
