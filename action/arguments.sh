@@ -44,7 +44,7 @@ add_inputs() {
     [ -z "$before" ] || add_path "$before"
     add_path "$after"
     command+=(--no-before "$no_before")
-    [ "$first" = false ] || [ -n "$before" ] || command+=(--first)
+    [ -n "$before" ] || command+=("--first=$PTMEM_RECORD")
     add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
   elif [ "$subcommand" = diff ]; then
     if [ -n "$before" ] && [ -n "$after" ]; then

@@ -13,8 +13,6 @@ record_reason=
 # The reason why there is no recording of the base; empty where there is one. With the end of what failed there, as text.
 no_before=
 base_failure=
-# Whether there cannot be one yet.
-first=false
 
 remove_base() {
   if [ -n "$base_folder" ]; then
@@ -133,49 +131,15 @@ $(tail -n 20 "$folder/record.log" | without_colours)"
   fi
 }
 
-# is_new PATH FOLDER: whether the checkout has a file or folder, relative to the working directory, that its base, in
-# FOLDER, lacks. One that the change renamed is not new: the base has it under another name.
-is_new() {
-  git --literal-pathspecs ls-files --error-unmatch -- "$1" > /dev/null 2>&1 || return 1
-  [ ! -e "$2/$1" ] || return 1
-  ! git diff --relative --find-renames --diff-filter=R --name-only "$base" -- 2> /dev/null |
-    new=$1 awk '$0 == ENVIRON["new"] || ENVIRON["new"] == "." { found = 1 } END { exit !found }'
-}
-
-# new_in_command FOLDER: the first word of the command that names a file or a module of Python that the base, in FOLDER,
-# lacks.
-new_in_command() {
-  local word path
-  while IFS= read -r word; do
-    word=${word#./}
-    for path in "$word" "${word//.//}.py" "${word//.//}/__main__.py"; do
-      if is_new "$path" "$1"; then
-        printf '%s' "$path"
-        return 0
-      fi
-    done
-  done < <(words_of_command | grep -v -e '^-' -e '^$' -e '^/')
-}
-
-# record_base FOLDER: the before, or the reason in $no_before why there is none: the base cannot have the command, because it
-# lacks the folder or a file that the command names; or it fails otherwise, as of a base that the change repairs.
+# record_base FOLDER: the before, or the reason in $no_before why there is none: the base has no such folder, or the command fails
+# there, as on a base that the change repairs. ptmem decides whether the gate is new.
 record_base() {
-  local short=${base:0:7} new
   if ! [ -d "$1" ]; then
-    is_new . "$1" ||
-      could_not_run "record: the base $short has no folder '$(git rev-parse --show-prefix)', which is the working-directory"
-    first=true
-    no_before="the base $short has no folder '$(git rev-parse --show-prefix)'"
-  elif ! record before "base $short" "$1"; then
-    new=$(new_in_command "$1")
-    if [ -n "$new" ]; then
-      first=true
-      no_before="the base $short has no '$new', which the command names"
-    else
-      base_failure=$record_reason
-      no_before=${record_reason%%$'\n'*}
-      no_before=${no_before%:}
-    fi
+    no_before="the base ${base:0:7} has no folder '$(git rev-parse --show-prefix)'"
+  elif ! record before "base ${base:0:7}" "$1"; then
+    base_failure=$record_reason
+    no_before=${record_reason%%$'\n'*}
+    no_before=${no_before%:}
   fi
 }
 
@@ -245,9 +209,7 @@ record_both() {
   before=$recorded
   record after checkout "$PWD" || could_not_run "$record_reason"
   after=$recorded
-  if [ $first = true ]; then
-    notice "nothing is compared yet: $no_before"
-  elif [ -n "$no_before" ]; then
+  if [ -n "$no_before" ]; then
     warning "growth since the base is not judged: $no_before"
     use_profile
   fi

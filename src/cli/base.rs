@@ -7,6 +7,7 @@ use ptmem::verdict::{Headline, Verdict};
 
 use super::args::ConfigArguments;
 use super::config::{Loaded, load_of_base};
+use super::gates;
 use super::git::Base;
 use super::hint;
 
@@ -15,12 +16,23 @@ pub(super) struct Answer {
     pub(super) headline: Headline,
     /// Whether the run succeeds by it.
     pub(super) passes: bool,
+    /// The stored before, where it was taken from the base, too.
+    pub(super) before: Option<String>,
+}
+
+/// Rules to apply to the same recordings.
+pub(super) struct Rules<'b> {
+    pub(super) base: &'b Base,
+    /// The configuration of the base.
+    pub(super) loaded: &'b Loaded,
+    /// Whether that of the change is the same.
+    pub(super) are_same: bool,
 }
 
 impl Answer {
     pub(super) fn new(headline: Headline, is_approved: bool) -> Self {
         let passes = headline.verdict == Verdict::Pass || is_approved;
-        Self { headline, passes }
+        Self { headline, passes, before: None }
     }
 }
 
@@ -32,19 +44,28 @@ pub(super) fn remarks(
     arguments: &ConfigArguments,
     own: &Loaded,
     answer: &Answer,
-    evaluate: impl Fn(&Loaded) -> Result<Vec<Result<Answer>>>,
+    evaluate: impl Fn(&Rules<'_>) -> Result<Vec<Result<Answer>>>,
 ) -> Result<Vec<Diagnostic>> {
     let Some(git) = git else { return Ok(Vec::new()) };
     let base = Base::find(git)?;
-    let of_base = match load_of_base(&base, arguments, own) {
-        Ok(Some(of_base)) if answer.passes => of_base,
-        Ok(_) => return Ok(Vec::new()),
-        Err(error) => return Ok(vec![unknown(&error)]),
-    };
-    let answers = match evaluate(&of_base) {
-        Ok(answers) => answers,
-        Err(error) => return Ok(vec![unknown(&error)]),
-    };
+    let mut remarks = Vec::from_iter(gates::remark(&base)?);
+    remarks.extend(of_rules(&base, arguments, own, answer, evaluate).unwrap_or_else(|error| vec![unknown(&error)]));
+    Ok(remarks)
+}
+
+fn of_rules(
+    base: &Base,
+    arguments: &ConfigArguments,
+    own: &Loaded,
+    answer: &Answer,
+    evaluate: impl Fn(&Rules<'_>) -> Result<Vec<Result<Answer>>>,
+) -> Result<Vec<Diagnostic>> {
+    let of_base = load_of_base(base, arguments)?;
+    if !answer.passes {
+        return Ok(Vec::new());
+    }
+    let are_same = of_base.is_same(own);
+    let answers = evaluate(&Rules { base, loaded: &of_base, are_same })?;
     let remarks = answers.into_iter().filter_map(|by_base| match by_base {
         Ok(by_base) if by_base.passes => None,
         Ok(by_base) => Some(loosened(own, answer, &of_base, &by_base)),
@@ -65,6 +86,14 @@ fn unknown(error: &anyhow::Error) -> Diagnostic {
 const MOST_KEYS: usize = 5;
 
 fn loosened(own: &Loaded, answer: &Answer, of_base: &Loaded, by_base: &Answer) -> Diagnostic {
+    let of_before = by_base.before.as_ref().map(|path| format!(" and {path}")).unwrap_or_default();
+    if let (Some(path), true) = (&by_base.before, of_base.is_same(own)) {
+        let message = format!(
+            "this change rewrites {path} without a reason: with that of the base {}; with that of the change {}",
+            by_base.headline, answer.headline
+        );
+        return Diagnostic::new(Code::LimitsLoosened, None, message);
+    }
     let mut changes = config::changes(of_base.text(), own.text());
     let more = changes.len().saturating_sub(MOST_KEYS);
     changes.truncate(MOST_KEYS);
@@ -72,7 +101,7 @@ fn loosened(own: &Loaded, answer: &Answer, of_base: &Loaded, by_base: &Answer) -
         changes.push(super::many(more, "further change"));
     }
     let message = format!(
-        "this change loosens its own limits: by {} of the base {}; by {} of the change {} ({})",
+        "this change loosens its own limits: by {}{of_before} of the base {}; by {} of the change {} ({})",
         of_base.name(),
         by_base.headline,
         own.name(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::config::Config;
-use ptmem::diagnostic::Diagnostic;
+use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::profile::Profile;
 use ptmem::report::{Approval, Subject};
 use ptmem::tree;
@@ -15,11 +15,12 @@ use ptmem::verdict::{self, Headline, Judgement, Limits, Maximum, NoBefore, Readi
 use super::args::{BaseArguments, Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::base::{self, Answer};
 use super::config::Loaded;
+use super::git::Base;
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::ranks::Found;
 use super::report::report_options;
-use super::{config, exit_code, ranks, surroundings};
+use super::{config, exit_code, gates, ranks, surroundings};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
@@ -44,6 +45,9 @@ pub(crate) struct CheckArguments {
     /// Why the before is missing, if this is the after of a comparison.
     #[arg(skip)]
     pub(crate) no_before: Option<NoBefore>,
+    /// The command of the recording, where it may be the first one; empty where it certainly is.
+    #[arg(skip)]
+    pub(crate) first: Option<String>,
     /// The label that lets such an after pass.
     #[arg(skip)]
     pub(crate) approve_label: Option<String>,
@@ -106,7 +110,7 @@ impl Checked {
         }
     }
 
-    fn remark(&mut self, remarks: Vec<Diagnostic>) {
+    fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
         let judgement = match self {
             Self::Ranks(readings) => &mut readings.ranks.judgement,
             Self::One(_, judgement) => judgement,
@@ -136,7 +140,30 @@ fn thresholds(arguments: &CheckArguments, loaded: &Loaded) -> Result<Thresholds>
     Ok(Thresholds { no_before: arguments.no_before.clone(), ..thresholds })
 }
 
-pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
+/// Whether an after without a before is the first recording of its gate, which passes and is told of.
+fn settle_first(arguments: &mut CheckArguments) -> Option<Diagnostic> {
+    let (Some(no_before), Some(command)) = (&mut arguments.no_before, &arguments.first) else { return None };
+    let doubt = match &arguments.base.git {
+        _ if command.is_empty() => None,
+        None => Some("no base is named by --git".to_owned()),
+        Some(git) => match Base::find(git).and_then(|base| gates::not_first(&base, command)) {
+            Ok(reason) => reason.map(str::to_owned),
+            Err(error) => Some(format!("{error:#}")),
+        },
+    };
+    no_before.is_first = doubt.is_none();
+    match doubt {
+        Some(doubt) => no_before.reason += &format!(" (not taken for the first recording: {doubt})"),
+        None => {
+            let message = format!("this gate is new, so growth is not judged: {}", no_before.reason);
+            return Some(Diagnostic::new(Code::GateChanged, None, message));
+        }
+    }
+    None
+}
+
+pub(super) fn run(mut arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
+    let new_gate = settle_first(&mut arguments);
     let loaded = config::load_with_folder(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     let found = found.as_deref();
@@ -153,13 +180,17 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     options.approval = approval(&arguments, &checked)?;
     let has_label = options.approval.is_some();
     let answer = Answer::new(checked.headline(), has_label);
-    checked.remark(base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
+    checked.remark(base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
+        if rules.are_same {
+            return Ok(Vec::new());
+        }
         if arguments.snapshot.as_os_str() == "-" {
             bail!("standard input can be read only once");
         }
-        let checked = Checked::new(&arguments, &of_base.config, found, thresholds(&arguments, of_base)?)?;
+        let checked = Checked::new(&arguments, &rules.loaded.config, found, thresholds(&arguments, rules.loaded)?)?;
         Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
     })?);
+    checked.remark(new_gate);
     arguments.view.write(checked.subject(), &mut options, output)?;
     Ok(exit_code(checked.headline().verdict, arguments.trust.exit_zero || has_label))
 }

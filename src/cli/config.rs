@@ -32,7 +32,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Whether both are the same rules, whatever the names of their files.
-    fn is_same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_there = [self, other].map(|loaded| loaded.file.is_some());
         // Git may write other ends of lines into the checkout.
         is_there[0] == is_there[1] && self.folder == other.folder && self.text().lines().eq(other.text().lines())
@@ -139,17 +139,17 @@ pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
     }
 }
 
-/// The configuration of the base, where it is another one: the same options, the same working directory, the same search.
-pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments, own: &Loaded) -> Result<Option<Loaded>> {
+/// The configuration of the base: the same options, the same working directory, the same search.
+pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<Loaded> {
     if arguments.is_none() {
-        return Ok(None);
+        return load_with_folder(arguments);
     }
     let tree = Tree::Base(base);
     let found = match arguments.file() {
         None => tree.find()?,
         // No change of the repository can change a file outside of it.
         Some(path) => match base.path_below_root(path) {
-            None => return Ok(None),
+            None => return load_with_folder(arguments),
             Some(below) => match named_in_base(base, &below)? {
                 Some(text) => Some(Found::named(path, text)),
                 // The base may have had it in its usual place.
@@ -157,8 +157,7 @@ pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments, own: &Loade
             },
         },
     };
-    let loaded = Loaded { is_of_base: true, ..parse(found)? };
-    Ok((!loaded.is_same(own)).then_some(loaded))
+    Ok(Loaded { is_of_base: true, ..parse(found)? })
 }
 
 /// The text that a file of the checkout has at the base, maybe under another name.

@@ -16,6 +16,9 @@ use super::checkout;
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
+/// The folder of workflows, and of actions that a repository has for itself.
+const WORKFLOWS: &str = ".github";
+
 /// The commit in which the history of the checkout around the working directory and that of another commit part.
 pub(super) struct Base {
     repository: Repository,
@@ -43,12 +46,16 @@ impl Base {
 
     /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
     pub(super) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
+        self.read_at(&self.commit, path_below_root)
+    }
+
+    fn read_at(&self, commit: &str, path_below_root: &str) -> Result<Option<Vec<u8>>> {
         // A request is a line.
         if path_below_root.contains('\n') {
             return Ok(None);
         }
         let mut request = tempfile::tempfile()?;
-        writeln!(request, "{}:{path_below_root}", self.commit)?;
+        writeln!(request, "{commit}:{path_below_root}")?;
         request.rewind()?;
         let mut command = self.repository.git();
         command.stdin(request);
@@ -56,11 +63,33 @@ impl Base {
         Ok(answer(&mut &*answers).map(<[u8]>::to_vec))
     }
 
-    /// The path at this commit of a file that was renamed since.
+    /// The path at this commit of a file that was changed or renamed since.
     pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
-        let renamed = self.repository.changes(&self.commit)?.into_iter();
-        let mut renamed = renamed.filter(|paths| paths.after.as_deref() == Some(path_below_root));
-        Ok(renamed.find_map(|paths| paths.before))
+        let changed = self.repository.changes(&self.commit)?.into_iter();
+        let mut changed = changed.filter(|paths| paths.after.as_deref() == Some(path_below_root));
+        Ok(changed.find_map(|paths| paths.before))
+    }
+
+    /// Whether workflows of the checked-out commit are not those of this one.
+    pub(super) fn edits_workflows(&self) -> Result<bool> {
+        let arguments =
+            ["diff", "--no-ext-diff", "--no-textconv", "--name-only", &self.commit, "HEAD", "--", WORKFLOWS];
+        Ok(!output(&mut self.repository.git(), &arguments)?.is_empty())
+    }
+
+    /// The workflows and actions of this commit and of the checked-out one.
+    pub(super) fn workflows(&self) -> Result<Sides<Vec<String>>> {
+        Ok(Sides { before: self.workflows_at(&self.commit)?, after: self.workflows_at("HEAD")? })
+    }
+
+    fn workflows_at(&self, commit: &str) -> Result<Vec<String>> {
+        let listed = text(
+            &mut self.repository.git(),
+            &["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit, "--", WORKFLOWS],
+        )?;
+        let paths = listed.split('\0').filter(|path| path.ends_with(".yml") || path.ends_with(".yaml"));
+        let texts = paths.filter_map(|path| self.read_at(commit, path).transpose());
+        texts.map(|bytes| Ok(String::from_utf8_lossy(&bytes?).into_owned())).collect()
     }
 }
 

@@ -148,11 +148,14 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     }
     let mut gate = search(&arguments, &loaded.config, &runs)?;
     let answer = Answer::new(gate.headline(), false);
-    let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
+    let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
+        if rules.are_same {
+            return Ok(Vec::new());
+        }
         if arguments.snapshots.iter().any(|path| path.as_os_str() == "-") {
             bail!("standard input can be read only once");
         }
-        Ok(vec![Ok(Answer::new(search(&arguments, &of_base.config, &runs)?.headline(), false))])
+        Ok(vec![Ok(Answer::new(search(&arguments, &rules.loaded.config, &runs)?.headline(), false))])
     })?;
     if let Some(first) = gate.findings.first_mut() {
         first.judgement.diagnostics.extend(remarks);

@@ -9,6 +9,7 @@ mod checkout;
 mod config;
 mod diff;
 mod doctor;
+mod gates;
 mod git;
 mod hint;
 mod history;

@@ -389,6 +389,20 @@ fn produce(code: Code) -> Codes {
             case.change_limits("max-growth = \"0\"\n");
             case.diff(&story([]), &story(passing_block()), &["--git", "HEAD"])
         }
+        Code::GateChanged => {
+            case.write("after.pkl", &story([]));
+            case.codes(&["diff", "after.pkl", "--no-before", "the base has no script", "--first"])
+        }
+        Code::BeforeRaised => {
+            for (name, story) in [("before.pkl", story([])), ("after.pkl", story(passing_block()))] {
+                case.write(name, &story);
+            }
+            let save = |name| ptmem(case.folder.path(), &["profile", name, "-o", "stored.json"]);
+            assert!(save("before.pkl").status.success());
+            commit(case.folder.path(), &["stored.json"]);
+            assert!(save("after.pkl").status.success());
+            case.codes(&["diff", "stored.json", "after.pkl", "--git", "HEAD"])
+        }
         Code::BaseRulesUnknown => {
             case.change_limits("max-grwth = \"0\"\n");
             case.diff(&story([]), &story([]), &["--git", "HEAD"])

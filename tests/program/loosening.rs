@@ -340,3 +340,61 @@ fn rules_of_the_base_that_cannot_be_applied_are_told() {
     assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
     assert!(said.report.contains("it has no conf/limits.toml"), "{}", said.report);
 }
+
+#[test]
+fn a_gate_of_a_workflow_that_is_edited_is_told() {
+    let workflow = "on: pull_request\njobs:\n  memory:\n    steps:\n      - uses: owner/ptmem@v0\n        with:\n          max-growth: 5%\n";
+    let path = ".github/workflows/memory.yml";
+    for arguments in [&DIFF[..], &["check", "after.pkl", "--max", "1TiB"], &["leak", "before.pkl", "after.pkl"]] {
+        let checkout = grown(&[(path, workflow)]);
+        assert!(!checkout.ptmem("", arguments).must_tell);
+        checkout.commit(&[(path, &workflow.replace("5%", "50%"))]);
+        let said = checkout.ptmem("", arguments);
+        assert!(
+            said.must_tell && said.report.contains("'max-growth: 50%' in place of 'max-growth: 5%'"),
+            "{}",
+            said.report
+        );
+        // Another file for the same gate, and a newer version.
+        checkout.git(&["mv", path, ".github/workflows/gates.yaml"]);
+        checkout.commit(&[(".github/workflows/gates.yaml", &workflow.replace("v0", "v1"))]);
+        let said = checkout.ptmem("", arguments);
+        assert!(!said.must_tell, "{}", said.report);
+    }
+}
+
+#[test]
+fn a_stored_before_that_the_change_rewrites_is_told() {
+    let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
+    let profile = |from: &str| {
+        let output = checkout.command("").args(["profile", from, "-o", "stored.json"]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    profile("before.pkl");
+    checkout.git(&["switch", "--quiet", "main"]);
+    checkout.commit(&[]);
+    checkout.git(&["switch", "--quiet", "--create", "other"]);
+    let diff = ["diff", "stored.json", "after.pkl"];
+    fails_by_the_base(&checkout, "", &diff);
+    profile("after.pkl");
+    let told = |report: &str| {
+        report.contains("this change raises figures of stored.json without a reason: device 0 peak +10.00 MiB")
+    };
+    let said = checkout.ptmem("", &diff);
+    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    let rewritten = "this change rewrites stored.json without a reason: with that of the base FAIL peak grew 10.00 MiB";
+    assert!(said.report.contains(rewritten) && told(&said.report), "{}", said.report);
+    // Within the limits, too: a before must not creep upwards.
+    checkout.write("ptmem.toml", "max-growth = \"50%\"\n");
+    checkout.git(&["commit", "--quiet", "--all", "--message", "raised"]);
+    let said = checkout.ptmem("", &diff);
+    assert!(said.must_tell && told(&said.report), "{}", said.report);
+    assert!(said.report.contains("by ptmem.toml and stored.json of the base FAIL"), "{}", said.report);
+    // With a reason, as --update keeps it, or back to lower figures: nothing to tell.
+    checkout.git(&["checkout", "--quiet", "main", "--", "."]);
+    let update = ["diff", "--update", "stored.json", "after.pkl", "--allow-raise", "worth it"];
+    let output = checkout.command("").args(update).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = checkout.ptmem("", &diff);
+    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+}

@@ -56,9 +56,18 @@ pub(crate) struct DiffArguments {
     /// with a BEFORE of an older commit both are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before: the base cannot have a recording yet, so AFTER passes if it keeps the absolute limits
-    #[arg(long, requires = "no_before", help_heading = heading::TRUST)]
-    pub(crate) first: bool,
+    /// With --no-before: the base cannot have a recording yet, so AFTER passes if it keeps the absolute limits. With the COMMAND
+    /// that was recorded and --git: only if workflows of the change have it, and those of BASE do not
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        requires = "no_before",
+        help_heading = heading::TRUST
+    )]
+    pub(crate) first: Option<String>,
     /// Exit with 0 where only growth fails, or was not judged, and the pull request of this run of GitHub Actions has LABEL
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) approve_label: Option<String>,
@@ -96,7 +105,8 @@ impl DiffArguments {
                 max: self.limits.max,
                 capacity: self.capacity,
                 trust: self.trust,
-                no_before: Some(NoBefore { reason, is_first: self.first }),
+                no_before: Some(NoBefore { reason, is_first: false }),
+                first: self.first,
                 approve_label: self.approve_label,
                 base: BaseArguments { git: self.git },
                 config: self.config,

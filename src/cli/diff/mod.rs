@@ -3,36 +3,59 @@
 mod compare;
 mod names;
 mod pairs;
+mod rewritten;
 mod update;
 
 use std::process::ExitCode;
 use std::slice;
 
 use anyhow::{Result, bail};
+use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
-use super::base::{self, Answer};
-use super::config::{self, Loaded};
+use super::base::{self, Answer, Rules};
+use super::config;
+use super::git::Base;
 use super::output::{self, Output};
 use super::report::report_options;
 use super::{check, exit_code, modes, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
+use rewritten::OfBase;
 use update::{accepting, improvement, update};
 
 /// The answers by the rules of the base, one for each of its comparisons.
-fn answers(arguments: &DiffArguments, of_base: &Loaded, has_label: bool) -> Result<Vec<Result<Answer>>> {
-    let answers = pairs(arguments, of_base)?.into_iter().map(|pair| {
-        let pair = pair?;
+fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Result<Vec<Result<Answer>>> {
+    let Rules { base, loaded, are_same } = rules;
+    let config = &loaded.config;
+    let answers = pairs(arguments, loaded)?.into_iter().map(|pair| {
+        let mut pair = pair?;
         if pair.inputs().any(|path| path.as_os_str() == "-") {
             bail!("standard input can be read only once");
         }
-        let gate = compare_all(slice::from_ref(&pair), arguments, &of_base.config)?;
-        Ok(Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone()))
+        let stored = OfBase::find(base, &pair, arguments, config)?;
+        if *are_same && stored.is_none() {
+            return Ok(None);
+        }
+        let path = pair.before.display().to_string();
+        if let Some(stored) = &stored {
+            pair = pair.with(stored.path(), &pair.after);
+        }
+        let gate = compare_all(slice::from_ref(&pair), arguments, config)?;
+        let answer = Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone());
+        Ok(Some(Answer { before: stored.map(|_| path), ..answer }))
     });
-    Ok(answers.collect())
+    Ok(answers.filter_map(Result::transpose).collect())
+}
+
+/// Remarks on stored befores that the change raises. One that cannot be read is told of with the rules of the base.
+fn raised(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Vec<Diagnostic>> {
+    let Some(git) = &arguments.git else { return Ok(Vec::new()) };
+    let base = Base::find(git)?;
+    let stored = pairs.iter().filter_map(|pair| Some((pair, OfBase::find(&base, pair, arguments, config).ok()??)));
+    Ok(stored.filter_map(|(pair, stored)| stored.raise(pair)).collect())
 }
 
 /// Days for which a report proposes to accept growth.
@@ -60,9 +83,10 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     }
     let has_label = options.approval.is_some();
     let answer = Answer::new(gate.headline(), has_label);
-    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, &loaded, &answer, |of_base| {
-        answers(&arguments, of_base, has_label)
+    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
+        answers(&arguments, rules, has_label)
     })?);
+    gate.remark(raised(&pairs, &arguments, &loaded.config)?);
     // The before takes the place of that of the base.
     gate.remark(arguments.no_before.as_ref().map(|reason| {
         Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))

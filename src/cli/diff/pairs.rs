@@ -32,6 +32,12 @@ impl Pair {
         Ok(Self { found, ..pair })
     }
 
+    /// The same with other files.
+    pub(super) fn with(&self, before: &Path, after: &Path) -> Self {
+        let thresholds = self.thresholds.clone();
+        Self { name: self.name.clone(), before: before.to_owned(), after: after.to_owned(), thresholds, found: None }
+    }
+
     /// All files and folders that are read.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let of_ranks = self.found.iter().flat_map(|sides| sides.before.iter().chain(&sides.after));

@@ -4,6 +4,7 @@
 
 mod comment;
 mod definitions;
+mod first;
 mod gitlab;
 mod inputs;
 mod install;

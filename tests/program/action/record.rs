@@ -49,7 +49,7 @@ pub(super) fn merged(depth: u32) -> Job {
     job
 }
 
-fn commit(job: &Job, files: &[(&str, &str)]) {
+pub(super) fn commit(job: &Job, files: &[(&str, &str)]) {
     for (name, text) in files {
         fs::write(job.path("origin").join(name), text).unwrap();
     }
@@ -143,7 +143,7 @@ done"#;
 }
 
 #[track_caller]
-fn says_that_it_could_not_run(job: &mut Job, message: &str) -> Finished {
+pub(super) fn says_that_it_could_not_run(job: &mut Job, message: &str) -> Finished {
     let finished = job.run("run.sh");
     finished.says(0, &format!("::error::ptmem: {message}"));
     could_not_run(job);
@@ -261,69 +261,6 @@ fn inputs_that_do_not_go_with_record_are_errors() {
     says_that_it_could_not_run(&mut job, message);
     job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "recording the checkout");
     assert_eq!(job.outputs()["verdict"], "regression");
-}
-
-/// A job whose change brings a program to record with, at this path in the repository.
-fn bringing(path: &str, program: &str) -> Job {
-    let mut job = merged(2);
-    job.git("origin", &["switch", "--quiet", "--create", "new", "main"]);
-    fs::create_dir_all(job.path("origin").join(path).parent().unwrap()).unwrap();
-    commit(&job, &[(path, program)]);
-    job.git("workspace", &["fetch", "--quiet", "--depth=2", "origin", "new"]);
-    job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
-    job.set("PTMEM_RECORD", "bash ./record.sh --steps 3").set("PTMEM_BASE", "HEAD^1");
-    job
-}
-
-#[test]
-fn a_change_that_brings_the_command_passes_with_a_note() {
-    if no_git() {
-        return;
-    }
-    let folder = format!("cd ../work\n{PROGRAM}");
-    let cases = [
-        ("work/record.sh", "work", PROGRAM, "has no 'record.sh', which the command names"),
-        ("bench/record.sh", "bench", &*folder, "has no folder 'bench/'"),
-    ];
-    for (path, working_directory, program, message) in cases {
-        let mut job = bringing(path, program);
-        let finished = job.set("PTMEM_WORKING_DIRECTORY", working_directory).run("run.sh");
-        finished.says(0, "::notice::ptmem: nothing is compared yet: the base ");
-        finished.says(0, message);
-        let outputs = job.outputs();
-        assert_eq!((&*outputs["verdict"], &*outputs["exit-code"]), ("pass", "0"), "{}", finished.log);
-        assert!(outputs["after"].ends_with("/after/snapshot.pkl"), "{outputs:?}");
-        assert_eq!(verdict(&mut job), 0);
-        let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
-        assert!(
-            report.starts_with("<!-- ptmem:default -->\n### ✅ PASS: nothing to compare with yet: the base "),
-            "{report}"
-        );
-        assert!(report.contains(message) && report.contains("stacks at the peak"), "{report}");
-        assert_eq!((job.read("summary"), worktrees(&job)), (format!("{report}\n"), 1));
-        // Absolute limits hold from the first recording on.
-        let finished = job.set("PTMEM_ARGS", "--max peak=200MiB --warn-growth end=1%").run("run.sh");
-        assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
-    }
-}
-
-#[test]
-fn a_command_that_the_base_has_under_another_name_is_not_new() {
-    if no_git() {
-        return;
-    }
-    let mut job = bringing("work/old.sh", PROGRAM);
-    job.git("origin", &["mv", "work/old.sh", "work/record.sh"]);
-    commit(&job, &[("other.py", "renamed\n")]);
-    job.git("workspace", &["fetch", "--quiet", "--depth=2", "origin", "new"]);
-    job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
-    let finished = job.run("run.sh");
-    finished.says(0, "growth since the base is not judged: record: on the base ");
-    finished.says(0, "the command ended with exit code 127");
-    assert_eq!(verdict(&mut job), 3);
-    // One that fails on the checkout as well is no command.
-    let mut job = bringing("work/record.sh", "exit 3");
-    says_that_it_could_not_run(&mut job, "record: on the checkout the command ended with exit code 3");
 }
 
 /// A comparison of two files in the checkout.
