@@ -296,6 +296,9 @@ def checks():
     torch.linalg.qr(torch.randn(3, 6, 4, device="cuda"))
     torch.linalg.eigvals(torch.randn(4, 4, device="cuda"))
     assert not torch.isnan(weights).any()
+    # As many bins as a table of two classes has.
+    classes = torch.randint(0, 9, (1000,), device="cuda")
+    torch.bincount(classes * 9 + classes, minlength=81).reshape(9, 9)
 
 
 def finite():

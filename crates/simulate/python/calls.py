@@ -272,7 +272,8 @@ def computed(call, trust=None):
     trust = min(call.trust() if trust is None else trust, SUPPOSED)
     answer = None
     if base in SIZED:
-        answer = results[0].shape[call.value("dim", 0) if base == "unique_dim" else 0]
+        # Bins are counted up to the largest number that is read.
+        answer = results[0].shape[call.value("dim", 0) if base == "unique_dim" else 0] - (base == "bincount")
         if trust == SUPPOSED:
             call.engine.followed(SIZE)
     return call.work(results, trust, answer)

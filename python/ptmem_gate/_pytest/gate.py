@@ -34,6 +34,7 @@ class Settings:
     config: Optional[str]
     root: str
 
+
 class Gate:
     """The recording of one test, from before its fixtures are made."""
 
@@ -154,9 +155,7 @@ class Gate:
             gc.collect()
             ends.append(self._write(number))
         limits = self.limits
-        found = _commands.find_leaks(
-            ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=self.options
-        )
+        found = _commands.find_leaks(ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=self.options)
         self._property("leaked_per_run", round(sum(leak.bytes_per_step for leak in found.leaks)))
         return self._failure(found, f"\n\nthe test ran {limits.rounds} times")
 

@@ -207,5 +207,11 @@ mod tests {
         assert_eq!(read(), 7);
         ptmem_simulate_end(outer);
         assert_eq!(read(), 0);
+        // Counts of parts add up to it.
+        let outer = ptmem_simulate_begin(3 << 30);
+        let mut counts = [0_i32; 3];
+        crate::device::copy::copy(counts.as_mut_ptr() as u64, at, 12);
+        assert_eq!(counts, [i32::MAX, (1 << 30) + 1, 0]);
+        ptmem_simulate_end(outer);
     }
 }

@@ -19,13 +19,30 @@ pub(crate) fn copy(to: u64, from: u64, size: u64) {
     }
 }
 
+/// Most bytes of counts that an operator reads: `nonzero` counts more than 2^31 elements in parts.
+const MOST_COUNTED: u64 = 1024;
+
+/// Writes a number of these bytes, or numbers of four bytes that add up to it.
+fn answer_with(answer: u64, to: u64, size: u64) {
+    if size == 8 {
+        return memory::copy(to, answer.to_le_bytes().as_ptr() as u64, 8);
+    }
+    let mut rest = answer;
+    for at in (0..size).step_by(4) {
+        let part = rest.min(i32::MAX as u64);
+        rest -= part;
+        memory::copy(to + at, (part as u32).to_le_bytes().as_ptr() as u64, 4);
+    }
+}
+
 fn read(to: u64, from: u64, size: u64) {
     let known = values::read(to, from, size);
     if let Some(answer) = thread(|state| state.answer.get())
         && known.unset == size
-        && (size == 4 || size == 8)
+        && size.is_multiple_of(4)
+        && size <= MOST_COUNTED
     {
-        memory::copy(to, answer.to_le_bytes().as_ptr() as u64, size as usize);
+        answer_with(answer, to, size);
         return; // The hook counts what follows from values that are not known.
     }
     ledger::count(Fact::Reads);
