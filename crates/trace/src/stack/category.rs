@@ -74,8 +74,8 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     }
     if has_frame_below(code, stack, "torch/optim/") {
         "optimizer"
-    } else if has_frame_below(code, stack, "torch/distributed/") {
-        "communication"
+    } else if let Some(category) = of_distributed(code, stack) {
+        category
     } else if has_frame_below(code, stack, "torch/utils/data/") {
         "data"
     } else if code.python(stack).any(|frame| is_loading(code.path(frame), code.function(frame))) {
@@ -87,6 +87,25 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     } else {
         OTHER
     }
+}
+
+/// The category of a stack whose innermost frames are those of `torch/distributed/`. What a launcher, a wrapper of a module or
+/// a sharded tensor merely runs is not communication, and a wrapper that is made divides parameters.
+fn of_distributed(code: &Code<'_>, stack: StackId) -> Option<&'static str> {
+    let innermost = code.python(stack).find(|&frame| {
+        let path = code.path(frame);
+        let runs = path.starts_with("torch/distributed/tensor/")
+            && !path.contains("redistribute")
+            && !path.contains("collective");
+        let is_library = matches!(code.owner(frame), Owner::PyTorch | Owner::StandardLibrary | Owner::Generated);
+        !is_library || path.starts_with("torch/nn/") || (path.starts_with("torch/distributed/") && !runs)
+    })?;
+    let path = code.path(innermost);
+    if !path.starts_with("torch/distributed/") || path.starts_with("torch/distributed/elastic/") {
+        return None;
+    }
+    let is_made = |frame| code.path(frame).starts_with("torch/distributed/fsdp/") && code.function(frame) == "__init__";
+    Some(if code.python(stack).any(is_made) { "parameters" } else { "communication" })
 }
 
 /// True if some frame is below the folder of an installed package.

@@ -280,13 +280,22 @@ fn all_numbers_in_the_path_of_a_module_are_those_of_layers() {
 fn categories_say_what_memory_is_for() {
     const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
     const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";
+    const ELASTIC: &str = "/e/site-packages/torch/distributed/elastic/multiprocessing/errors/__init__.py";
+    const SHARDED: &str = "/e/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py";
+    const TENSOR: &str = "/e/site-packages/torch/distributed/tensor/_dispatch.py";
+    const FUNCTIONAL: &str = "/e/site-packages/torch/nn/functional.py";
     let user = ("main", "/r/m.py", 1);
     let accumulate = ("torch::autograd::AccumulateGrad::apply(std::vector<X>&&)", "??", 0);
-    let cases: [(&[_], &str); 7] = [
+    let cases: [(&[_], &str); 12] = [
         (&[MM, accumulate, ENGINE], "gradients"),
         (&[MM, NODE, ENGINE], "backward"),
         (&[("f", ADAM, 1), user], "optimizer"),
         (&[("f", C10D, 1), user], "communication"),
+        (&[user, ("wrapper", ELASTIC, 1)], "other"),
+        (&[("linear", FUNCTIONAL, 1), ("forward", SHARDED, 1), user], "forward"),
+        (&[("dispatch", TENSOR, 1), ("forward", LINEAR, 1), user], "forward"),
+        (&[("all_gather", SHARDED, 1), ("forward", SHARDED, 1), user], "communication"),
+        (&[("shard", SHARDED, 1), ("__init__", SHARDED, 1), user], "parameters"),
         (&[("_apply", MODULE, 1), user], "parameters"),
         (&[("forward", LINEAR, 1), user], "forward"),
         (&[user], "other"),
