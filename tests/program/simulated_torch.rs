@@ -139,6 +139,39 @@ fn values_that_are_not_known_are_finite_and_obey_logic_at_every_size() {
     assert_told_truly(&Story { name: "unknown_values", since: 1, ..Story::default() });
 }
 
+/// As servers end their engines: asked first, and killed before C++ frames have names.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_process_that_is_killed_while_it_ends_is_recorded() {
+    let place = TempDir::new().unwrap();
+    let script = r#"
+import signal, sys, time, torch
+from torch import multiprocessing
+
+def serve(ready):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    held = torch.zeros(1 << 20, device="cuda")
+    (torch.nn.Linear(8, 8).cuda()(held.view(-1, 8)) * 2).sum().backward()
+    ready.set()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    engine = context.Process(target=serve, args=(ready,))
+    engine.start()
+    ready.wait()
+    engine.terminate()
+    time.sleep(0.3)
+    engine.kill()
+    engine.join()
+    assert engine.exitcode == -signal.SIGKILL, engine.exitcode
+"#;
+    let output = record_script(&python(), place.path(), script, "out.pkl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(figures_of(place.path(), "out.pkl")["allocated"]["peak"].as_u64().unwrap() > 1 << 22);
+}
+
 /// The snapshot and the counters are of one moment: Python's collector runs before both or after both.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -353,10 +353,41 @@ class Recorder:
             return
         if not self.done:
             self.done = True
-            self.dump_at_exit(self.exit.failure())
+            failure = self.exit.failure()
+            if not self.dump_out_of_reach(failure):
+                self.dump_at_exit(failure)
         note("accounted", str(self.process))
         # Memory freed after Python has ended must not request a stack from it: PyTorch would wait forever.
         self.torch.cuda.memory._record_memory_history(None)
+
+    def dump_out_of_reach(self, failure):
+        """Writes in another process what a process of multiprocessing recorded, and waits for it. False if it failed.
+
+        Servers kill such a process seconds after they ask it to end, and naming C++ frames can take longer.
+        """
+        import fcntl
+        from multiprocessing import parent_process
+
+        if parent_process() is None:
+            return False
+        done, end = os.pipe()
+        between = os.fork()
+        if between == 0:
+            try:
+                os.close(done)
+                os.setsid()
+                if os.fork() == 0:
+                    with open(os.path.join(HERE, "writing"), "a", encoding="utf-8") as lock:
+                        fcntl.flock(lock, fcntl.LOCK_SH)  # ptmem waits for it.
+                        self.torch.cuda._is_in_bad_fork = lambda: False  # It reads counters only.
+                        self.dump_at_exit(failure)
+                        os.write(end, b"1")
+            finally:
+                os._exit(0)
+        os.close(end)
+        os.waitpid(between, 0)
+        with os.fdopen(done, "rb") as answer:
+            return answer.read() == b"1"
 
     def dump_at_exit(self, failure):
         if self.failed and isinstance(failure, getattr(self.torch.cuda, "OutOfMemoryError", ())):

@@ -117,6 +117,15 @@ impl Folder {
         Followed::ALL.map(|kind| fs::read_to_string(self.path.join(format!("python/first_{}", kind as usize))).ok())
     }
 
+    /// Waits for processes that write the recordings of others, which may have been killed.
+    pub(super) fn wait_for_recordings(&self) {
+        #[cfg(unix)]
+        if let Ok(file) = File::open(self.path.join("python/writing")) {
+            // Where files cannot be locked, there is nothing to wait for.
+            let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
+        }
+    }
+
     /// Snapshots that were written, in order and each once.
     pub(super) fn recorded(&self) -> Vec<String> {
         self.notes("recorded").into_keys().collect()

@@ -66,6 +66,7 @@ impl Run<'_> {
             Ok(code) => code,
             Err(not_started) => return Ok(not_started),
         };
+        folder.wait_for_recordings();
         let outcome = Outcome {
             settings: self.settings,
             rank: alone.map(|alone| Rank { number: alone.rank, world_size: alone.job.world_size }),
