@@ -84,6 +84,7 @@ def by_hand() -> set[str]:
     names: set[str] = set()
     for source in sources:
         names |= set(re.findall(r'extern "C" fn (\w+)', source))
+        names |= set(re.findall(r"(?m)^    (\w+)\([^=]*\) = ", source))
         # Lists of names that a macro of the file exports.
         for listed in re.findall(r"(?ms)^\w+!\((.*?)\);", source):
             names |= set(re.findall(r"\w+", listed))

@@ -1,7 +1,7 @@
 //! cuBLAS and cuBLASLt: handles with their state, versions, and one algorithm for each product. Each handle differs
 //! from the others, because PyTorch keeps one workspace for each handle and stream.
 
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Answer, Handle, Opaque, Out, calls};
 use crate::handles::Registry;
 use crate::version;
 
@@ -62,19 +62,10 @@ pub extern "C" fn cublasGetStream_v2(handle: Handle, stream: Out<Handle>) -> i32
     code(HANDLES.with(handle, |blas| stream.set(blas.stream)))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasSetMathMode(handle: Handle, mode: i32) -> i32 {
-    code(HANDLES.with(handle, |blas| blas.math_mode = mode))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasGetMathMode(handle: Handle, mode: Out<i32>) -> i32 {
-    code(HANDLES.with(handle, |blas| mode.set(blas.math_mode)))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasSetPointerMode_v2(handle: Handle, mode: i32) -> i32 {
-    code(HANDLES.with(handle, |blas| blas.pointer_mode = mode))
+calls! { i32;
+    cublasSetMathMode(handle: Handle, mode: i32) = code(HANDLES.with(handle, |blas| blas.math_mode = mode));
+    cublasGetMathMode(handle: Handle, mode: Out<i32>) = code(HANDLES.with(handle, |blas| mode.set(blas.math_mode)));
+    cublasSetPointerMode_v2(handle: Handle, mode: i32) = code(HANDLES.with(handle, |blas| blas.pointer_mode = mode));
 }
 
 #[unsafe(no_mangle)]
@@ -104,14 +95,9 @@ pub extern "C" fn cublasLtGetCudartVersion() -> usize {
     version::cuda() as usize
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasLtCreate(handle: Out<Handle>) -> i32 {
-    cublasCreate_v2(handle)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasLtDestroy(handle: Handle) -> i32 {
-    cublasDestroy_v2(handle)
+calls! { i32;
+    cublasLtCreate(handle: Out<Handle>) = cublasCreate_v2(handle);
+    cublasLtDestroy(handle: Handle) = cublasDestroy_v2(handle);
 }
 
 /// One algorithm without a workspace of its own: the caller brings the workspace, whatever the algorithm.

@@ -6,7 +6,7 @@ use core::ffi::CStr;
 
 use crate::card;
 use crate::device::{self, memory};
-use crate::ffi::{Answer, Handle, Opaque, Out, Text};
+use crate::ffi::{Answer, Handle, Opaque, Out, Text, calls};
 use crate::settings::settings;
 use crate::version;
 
@@ -18,26 +18,6 @@ const FIRST_DEVICE: Handle = 0x100;
 
 fn device_of(handle: Handle) -> usize {
     handle.wrapping_sub(FIRST_DEVICE) as usize % device::MOST_DEVICES
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlInit() -> i32 {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlInit_v2() -> i32 {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlInitWithFlags(_flags: u32) -> i32 {
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlShutdown() -> i32 {
-    SUCCESS
 }
 
 #[unsafe(no_mangle)]
@@ -134,19 +114,10 @@ pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(_handle: Handle, information: Out<
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(_handle: Handle, _link: u32, _kind: Opaque) -> i32 {
-    NOT_SUPPORTED
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(_handle: Handle, _link: u32, _information: Opaque) -> i32 {
-    NOT_SUPPORTED
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetP2PStatus(_handle: Handle, _peer: Handle, _index: i32, _status: Out<i32>) -> i32 {
-    NOT_SUPPORTED
+calls! { i32;
+    nvmlDeviceGetNvLinkRemoteDeviceType(_handle: Handle, _link: u32, _kind: Opaque) = NOT_SUPPORTED;
+    nvmlDeviceGetNvLinkRemotePciInfo_v2(_handle: Handle, _link: u32, _information: Opaque) = NOT_SUPPORTED;
+    nvmlDeviceGetP2PStatus(_handle: Handle, _peer: Handle, _index: i32, _status: Out<i32>) = NOT_SUPPORTED;
 }
 
 // Monitors ask for these: a device that does nothing uses no power, and its clock is that of the card.

@@ -1,6 +1,6 @@
 //! NVRTC: source becomes an empty program.
 
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Answer, Handle, Opaque, Out, calls};
 use crate::handles::new_handle;
 use crate::version;
 
@@ -35,34 +35,13 @@ fn end_of_text(text: Out<u8>) -> i32 {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetCUBINSize(_program: Handle, size: Out<usize>) -> i32 {
-    one_byte(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetPTXSize(_program: Handle, size: Out<usize>) -> i32 {
-    one_byte(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetProgramLogSize(_program: Handle, size: Out<usize>) -> i32 {
-    one_byte(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetCUBIN(_program: Handle, code: Out<u8>) -> i32 {
-    end_of_text(code)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetPTX(_program: Handle, code: Out<u8>) -> i32 {
-    end_of_text(code)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn nvrtcGetProgramLog(_program: Handle, log: Out<u8>) -> i32 {
-    end_of_text(log)
+calls! { i32;
+    nvrtcGetCUBINSize(_program: Handle, size: Out<usize>) = one_byte(size);
+    nvrtcGetPTXSize(_program: Handle, size: Out<usize>) = one_byte(size);
+    nvrtcGetProgramLogSize(_program: Handle, size: Out<usize>) = one_byte(size);
+    nvrtcGetCUBIN(_program: Handle, code: Out<u8>) = end_of_text(code);
+    nvrtcGetPTX(_program: Handle, code: Out<u8>) = end_of_text(code);
+    nvrtcGetProgramLog(_program: Handle, log: Out<u8>) = end_of_text(log);
 }
 
 #[unsafe(no_mangle)]

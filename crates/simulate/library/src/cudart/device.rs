@@ -5,42 +5,17 @@ use core::ffi::CStr;
 use super::noted;
 use crate::cuda_error::CudaError;
 use crate::device::{self, thread};
-use crate::ffi::{Answer, Out};
+use crate::ffi::{Answer, Out, calls};
 use crate::streams;
 use crate::version;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetDeviceCount(count: Out<i32>) -> CudaError {
-    count.set(device::count() as i32);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetDevice(device: Out<i32>) -> CudaError {
-    device.set(device::current() as i32);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaSetDevice(device: i32) -> CudaError {
-    noted(device::make_current(device))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceSynchronize() -> CudaError {
-    noted(streams::synchronize_device(device::current()))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDriverGetVersion(version: Out<i32>) -> CudaError {
-    version.set(version::cuda());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaRuntimeGetVersion(version: Out<i32>) -> CudaError {
-    version.set(version::cuda());
-    CudaError::Success
+calls! { CudaError;
+    cudaGetDeviceCount(count: Out<i32>) = CudaError::after(count.set(device::count() as i32));
+    cudaGetDevice(device: Out<i32>) = CudaError::after(device.set(device::current() as i32));
+    cudaSetDevice(device: i32) = noted(device::make_current(device));
+    cudaDeviceSynchronize() = noted(streams::synchronize_device(device::current()));
+    cudaDriverGetVersion(version: Out<i32>) = CudaError::after(version.set(version::cuda()));
+    cudaRuntimeGetVersion(version: Out<i32>) = CudaError::after(version.set(version::cuda()));
 }
 
 #[unsafe(no_mangle)]
@@ -74,25 +49,10 @@ pub extern "C" fn cudaDeviceGetPCIBusId(text: Out<u8>, room: i32, device: i32) -
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetLimit(value: Out<usize>, _limit: i32) -> CudaError {
-    value.set(1024);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceSetLimit(_limit: i32, _value: usize) -> CudaError {
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetLastError() -> CudaError {
-    thread(|state| state.last_error.take()).unwrap_or(CudaError::Success)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaPeekAtLastError() -> CudaError {
-    thread(|state| state.last_error.get()).unwrap_or(CudaError::Success)
+calls! { CudaError;
+    cudaDeviceGetLimit(value: Out<usize>, _limit: i32) = CudaError::after(value.set(1024));
+    cudaGetLastError() = thread(|state| state.last_error.take()).unwrap_or(CudaError::Success);
+    cudaPeekAtLastError() = thread(|state| state.last_error.get()).unwrap_or(CudaError::Success);
 }
 
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use super::noted;
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Out};
+use crate::ffi::{Handle, Out, calls};
 use crate::ledger::{self, Fact};
 use crate::streams;
 
@@ -10,40 +10,14 @@ use crate::streams;
 /// ends at once; it is the same for all, so that the first of several candidates wins.
 const MILLISECONDS: f32 = 100.0;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventCreate(event: Out<Handle>) -> CudaError {
-    event.set(streams::create_event());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventCreateWithFlags(event: Out<Handle>, _flags: u32) -> CudaError {
-    cudaEventCreate(event)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventDestroy(event: Handle) -> CudaError {
-    noted(streams::destroy_event(event))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecord(event: Handle, stream: Handle) -> CudaError {
-    noted(streams::record(event, stream))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecordWithFlags(event: Handle, stream: Handle, _flags: u32) -> CudaError {
-    noted(streams::record(event, stream))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventQuery(event: Handle) -> CudaError {
-    noted(streams::query(event))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventSynchronize(event: Handle) -> CudaError {
-    noted(streams::wait(event))
+calls! { CudaError;
+    cudaEventCreate(event: Out<Handle>) = CudaError::after(event.set(streams::create_event()));
+    cudaEventCreateWithFlags(event: Out<Handle>, _flags: u32) = cudaEventCreate(event);
+    cudaEventDestroy(event: Handle) = noted(streams::destroy_event(event));
+    cudaEventRecord(event: Handle, stream: Handle) = noted(streams::record(event, stream));
+    cudaEventRecordWithFlags(event: Handle, stream: Handle, _flags: u32) = noted(streams::record(event, stream));
+    cudaEventQuery(event: Handle) = noted(streams::query(event));
+    cudaEventSynchronize(event: Handle) = noted(streams::wait(event));
 }
 
 #[unsafe(no_mangle)]

@@ -2,23 +2,16 @@
 
 use super::noted;
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, calls};
 use crate::handles::new_handle;
 use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;
 use crate::version;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphCreate(graph: Out<Handle>, _flags: u32) -> CudaError {
-    graph.set(streams::new_graph());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphDestroy(graph: Handle) -> CudaError {
-    streams::destroy_graph(graph);
-    CudaError::Success
+calls! { CudaError;
+    cudaGraphCreate(graph: Out<Handle>, _flags: u32) = CudaError::after(graph.set(streams::new_graph()));
+    cudaGraphDestroy(graph: Handle) = CudaError::after(streams::destroy_graph(graph));
 }
 
 /// Without places for the nodes it gives their number; a node is any handle.
@@ -58,18 +51,12 @@ pub extern "C" fn cudaGraphAddNode(node: Out<Handle>, graph: Handle) -> CudaErro
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphInstantiate(executable: Out<Handle>, _graph: Handle) -> CudaError {
-    executable.set(new_handle());
-    CudaError::Success
+    CudaError::after(executable.set(new_handle()))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphInstantiateWithFlags(executable: Out<Handle>, graph: Handle, _flags: u64) -> CudaError {
     cudaGraphInstantiate(executable, graph)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecDestroy(_executable: Handle) -> CudaError {
-    CudaError::Success
 }
 
 #[unsafe(no_mangle)]

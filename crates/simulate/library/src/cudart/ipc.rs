@@ -32,12 +32,10 @@ pub extern "C" fn cudaIpcCloseMemHandle(address: u64) -> CudaError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaIpcGetEventHandle(handle: Out<Shared>, event: Handle) -> CudaError {
-    handle.set(Shared([event, 0, 0, 0, 0, 0, 0, 0]));
-    CudaError::Success
+    CudaError::after(handle.set(Shared([event, 0, 0, 0, 0, 0, 0, 0])))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaIpcOpenEventHandle(event: Out<Handle>, _handle: Shared) -> CudaError {
-    event.set(streams::create_event());
-    CudaError::Success
+    CudaError::after(event.set(streams::create_event()))
 }

@@ -6,7 +6,7 @@ use crate::card;
 use crate::code::{self, occupancy};
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
-use crate::ffi::{Handle, In, Opaque, Out, Text};
+use crate::ffi::{Handle, In, Opaque, Out, Text, calls};
 use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;
@@ -103,16 +103,10 @@ pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, arg
     launched(kernel, arguments, stream)
 }
 
-/// The function itself serves as handle of its kernel.
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaGetKernel(kernel: Out<Opaque>, function: Opaque) -> CudaError {
-    kernel.set(function);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) -> CudaError {
-    __cudaGetKernel(kernel, function)
+calls! { CudaError;
+    /// The function itself serves as handle of its kernel.
+    __cudaGetKernel(kernel: Out<Opaque>, function: Opaque) = CudaError::after(kernel.set(function));
+    cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) = __cudaGetKernel(kernel, function);
 }
 
 /// `cudaFuncAttributes`: three sizes, of which the first is that of shared memory; then threads, registers, versions of
@@ -132,11 +126,6 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<u8>, function: Opaque) -
     for (offset, value) in fields {
         attributes.field::<i32>(offset).set(value);
     }
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetAttribute(_function: Opaque, _attribute: i32, _value: i32) -> CudaError {
     CudaError::Success
 }
 

@@ -1,34 +1,21 @@
 //! Device code that is loaded at run time (`cudaLibrary…`).
 
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, calls};
 use crate::handles::new_handle;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLibraryLoadData(library: Out<Handle>, _code: Opaque) -> CudaError {
-    library.set(new_handle());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLibraryLoadFromFile(library: Out<Handle>, _path: Opaque) -> CudaError {
-    library.set(new_handle());
-    CudaError::Success
+calls! { CudaError;
+    cudaLibraryLoadData(library: Out<Handle>, _code: Opaque) = CudaError::after(library.set(new_handle()));
+    cudaLibraryLoadFromFile(library: Out<Handle>, _path: Opaque) = CudaError::after(library.set(new_handle()));
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLibraryGetKernel(kernel: Out<Handle>, _library: Handle, _name: Opaque) -> CudaError {
-    kernel.set(new_handle());
-    CudaError::Success
+    CudaError::after(kernel.set(new_handle()))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLibraryGetKernelCount(count: Out<u32>, _library: Handle) -> CudaError {
-    count.set(0);
-    CudaError::Success
+    CudaError::after(count.set(0))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLibraryUnload(_library: Handle) -> CudaError {
-    CudaError::Success
-}

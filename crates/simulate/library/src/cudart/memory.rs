@@ -4,7 +4,7 @@ use super::noted;
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
-use crate::ffi::{Handle, Opaque, Out};
+use crate::ffi::{Handle, Opaque, Out, calls};
 use crate::streams;
 use crate::version;
 
@@ -71,21 +71,10 @@ pub extern "C" fn cudaFreeHost(address: u64) -> CudaError {
     noted(host::free(address).ok_or(CudaError::InvalidValue))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostRegister(address: u64, size: u64, _flags: u32) -> CudaError {
-    host::register(address, size);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostUnregister(address: u64) -> CudaError {
-    noted(host::unregister(address))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostGetDevicePointer(address: Out<u64>, host: u64, _flags: u32) -> CudaError {
-    address.set(host);
-    CudaError::Success
+calls! { CudaError;
+    cudaHostRegister(address: u64, size: u64, _flags: u32) = CudaError::after(host::register(address, size));
+    cudaHostUnregister(address: u64) = noted(host::unregister(address));
+    cudaHostGetDevicePointer(address: Out<u64>, host: u64, _flags: u32) = CudaError::after(address.set(host));
 }
 
 /// The first fields of `cudaPointerAttributes` (kind, device, both addresses) are the same in all releases.
@@ -113,8 +102,7 @@ pub extern "C" fn cudaPointerGetAttributes(attributes: Out<u8>, address: u64) ->
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemcpy(to: u64, from: u64, size: u64, _kind: i32) -> CudaError {
-    copy::copy(to, from, size);
-    CudaError::Success
+    CudaError::after(copy::copy(to, from, size))
 }
 
 #[unsafe(no_mangle)]
@@ -126,8 +114,7 @@ pub extern "C" fn cudaMemcpyAsync(to: u64, from: u64, size: u64, _kind: i32, str
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, size: u64) -> CudaError {
-    copy::copy(to, from, size);
-    CudaError::Success
+    CudaError::after(copy::copy(to, from, size))
 }
 
 #[unsafe(no_mangle)]
@@ -176,8 +163,7 @@ pub extern "C" fn cudaMemcpy2D(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemset(at: u64, byte: i32, size: u64) -> CudaError {
-    copy::fill(at, byte as u8, size);
-    CudaError::Success
+    CudaError::after(copy::fill(at, byte as u8, size))
 }
 
 #[unsafe(no_mangle)]
@@ -189,8 +175,7 @@ pub extern "C" fn cudaMemsetAsync(at: u64, byte: i32, size: u64, stream: Handle)
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemset2D(at: u64, pitch: u64, byte: i32, width: u64, height: u64) -> CudaError {
-    (0..height).for_each(|row| copy::fill(at + row * pitch, byte as u8, width));
-    CudaError::Success
+    CudaError::after((0..height).for_each(|row| copy::fill(at + row * pitch, byte as u8, width)))
 }
 
 #[unsafe(no_mangle)]
@@ -204,12 +189,6 @@ pub extern "C" fn cudaMemset2DAsync(
 ) -> CudaError {
     streams::note_work(stream);
     cudaMemset2D(at, pitch, byte, width, height)
-}
-
-/// Variables of device code have no memory; only kernels read them.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToSymbol(_symbol: Opaque, _from: u64, _size: u64, _offset: u64, _kind: i32) -> CudaError {
-    CudaError::Success
 }
 
 /// All variables of device code share one address past the end of the device's memory.

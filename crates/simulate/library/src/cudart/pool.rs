@@ -3,7 +3,7 @@
 use super::noted;
 use crate::cuda_error::CudaError;
 use crate::device::{self, pool};
-use crate::ffi::{Handle, In, Opaque, Out};
+use crate::ffi::{Handle, In, Out, calls};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocAsync(address: Out<u64>, size: u64, _stream: Handle) -> CudaError {
@@ -52,20 +52,8 @@ pub extern "C" fn cudaMemPoolSetAttribute(handle: Handle, attribute: i32, value:
     CudaError::Success
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolTrimTo(handle: Handle, keep: u64) -> CudaError {
-    pool::trim(handle, keep);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolSetAccess(_handle: Handle, _access: Opaque, _count: usize) -> CudaError {
-    CudaError::Success
-}
-
-/// Memory that graphs hold by themselves: none, because a launch of a graph does nothing.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetGraphMemAttribute(_device: i32, _attribute: i32, value: Out<u64>) -> CudaError {
-    value.set(0);
-    CudaError::Success
+calls! { CudaError;
+    cudaMemPoolTrimTo(handle: Handle, keep: u64) = CudaError::after(pool::trim(handle, keep));
+    /// Memory that graphs hold by themselves: none, because a launch of a graph does nothing.
+    cudaDeviceGetGraphMemAttribute(_device: i32, _attribute: i32, value: Out<u64>) = CudaError::after(value.set(0));
 }

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use super::noted;
 use crate::cuda_error::CudaError;
 use crate::device::thread;
-use crate::ffi::{Handle, Out};
+use crate::ffi::{Handle, Out, calls};
 use crate::streams;
 use crate::version;
 
@@ -16,20 +16,14 @@ type HostFunction = extern "C" fn(*mut c_void);
 const CAPTURE_NONE: i32 = 0;
 const CAPTURE_ACTIVE: i32 = 1;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamCreate(stream: Out<Handle>) -> CudaError {
-    cudaStreamCreateWithPriority(stream, 0, 0)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamCreateWithFlags(stream: Out<Handle>, flags: u32) -> CudaError {
-    cudaStreamCreateWithPriority(stream, flags, 0)
+calls! { CudaError;
+    cudaStreamCreate(stream: Out<Handle>) = cudaStreamCreateWithPriority(stream, 0, 0);
+    cudaStreamCreateWithFlags(stream: Out<Handle>, flags: u32) = cudaStreamCreateWithPriority(stream, flags, 0);
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamCreateWithPriority(stream: Out<Handle>, flags: u32, priority: i32) -> CudaError {
-    stream.set(streams::create(flags, priority));
-    CudaError::Success
+    CudaError::after(stream.set(streams::create(flags, priority)))
 }
 
 #[unsafe(no_mangle)]
@@ -47,25 +41,15 @@ pub extern "C" fn cudaStreamGetFlags(stream: Handle, flags: Out<u32>) -> CudaErr
     noted(streams::describe(stream).map(|(_, found, _)| flags.set(found)))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamQuery(stream: Handle) -> CudaError {
-    noted(streams::synchronize(stream))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamSynchronize(stream: Handle) -> CudaError {
-    noted(streams::synchronize(stream))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) -> CudaError {
-    noted(streams::wait_on_stream(stream, event))
+calls! { CudaError;
+    cudaStreamQuery(stream: Handle) = noted(streams::synchronize(stream));
+    cudaStreamSynchronize(stream: Handle) = noted(streams::synchronize(stream));
+    cudaStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) = noted(streams::wait_on_stream(stream, event));
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamAddCallback(stream: Handle, call: Callback, data: *mut c_void, _flags: u32) -> CudaError {
-    call(stream, CudaError::Success, data);
-    CudaError::Success
+    CudaError::after(call(stream, CudaError::Success, data))
 }
 
 #[unsafe(no_mangle)]
@@ -75,14 +59,9 @@ pub extern "C" fn cudaLaunchHostFunc(stream: Handle, call: HostFunction, data: *
     CudaError::Success
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamBeginCapture(stream: Handle, _mode: i32) -> CudaError {
-    noted(streams::begin_capture(stream, None))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamBeginCaptureToGraph(stream: Handle, graph: Handle) -> CudaError {
-    noted(streams::begin_capture(stream, Some(graph)))
+calls! { CudaError;
+    cudaStreamBeginCapture(stream: Handle, _mode: i32) = noted(streams::begin_capture(stream, None));
+    cudaStreamBeginCaptureToGraph(stream: Handle, graph: Handle) = noted(streams::begin_capture(stream, Some(graph)));
 }
 
 #[unsafe(no_mangle)]

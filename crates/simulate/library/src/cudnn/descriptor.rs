@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::SUCCESS;
-use crate::ffi::{Handle, In, Out};
+use crate::ffi::{Handle, In, Out, calls};
 use crate::handles::Registry;
 
 /// Type, format and extents.
@@ -45,24 +45,11 @@ fn destroy(descriptor: Handle) -> i32 {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnCreateTensorDescriptor(descriptor: Out<Handle>) -> i32 {
-    create(descriptor)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnDestroyTensorDescriptor(descriptor: Handle) -> i32 {
-    destroy(descriptor)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnCreateFilterDescriptor(descriptor: Out<Handle>) -> i32 {
-    create(descriptor)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnDestroyFilterDescriptor(descriptor: Handle) -> i32 {
-    destroy(descriptor)
+calls! { i32;
+    cudnnCreateTensorDescriptor(descriptor: Out<Handle>) = create(descriptor);
+    cudnnDestroyTensorDescriptor(descriptor: Handle) = destroy(descriptor);
+    cudnnCreateFilterDescriptor(descriptor: Out<Handle>) = create(descriptor);
+    cudnnDestroyFilterDescriptor(descriptor: Handle) = destroy(descriptor);
 }
 
 #[unsafe(no_mangle)]

@@ -3,6 +3,7 @@
 mod backend;
 mod descriptor;
 mod handle;
+mod network;
 mod recurrent;
 mod workspace;
 

@@ -1,129 +1,16 @@
-//! Recurrent networks: where their weights lie, and how much memory they ask for.
-//!
-//! The place of the weights is one that PyTorch accepts: first the matrices of all layers, then their biases. What a
-//! training step keeps for its backward pass is estimated: the gates and states of each step.
+//! Calls for recurrent networks.
 
 use super::descriptor::{describe_dense, extents};
+use super::network::{Network, Sequence, TWO_BIASES, Weight};
 use super::workspace::planned;
 use super::{BAD_PARAMETER, SUCCESS, element_size};
 use crate::ffi::{Handle, In, Opaque, Out};
 use crate::handles::Registry;
 
-const LSTM: i32 = 2;
-const GRU: i32 = 3;
 const BIDIRECTIONAL: i32 = 1;
-/// Bias modes: 0 is none, 2 is one for input and one for state.
-const TWO_BIASES: i32 = 2;
-
-#[derive(Clone, Copy, Default)]
-struct Network {
-    cell: i32,
-    biases: i32,
-    bidirectional: bool,
-    kind: i32,
-    input: u64,
-    hidden: u64,
-    projection: u64,
-    layers: u64,
-}
-
-/// Steps, batch and type of a sequence.
-#[derive(Clone, Copy, Default)]
-struct Sequence {
-    steps: u64,
-    batch: u64,
-}
 
 static NETWORKS: Registry<Network> = Registry::new();
 static SEQUENCES: Registry<Sequence> = Registry::new();
-
-/// A matrix or bias within the weights: offset and extents in elements.
-struct Weight {
-    offset: u64,
-    rows: u64,
-    columns: u64,
-}
-
-impl Network {
-    /// Matrices of a layer that take the input; as many take the state.
-    fn gates(self) -> u64 {
-        match self.cell {
-            LSTM => 4,
-            GRU => 3,
-            _ => 1,
-        }
-    }
-
-    fn directions(self) -> u64 {
-        if self.bidirectional { 2 } else { 1 }
-    }
-
-    /// Size of the state that a layer gives on.
-    fn state(self) -> u64 {
-        if self.projection > 0 { self.projection } else { self.hidden }
-    }
-
-    fn has_projection(self) -> bool {
-        self.projection > 0 && self.projection != self.hidden
-    }
-
-    fn layer_input(self, pseudo_layer: u64) -> u64 {
-        if pseudo_layer < self.directions() { self.input } else { self.state() * self.directions() }
-    }
-
-    /// Elements of the matrices of a pseudo layer: a layer in one direction.
-    fn matrices(self, pseudo_layer: u64) -> u64 {
-        let projection = if self.has_projection() { self.hidden * self.projection } else { 0 };
-        self.gates() * self.hidden * (self.layer_input(pseudo_layer) + self.state()) + projection
-    }
-
-    fn biases(self) -> u64 {
-        if self.biases == 0 { 0 } else { 2 * self.gates() * self.hidden }
-    }
-
-    fn pseudo_layers(self) -> u64 {
-        self.layers * self.directions()
-    }
-
-    fn all_matrices(self) -> u64 {
-        (0..self.pseudo_layers()).map(|layer| self.matrices(layer)).sum()
-    }
-
-    fn elements(self) -> u64 {
-        self.all_matrices() + self.pseudo_layers() * self.biases()
-    }
-
-    /// The matrix with a number: first those of the input, then those of the state, then the projection.
-    fn matrix(self, pseudo_layer: u64, number: u64) -> Weight {
-        let before: u64 = (0..pseudo_layer).map(|layer| self.matrices(layer)).sum();
-        let input = self.layer_input(pseudo_layer);
-        let gates = self.gates();
-        let of_input = gates * self.hidden * input;
-        if number < gates {
-            return Weight { offset: before + number * self.hidden * input, rows: self.hidden, columns: input };
-        }
-        if number < 2 * gates {
-            let offset = before + of_input + (number - gates) * self.hidden * self.state();
-            return Weight { offset, rows: self.hidden, columns: self.state() };
-        }
-        let offset = before + of_input + gates * self.hidden * self.state();
-        Weight { offset, rows: self.projection, columns: self.hidden }
-    }
-
-    fn bias(self, pseudo_layer: u64, number: u64) -> Option<Weight> {
-        if self.biases == 0 || number >= 2 * self.gates() {
-            return None;
-        }
-        let offset = self.all_matrices() + pseudo_layer * self.biases() + number * self.hidden;
-        Some(Weight { offset, rows: self.hidden, columns: 1 })
-    }
-
-    /// Bytes that a training step keeps: the gates and both states of each element of the sequence.
-    fn reserve(self, sequence: Sequence) -> u64 {
-        let values = (self.gates() + 2) * self.hidden * self.pseudo_layers();
-        sequence.steps * sequence.batch * values * element_size(self.kind)
-    }
-}
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnCreateRNNDescriptor(descriptor: Out<Handle>) -> i32 {
@@ -365,41 +252,4 @@ pub extern "C" fn cudnnGetRNNLinLayerBiasParams(
     let found = network.bias(pseudo_layer as u64, number as u64);
     place(network, weights, found.as_ref(), bias, address);
     SUCCESS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn matrices_and_biases_fill_the_weights_without_gaps() {
-        let network = Network {
-            cell: LSTM,
-            biases: TWO_BIASES,
-            bidirectional: true,
-            input: 5,
-            hidden: 3,
-            layers: 2,
-            ..Network::default()
-        };
-        let mut end = 0;
-        for layer in 0..4 {
-            for number in 0..8 {
-                let weight = network.matrix(layer, number);
-                assert_eq!(weight.offset, end);
-                end += weight.rows * weight.columns;
-            }
-        }
-        assert_eq!(end, network.all_matrices());
-        for layer in 0..4 {
-            for number in 0..8 {
-                let weight = network.bias(layer, number).unwrap();
-                assert_eq!(weight.offset, end);
-                end += weight.rows;
-            }
-        }
-        assert_eq!(end, network.elements());
-        // torch.nn.LSTM(5, 3, 2, bidirectional=True) has as many parameters.
-        assert_eq!(end, 2 * (4 * 3 * (5 + 3) + 24) + 2 * (4 * 3 * (6 + 3) + 24));
-    }
 }

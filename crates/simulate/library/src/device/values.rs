@@ -170,7 +170,7 @@ pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: Trust) {
 pub(crate) fn period(at: u64, size: u64, period: u64) -> Option<(Vec<u8>, Trust)> {
     let parts = VALUES.lock().within(at, size);
     let [(0, Run { size: whole, value: Value::Bytes(all, offset), trust })] = parts.as_slice() else { return None };
-    let repeats = size <= period || period % all.len() as u64 == 0;
+    let repeats = size <= period || period.is_multiple_of(all.len() as u64);
     let cycle = all.iter().cycle().skip(*offset).take(period.min(size) as usize);
     (*whole == size && repeats).then(|| (cycle.copied().collect(), *trust))
 }

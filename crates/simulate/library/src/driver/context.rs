@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use crate::cuda_error::CudaError;
 use crate::cudart::find_entry_point;
 use crate::device;
-use crate::ffi::{Handle, Opaque, Out, Text};
+use crate::ffi::{Handle, Opaque, Out, Text, calls};
 use crate::version;
 
 /// Handle of the context of the first device.
@@ -27,21 +27,9 @@ fn current() -> Handle {
     of_device(device::current())
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuInit(_flags: u32) -> CudaError {
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDriverGetVersion(number: Out<i32>) -> CudaError {
-    number.set(version::cuda());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxGetCurrent(context: Out<Handle>) -> CudaError {
-    context.set(current());
-    CudaError::Success
+calls! { CudaError;
+    cuDriverGetVersion(number: Out<i32>) = CudaError::after(number.set(version::cuda()));
+    cuCtxGetCurrent(context: Out<Handle>) = CudaError::after(context.set(current()));
 }
 
 /// NULL leaves the thread without a context; here it keeps that of its device.
@@ -53,37 +41,12 @@ pub extern "C" fn cuCtxSetCurrent(context: Handle) -> CudaError {
     device_of(context).and_then(|device| device::make_current(device as i32)).into()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxPushCurrent_v2(context: Handle) -> CudaError {
-    cuCtxSetCurrent(context)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxPopCurrent_v2(context: Out<Handle>) -> CudaError {
-    context.set(current());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxGetDevice(number: Out<i32>) -> CudaError {
-    number.set(device::current() as i32);
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxSynchronize() -> CudaError {
-    crate::streams::synchronize_device(device::current()).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxSetLimit(_limit: i32, _value: usize) -> CudaError {
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxGetLimit(value: Out<usize>, _limit: i32) -> CudaError {
-    value.set(LIMIT);
-    CudaError::Success
+calls! { CudaError;
+    cuCtxPushCurrent_v2(context: Handle) = cuCtxSetCurrent(context);
+    cuCtxPopCurrent_v2(context: Out<Handle>) = CudaError::after(context.set(current()));
+    cuCtxGetDevice(number: Out<i32>) = CudaError::after(number.set(device::current() as i32));
+    cuCtxSynchronize() = crate::streams::synchronize_device(device::current()).into();
+    cuCtxGetLimit(value: Out<usize>, _limit: i32) = CudaError::after(value.set(LIMIT));
 }
 
 #[unsafe(no_mangle)]
@@ -101,19 +64,9 @@ pub extern "C" fn cuDevicePrimaryCtxRetain(context: Out<Handle>, number: i32) ->
     device::checked(number).map(|device| context.set(of_device(device))).into()
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: i32) -> CudaError {
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuGetErrorString(code: i32, text: Out<*const core::ffi::c_char>) -> CudaError {
-    describe(code, text, CudaError::description)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuGetErrorName(code: i32, text: Out<*const core::ffi::c_char>) -> CudaError {
-    describe(code, text, CudaError::driver_name)
+calls! { CudaError;
+    cuGetErrorString(code: i32, text: Out<*const core::ffi::c_char>) = describe(code, text, CudaError::description);
+    cuGetErrorName(code: i32, text: Out<*const core::ffi::c_char>) = describe(code, text, CudaError::driver_name);
 }
 
 fn describe(code: i32, text: Out<*const core::ffi::c_char>, words: fn(CudaError) -> &'static CStr) -> CudaError {

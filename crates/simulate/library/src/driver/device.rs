@@ -3,18 +3,12 @@
 use crate::card;
 use crate::cuda_error::CudaError;
 use crate::device;
-use crate::ffi::Out;
+use crate::ffi::{Out, calls};
 use crate::settings::settings;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDeviceGet(found: Out<i32>, number: i32) -> CudaError {
-    device::checked(number).map(|device| found.set(device as i32)).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDeviceGetCount(count: Out<i32>) -> CudaError {
-    count.set(device::count() as i32);
-    CudaError::Success
+calls! { CudaError;
+    cuDeviceGet(found: Out<i32>, number: i32) = device::checked(number).map(|device| found.set(device as i32)).into();
+    cuDeviceGetCount(count: Out<i32>) = CudaError::after(count.set(device::count() as i32));
 }
 
 #[unsafe(no_mangle)]

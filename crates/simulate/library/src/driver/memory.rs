@@ -4,7 +4,7 @@ use super::context;
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
-use crate::ffi::{Handle, In, Out};
+use crate::ffi::{Handle, In, Out, calls};
 use crate::streams;
 
 const HOST: u32 = 1;
@@ -81,8 +81,7 @@ pub extern "C" fn cuPointerGetAttributes(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpy(to: u64, from: u64, size: u64) -> CudaError {
-    copy::copy(to, from, size);
-    CudaError::Success
+    CudaError::after(copy::copy(to, from, size))
 }
 
 #[unsafe(no_mangle)]
@@ -91,40 +90,14 @@ pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, size: u64, stream: Handle) -
     cuMemcpy(to, from, size)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyHtoD_v2(to: u64, from: u64, size: u64) -> CudaError {
-    cuMemcpy(to, from, size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyDtoH_v2(to: u64, from: u64, size: u64) -> CudaError {
-    cuMemcpy(to, from, size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, size: u64) -> CudaError {
-    cuMemcpy(to, from, size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
-    cuMemcpyAsync(to, from, size, stream)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
-    cuMemcpyAsync(to, from, size, stream)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
-    cuMemcpyAsync(to, from, size, stream)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemsetD8_v2(at: u64, byte: u8, count: u64) -> CudaError {
-    copy::fill(at, byte, count);
-    CudaError::Success
+calls! { CudaError;
+    cuMemcpyHtoD_v2(to: u64, from: u64, size: u64) = cuMemcpy(to, from, size);
+    cuMemcpyDtoH_v2(to: u64, from: u64, size: u64) = cuMemcpy(to, from, size);
+    cuMemcpyDtoD_v2(to: u64, from: u64, size: u64) = cuMemcpy(to, from, size);
+    cuMemcpyHtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) = cuMemcpyAsync(to, from, size, stream);
+    cuMemcpyDtoHAsync_v2(to: u64, from: u64, size: u64, stream: Handle) = cuMemcpyAsync(to, from, size, stream);
+    cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) = cuMemcpyAsync(to, from, size, stream);
+    cuMemsetD8_v2(at: u64, byte: u8, count: u64) = CudaError::after(copy::fill(at, byte, count));
 }
 
 #[unsafe(no_mangle)]
@@ -135,8 +108,7 @@ pub extern "C" fn cuMemsetD8Async(at: u64, byte: u8, count: u64, stream: Handle)
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32_v2(at: u64, word: u32, count: u64) -> CudaError {
-    copy::fill_words(at, word, count);
-    CudaError::Success
+    CudaError::after(copy::fill_words(at, word, count))
 }
 
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use crate::card;
 use crate::code::{Module, Parameter};
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, In, Opaque, Out, Text};
+use crate::ffi::{Handle, In, Opaque, Out, Text, calls};
 use crate::handles::{Registry, new_handle};
 use crate::kernels;
 use crate::ledger::{self, Fact};
@@ -38,19 +38,12 @@ pub extern "C" fn cuModuleLoad(module: Out<Handle>, _path: Opaque) -> CudaError 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleLoadData(module: Out<Handle>, code: Opaque) -> CudaError {
-    module.set(MODULES.insert(Module::at(code.addr() as u64).map(Arc::new)));
-    CudaError::Success
+    CudaError::after(module.set(MODULES.insert(Module::at(code.addr() as u64).map(Arc::new))))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuModuleLoadDataEx(module: Out<Handle>, code: Opaque) -> CudaError {
-    cuModuleLoadData(module, code)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuModuleUnload(module: Handle) -> CudaError {
-    MODULES.remove(module);
-    CudaError::Success
+calls! { CudaError;
+    cuModuleLoadDataEx(module: Out<Handle>, code: Opaque) = cuModuleLoadData(module, code);
+    cuModuleUnload(module: Handle) = CudaError::after(MODULES.remove(module));
 }
 
 #[unsafe(no_mangle)]
@@ -98,16 +91,6 @@ pub extern "C" fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, _function:
 #[unsafe(no_mangle)]
 pub extern "C" fn cuKernelGetAttribute(value: Out<i32>, attribute: i32, kernel: Handle, _device: i32) -> CudaError {
     cuFuncGetAttribute(value, attribute, kernel)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuFuncSetAttribute(_function: Handle, _attribute: i32, _value: i32) -> CudaError {
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuFuncSetCacheConfig(_function: Handle, _configuration: i32) -> CudaError {
-    CudaError::Success
 }
 
 #[unsafe(no_mangle)]
@@ -181,6 +164,5 @@ pub extern "C" fn cuLaunchKernelEx(configuration: In<u8>, function: Handle, argu
 /// A tensor map describes an access to memory that no kernel makes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuTensorMapEncodeTiled(map: Out<u8>) -> CudaError {
-    map.clear(128);
-    CudaError::Success
+    CudaError::after(map.clear(128))
 }

@@ -2,28 +2,14 @@
 
 use crate::cuda_error::CudaError;
 use crate::device::copy;
-use crate::ffi::{Handle, Out};
+use crate::ffi::{Handle, Out, calls};
 use crate::streams;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamCreate(stream: Out<Handle>, flags: u32) -> CudaError {
-    stream.set(streams::create(flags, 0));
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamDestroy_v2(stream: Handle) -> CudaError {
-    streams::destroy(stream).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamSynchronize(stream: Handle) -> CudaError {
-    streams::synchronize(stream).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) -> CudaError {
-    streams::wait_on_stream(stream, event).into()
+calls! { CudaError;
+    cuStreamCreate(stream: Out<Handle>, flags: u32) = CudaError::after(stream.set(streams::create(flags, 0)));
+    cuStreamDestroy_v2(stream: Handle) = streams::destroy(stream).into();
+    cuStreamSynchronize(stream: Handle) = streams::synchronize(stream).into();
+    cuStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) = streams::wait_on_stream(stream, event).into();
 }
 
 #[unsafe(no_mangle)]
@@ -44,28 +30,10 @@ pub extern "C" fn cuStreamWriteValue32(stream: Handle, address: u64, value: u32,
     CudaError::Success
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventCreate(event: Out<Handle>, _flags: u32) -> CudaError {
-    event.set(streams::create_event());
-    CudaError::Success
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> CudaError {
-    streams::record(event, stream).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventQuery(event: Handle) -> CudaError {
-    streams::query(event).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventSynchronize(event: Handle) -> CudaError {
-    streams::wait(event).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventDestroy_v2(event: Handle) -> CudaError {
-    streams::destroy_event(event).into()
+calls! { CudaError;
+    cuEventCreate(event: Out<Handle>, _flags: u32) = CudaError::after(event.set(streams::create_event()));
+    cuEventRecord(event: Handle, stream: Handle) = streams::record(event, stream).into();
+    cuEventQuery(event: Handle) = streams::query(event).into();
+    cuEventSynchronize(event: Handle) = streams::wait(event).into();
+    cuEventDestroy_v2(event: Handle) = streams::destroy_event(event).into();
 }

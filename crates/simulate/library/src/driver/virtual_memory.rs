@@ -17,8 +17,7 @@ const FABRIC: i32 = 8;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemGetAllocationGranularity(granularity: Out<u64>, _properties: Opaque, _option: i32) -> CudaError {
-    granularity.set(addresses::GRAIN);
-    CudaError::Success
+    CudaError::after(granularity.set(addresses::GRAIN))
 }
 
 #[unsafe(no_mangle)]
@@ -60,11 +59,6 @@ pub extern "C" fn cuMemMap(address: u64, size: u64, _offset: u64, handle: Handle
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemUnmap(address: u64, size: u64) -> CudaError {
     virtual_memory::unmap(address, size).into()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuMemSetAccess(_address: u64, _size: u64, _access: Opaque, _count: usize) -> CudaError {
-    CudaError::Success
 }
 
 #[unsafe(no_mangle)]

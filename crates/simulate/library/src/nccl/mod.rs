@@ -9,7 +9,7 @@ mod group;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::device::{copy, memory, values};
-use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::ffi::{Answer, Handle, Opaque, Out, calls};
 use crate::handles::{Registry, new_handle};
 use crate::ledger::{self, Fact};
 use crate::streams;
@@ -104,14 +104,9 @@ pub extern "C" fn ncclGetUniqueId(id: Out<UniqueId>) -> i32 {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclCommGetUniqueId(_communicator: Handle, id: Out<UniqueId>) -> i32 {
-    ncclGetUniqueId(id)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclCommInitRank(communicator: Out<Handle>, ranks: i32, _id: UniqueId, rank: i32) -> i32 {
-    make(communicator, ranks, rank)
+calls! { i32;
+    ncclCommGetUniqueId(_communicator: Handle, id: Out<UniqueId>) = ncclGetUniqueId(id);
+    ncclCommInitRank(communicator: Out<Handle>, ranks: i32, _id: UniqueId, rank: i32) = make(communicator, ranks, rank);
 }
 
 #[unsafe(no_mangle)]
@@ -171,14 +166,9 @@ pub extern "C" fn ncclCommShrink(parent: Handle, _excluded: Opaque, count: i32, 
     make(communicator, ranks - count, rank.min(ranks - count - 1))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclCommDestroy(communicator: Handle) -> i32 {
-    COMMUNICATORS.remove(communicator).map_or(INVALID_ARGUMENT, |_| SUCCESS)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclCommAbort(communicator: Handle) -> i32 {
-    ncclCommDestroy(communicator)
+calls! { i32;
+    ncclCommDestroy(communicator: Handle) = COMMUNICATORS.remove(communicator).map_or(INVALID_ARGUMENT, |_| SUCCESS);
+    ncclCommAbort(communicator: Handle) = ncclCommDestroy(communicator);
 }
 
 #[unsafe(no_mangle)]
