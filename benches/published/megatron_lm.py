@@ -1,0 +1,176 @@
+"""Compares peaks that Megatron-LM publishes (its golden values) with those of one simulated rank.
+
+    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100] [--ptmem PTMEM]
+
+CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
+peaks. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
+that a case does not state are the same for all: `--mock-data`, a vocabulary padded to the size of GPT-2's, no
+checkpoints, and stand_ins.py for what is not installed. Simulated are the last rank, whose peak is published, and the
+first rank of its tensor-parallel group, which sends it data.
+"""
+
+import argparse
+import collections
+import fnmatch
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = "tests/functional_tests/test_cases/gpt"
+METRIC = "mem-max-allocated-bytes"
+RANKS = 8
+STEPS = 3
+# Arguments that need files, or a service.
+LEFT_OUT = """
+    data-path vocab-file merge-file data-cache-path save load save-interval async-save use-persistent-ckpt-worker
+    tensorboard-dir train-iters eval-iters tokenizer-type
+""".split()  # noqa: SIM905
+ADDED = (
+    f"--train-iters {STEPS} --eval-iters 0 --mock-data --tokenizer-type NullTokenizer --vocab-size 50256 "
+    "--tensorboard-dir board --log-memory-to-tensorboard"
+).split()
+
+
+def git(checkout, *arguments):
+    return subprocess.run(["git", "-C", checkout, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def peaks(checkout, commit, path):
+    """Published peaks by step; none where the file or its peaks are missing."""
+    try:
+        values = json.loads(git(checkout, "show", f"{commit}:{path}"))[METRIC]["values"]
+    except (subprocess.CalledProcessError, KeyError):
+        return {}
+    return {int(step): int(value) for step, value in values.items() if value != "nan"}
+
+
+def made_at(checkout, path):
+    """The last commit that changed the published peaks."""
+    commits = git(checkout, "log", "--format=%H", "--", path).split()
+    published, last = peaks(checkout, commits[0], path), commits[0]
+    for commit in commits:
+        if peaks(checkout, commit, path) != published:
+            break
+        last = commit
+    return last
+
+
+def configuration(checkout, commit, case):
+    """Environment and arguments of a case. Its YAML has one pair in a line."""
+    parts = collections.defaultdict(dict)
+    part = None
+    for line in git(checkout, "show", f"{commit}:{CASES}/{case}/model_config.yaml").splitlines():
+        name, _, value = line.split(" #")[0].partition(":" if not line.startswith("  ") else ": ")
+        if line and not line.startswith(" "):
+            part = name
+        elif line.strip():
+            parts[part][name.strip().removeprefix("--")] = value.strip().strip("\"'")
+    return parts["ENV_VARS"], parts["MODEL_ARGS"]
+
+
+def why_not(arguments):
+    """Why a case cannot run; None if it can."""
+    if arguments.get("transformer-impl") != "local":
+        return "needs Transformer Engine"
+    return None
+
+
+def lay_out(checkout, commit, folder, python):
+    """The program at a commit, with its helper for data compiled."""
+    archive = subprocess.Popen(["git", "-C", checkout, "archive", commit], stdout=subprocess.PIPE)
+    subprocess.run(["tar", "x", "-C", folder, "--exclude=tests", "--exclude=docs"], stdin=archive.stdout, check=True)
+    ask = "import pybind11, sysconfig; print(pybind11.get_include(), sysconfig.get_paths()['include'])"
+    include = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+    data = os.path.join(folder, "megatron/core/datasets")
+    command = ["c++", "-O1", "-shared", "-std=c++17", "-fPIC", *(f"-I{path}" for path in include)]
+    subprocess.run([*command, f"{data}/helpers.cpp", "-o", f"{data}/helpers_cpp.so"], check=True)
+
+
+def simulate(options, folder, card, configured):
+    """Peaks by step, and the processor time in seconds and the memory in bytes of one process."""
+    variables, arguments, without_apex = configured
+    tensor = int(arguments.get("tensor-model-parallel-size", 1))
+    ranks = sorted({RANKS - tensor, RANKS - 1})
+    command = [
+        options.ptmem,
+        "simulate",
+        "--gpu",
+        card,
+        "--world-size",
+        str(RANKS),
+        "--rank",
+        ",".join(map(str, ranks)),
+    ]
+    command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
+    command += [sys.executable, os.path.join(HERE, "stand_ins.py"), "pretrain_gpt.py", *ADDED]
+    for name, value in arguments.items():
+        if name not in LEFT_OUT:
+            command += [f"--{name}", *([] if value == "true" else value.split())]
+    result = os.path.join(folder, "peaks.json")
+    environment = {**os.environ, **variables, "PEAKS": result, "APEX": "" if without_apex else "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    try:
+        with open(result, encoding="utf-8") as file:
+            found = {int(step): value for step, value in json.load(file).items()}
+    except OSError:
+        found = {}
+    if run.returncode or not found:
+        sys.stderr.write(run.stderr[-3000:] + "\n")
+    return found, seconds / len(ranks), used.ru_maxrss * 1024
+
+
+def report(case, card, commit, published, found, seconds, memory):
+    for step, value in found.items():
+        # Later steps have one published peak; the first steps of a case in fp16 are skipped by its loss scaler.
+        expected = published.get(1) if step == 1 else max(published.values())
+        if step not in (1, STEPS) or expected is None:
+            continue
+        difference = value - expected
+        note = "equal" if difference == 0 else f"{difference:+,} ({100 * difference / expected:+.3f} %)"
+        name = "first" if step == 1 else "later"
+        sizes = f"{name} | {expected:,} | {value:,} | {note}"
+        print(f"| {case} | {card} | {commit[:9]} | {sizes} | {seconds:.0f} s | {memory >> 20} MiB |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout")
+    parser.add_argument("--case", default="*")
+    parser.add_argument("--card", default="a100,h100,gb200")
+    parser.add_argument("--ptmem", default="ptmem")
+    options = parser.parse_args()
+    cannot = collections.Counter()
+    print("| case | card | Megatron-LM | step | published | simulated | difference | processor time | memory |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    for path in git(options.checkout, "ls-tree", "-r", "--name-only", "HEAD", CASES).splitlines():
+        case, file = path.split("/")[-2:]
+        card = next((card for card in options.card.split(",") if file.endswith(f"_dev_dgx_{card}.json")), None)
+        if card is None or not fnmatch.fnmatch(case, options.case):
+            continue
+        published = peaks(options.checkout, "HEAD", path)
+        commit = made_at(options.checkout, path)
+        variables, arguments = configuration(options.checkout, commit, case)
+        reason = why_not(arguments) or (None if published else "publishes no peak")
+        if reason:
+            cannot[reason] += 1
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            lay_out(options.checkout, commit, folder, sys.executable)
+            configured = variables, arguments, "uninstall_te" in case
+            found, seconds, memory = simulate(options, folder, card, configured)
+        if not found:
+            cannot[f"failed: {case} at {commit[:9]}"] += 1
+        report(case, card, commit, published, found, seconds, memory)
+    for reason, count in cannot.most_common():
+        print(f"not run, {count} golden files: {reason}")
+
+
+if __name__ == "__main__":
+    main()
