@@ -10,8 +10,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::patch::Patch;
 use ptmem::sides::Sides;
+use ptmem::units::Size;
 
 use super::checkout;
+use super::output as messages;
 
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
@@ -109,6 +111,10 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("/"))
 }
 
+/// Bytes of changed files that are looked at, and how many of them are read together.
+const MOST_TEXT: usize = 32 << 20;
+const FILES_AT_ONCE: usize = 16;
+
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let Base { repository, commit: base } = Base::find(base)?;
@@ -116,20 +122,33 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
-    let texts = repository.texts_at(&base, changes.iter().filter_map(|paths| paths.before.as_deref()))?;
     let mut patch = Patch::default();
-    for paths in &changes {
-        let paths = paths.map(Option::as_deref);
-        // A side that lacks the file has an empty text; a file that cannot be read is ignored.
-        let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
-        let after =
-            paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
-        let (Some(before), Some(after)) = (before, after) else { continue };
-        let texts = Sides { before, after: &*after };
-        if paths.after.or(paths.before).is_some_and(may_be_python) {
-            patch.add(paths, texts);
-        } else {
-            patch.add_configuration(paths, texts);
+    let mut left = MOST_TEXT;
+    for (done, part) in changes.chunks(FILES_AT_ONCE).enumerate() {
+        if left == 0 {
+            let unread = changes.len() - done * FILES_AT_ONCE;
+            messages::print_note(&format!(
+                "--git: {unread} of {} changed files are not looked at: those before them have {} of text or more",
+                changes.len(),
+                Size(MOST_TEXT as u64)
+            ));
+            break;
+        }
+        let texts = repository.texts_at(&base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
+        for paths in part {
+            let paths = paths.map(Option::as_deref);
+            // A side that lacks the file has an empty text; a file that cannot be read is ignored.
+            let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
+            let after =
+                paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
+            let (Some(before), Some(after)) = (before, after) else { continue };
+            left = left.saturating_sub(before.len() + after.len());
+            let texts = Sides { before, after: &*after };
+            if paths.after.or(paths.before).is_some_and(may_be_python) {
+                patch.add(paths, texts);
+            } else {
+                patch.add_configuration(paths, texts);
+            }
         }
     }
     Ok(patch)

@@ -390,3 +390,15 @@ fn the_checkout_tells_functions_of_one_name_apart() {
     assert_ne!(changes(&unlike), rows);
     assert_eq!(changes(&unlike), changes(&checkout.ptmem(&json[2..])));
 }
+
+#[test]
+fn a_change_of_more_text_than_is_looked_at_says_so() {
+    let checkout = grown();
+    let made = format!("x = 1  # {}\n", "y".repeat(900)).repeat(1_000);
+    for at in 0..50 {
+        checkout.write(&format!("made/part{at}.py"), &made);
+    }
+    let output = checkout.ptmem(&["--git", "main"]);
+    let told = "note: --git: 3 of 51 changed files are not looked at: those before them have 32.00 MiB of text or more";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}
