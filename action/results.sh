@@ -83,6 +83,33 @@ explain_base_failure() {
   mv "$folder/explained.md" "$report"
 }
 
+# tell_of_releases: where the change touches only files that name dependencies, as Renovate and Dependabot do, and figures changed,
+# the comment says which releases differ in the recordings.
+tell_of_releases() {
+  local files releases words
+  if [ -z "$base" ] || ! grep -q '^changed=true$' "$folder/outputs.txt" || ! command -v jq > /dev/null; then
+    return 0
+  fi
+  files=$(git diff --name-only "$base" HEAD -- 2> /dev/null) || return 0
+  if [ -z "$files" ] || grep -qvE '(^|/)(requirements[^/]*\.(txt|in)|[^/]*\.lock|pyproject\.toml|environment\.ya?ml)$' <<< "$files"; then
+    return 0
+  fi
+  releases=$(jq -r '[.. | objects | select(.code? == "versions-differ").message] | first // empty' "$folder/report.json") || return 0
+  [ -n "$releases" ] || return 0
+  words="Only $(tr '\n' ' ' <<< "$files")changed. Releases that differ in the recordings: $releases"
+  for files in report brief; do
+    {
+      head -n 2 "$folder/$files.md"
+      printf '\n'
+      quoted "$words"
+      tail -n +3 "$folder/$files.md"
+    } > "$folder/told.md"
+    mv "$folder/told.md" "$folder/$files.md"
+  done
+  sed 's/^must-tell=.*/must-tell=true/' "$folder/outputs.txt" > "$folder/told.txt"
+  mv "$folder/told.txt" "$folder/outputs.txt"
+}
+
 # could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict.
 could_not_run_report() {
   title_of "$1" 'could not run' '⚠️'

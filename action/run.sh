@@ -81,6 +81,7 @@ fi
 if [ $status = 3 ] && [ -n "$base_failure" ]; then
   explain_base_failure
 fi
+tell_of_releases
 mask_file "$folder/report.md"
 mask_file "$folder/brief.md"
 if [ "$annotations" = true ]; then

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::run::{could_not_run, verdict};
 use super::{Finished, Job, find, root, skipped};
+use crate::support::history::{A, MIB, event, segment, snapshot};
+use crate::support::pickle::{self, Value as Pickle};
 use crate::support::tool::text;
 
 /// A program of the code under test: it takes the snapshot of its commit for its own.
@@ -471,5 +473,48 @@ fn modules_that_nobody_installed_are_named_before_anything_is_recorded() {
     ] {
         fs::write(job.path("workspace/work/tools/train.py"), content).unwrap();
         job.set("PTMEM_RECORD", command).run("run.sh").says(0, "recording the checkout");
+    }
+}
+
+/// A recording in which a package allocates.
+fn of_release(version: &str, size: u64) -> Vec<u8> {
+    let frame =
+        |name: &str, file: &str| Pickle::dict([("name", name.into()), ("filename", file.into()), ("line", 7.into())]);
+    let frames = vec![
+        frame("forward", "/e/lib/python3.11/site-packages/transformers/activations.py"),
+        frame("train", "/repo/train.py"),
+    ];
+    let allocated = event("alloc", A + 40 * MIB, size).with("frames", frames);
+    let blocks = segment(A, &[(40 * MIB, true), (size, true), (20 * MIB - size, false)]);
+    let facts = json!({"format": 1, "versions": [["torch", "2.11.0"], ["transformers", version]]});
+    pickle::write(
+        &snapshot(vec![blocks], vec![event("segment_alloc", A, 60 * MIB), allocated]).with("ptmem", facts),
+        pickle::Options::default(),
+    )
+}
+
+#[test]
+fn a_change_of_releases_alone_is_told_with_what_they_allocate() {
+    if no_git() {
+        return;
+    }
+    let mut job = compared(2);
+    for (name, version, size) in [("before", "4.38.0", 2 * MIB), ("after", "4.39.0", 4 * MIB)] {
+        fs::write(job.path(&format!("workspace/work/recorded {name}.pkl")), of_release(version, size)).unwrap();
+    }
+    let base = job.git("workspace", &["rev-parse", "HEAD"]);
+    let words = "Only uv.lock changed. Releases that differ in the recordings: transformers 4.38.0 → 4.39.0\n(stacks through its code: +2.00 MiB)\n";
+    for (changed, tells) in [("uv.lock", true), ("model.py", false)] {
+        fs::write(job.path("workspace").join(changed), "new\n").unwrap();
+        job.git("workspace", &["add", changed]);
+        job.git("workspace", &["commit", "--quiet", "--message", "Update"]);
+        let finished = job.set("PTMEM_BASE", &base).run("run.sh");
+        let outputs = job.outputs();
+        assert_eq!(outputs["verdict"], "pass", "{}", finished.log);
+        assert_eq!(outputs["must-tell"] == "true", tells, "{}", finished.log);
+        for output in ["report-markdown", "report-brief"] {
+            let report = fs::read_to_string(&outputs[output]).unwrap();
+            assert_eq!(report.contains(words), tells, "{report}");
+        }
     }
 }

@@ -214,7 +214,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
         places::tell(&profiles, device, &mut diagnostics);
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
-    recordings::compare_runs(&profiles, &mut diagnostics);
+    recordings::compare_runs(&profiles, &devices, &mut diagnostics);
     diagnostics.extend(repeat::tell(&profiles, &devices));
     diagnostics.extend(of_phases);
     Diff { profiles, devices, diagnostics }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
-use ptmem_snapshot::snapshot::{OwnPackage, RunFacts};
-use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_base::units::Delta;
+use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
+use ptmem_trace::profile::{DeviceProfile, Member, Profile};
 use ptmem_trace::replay::History;
 
 use super::{DeviceDiff, Diff, Sides, devices};
@@ -82,10 +83,16 @@ pub(super) fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagno
 const MOST_TOLD: usize = 12;
 
 /// Adds how the versions differ, and whether both ran the same code.
-pub(super) fn compare_runs(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
+pub(super) fn compare_runs(profiles: &Sides<Profile>, devices: &[DeviceDiff], found: &mut Vec<Diagnostic>) {
     let (Some(before), Some(after)) = (&profiles.before.run, &profiles.after.run) else { return };
-    let changed = changed_versions(before, after).into_iter().take(MOST_TOLD);
-    let changed: Vec<_> = changed.map(|(name, of)| format!("{name} {} → {}", of.before, of.after)).collect();
+    let changed = changed_versions(before, after).into_iter().take(MOST_TOLD).map(|(name, of)| {
+        let change = format!("{name} {} → {}", of.before, of.after);
+        match through(profiles, devices, &name) {
+            0 => change,
+            delta => format!("{change} (stacks through its code: {})", Delta(delta)),
+        }
+    });
+    let changed: Vec<_> = changed.collect();
     if !changed.is_empty() {
         found.push(Diagnostic::new(Code::VersionsDiffer, None, changed.join(", ")));
     }
@@ -118,6 +125,33 @@ fn changed_versions(before: &RunFacts, after: &RunFacts) -> Vec<(String, Sides<S
     let pairs = after.versions.iter().filter_map(|(name, new)| Some((name, *old.get(name.as_str())?, new)));
     let changed = pairs.filter(|(_, old, new)| old != new);
     changed.map(|(name, old, new)| (name.clone(), Sides { before: old.to_owned(), after: new.clone() })).collect()
+}
+
+/// The part of the rows' change that stacks through an installed package make up, on all devices. Nearly all go through PyTorch:
+/// for it, as for Python, that says nothing.
+fn through(profiles: &Sides<Profile>, devices: &[DeviceDiff], package: &str) -> i128 {
+    if ["torch", "python"].contains(&package) {
+        return 0;
+    }
+    let pairs = || devices.iter().flat_map(|device| &device.rows).flat_map(|row| &row.members);
+    held_through(&profiles.after, package, pairs().filter_map(|pair| pair.after))
+        - held_through(&profiles.before, package, pairs().filter_map(|pair| pair.before))
+}
+
+/// The bytes of stacks of a side that go through an installed package.
+fn held_through(profile: &Profile, package: &str, members: impl Iterator<Item = Member>) -> i128 {
+    let code = profile.code();
+    let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
+    let is_of: Vec<bool> = frames.map(|frame| is_installed(code.file(frame), package)).collect();
+    let through = members.filter(|member| code.python(member.stack).any(|frame| is_of[frame.index()]));
+    through.map(|member| i128::from(member.at.bytes)).sum()
+}
+
+/// True for a file of an installed package.
+fn is_installed(file: &str, package: &str) -> bool {
+    let path = file.replace('\\', "/");
+    let inside = path.split_once("site-packages/").or_else(|| path.split_once("dist-packages/"));
+    inside.is_some_and(|(_, path)| path.split(['/', '.']).next() == Some(package))
 }
 
 /// The reason why both sides ran the same code of a package although another is checked out, if they did.
