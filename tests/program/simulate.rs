@@ -331,3 +331,10 @@ else:
     assert!(output.status.success(), "{stderr}");
     assert!(stderr.contains("not simulated: cuMulticastCreate"), "{stderr}");
 }
+
+#[test]
+fn lines_of_installed_packages_are_named_with_their_package() {
+    let program = "import ptmem_simulate_values as values; print(*map(values.place_of, [\"/e/site-packages/timm/utils.py\", \"/r/train.py\"]))";
+    let (output, _place) = simulate(&[], &format!("python3 -c '{program}'"));
+    assert_eq!(text(&output.stdout), "timm/utils.py train.py\n", "{}", text(&output.stderr));
+}

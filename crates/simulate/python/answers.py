@@ -53,7 +53,8 @@ def backward_rests():
 def end_program(_):
     """Ends the process with success, as nothing that comes later is recorded.
 
-    An exception might be caught, or arise in a thread of the backward pass. What the program has registered for its end runs.
+    An exception might be caught, or arise in a thread of the backward pass. What the program registered for its end
+    runs.
     """
     import atexit
     import contextlib

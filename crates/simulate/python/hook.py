@@ -224,7 +224,7 @@ class Recorder:
     def __init__(self, torch, text):
         import ptmem_simulate_facts as facts
 
-        # first;last;path, with empty numbers where all is recorded, and a plus where the program continues after the last
+        # first;last;path, with empty numbers where all is recorded, and a plus where the program goes on after the last
         first, last, path = text.split(";", 2)
         self.torch = torch
         self.first = int(first) if first else None

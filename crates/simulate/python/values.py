@@ -89,6 +89,11 @@ def share_to_keep():
     return next((int(value) / 100 for name, _, value in pairs if name == "keep"), 0.5)
 
 
+def place_of(file):
+    """The path of a file within its package, if that is installed; its name otherwise."""
+    return file.rpartition("/site-packages/")[2] if "/site-packages/" in file else os.path.basename(file)
+
+
 def flatten(values):
     """The tensors in arguments or results, as a list."""
     found = []
@@ -276,7 +281,7 @@ class Engine:
         while frame is not None:
             file = frame.f_code.co_filename
             if not file.startswith(self.own) and not file.startswith("<"):
-                return f"{os.path.basename(file)}:{frame.f_lineno}"
+                return f"{place_of(file)}:{frame.f_lineno}"
             frame = frame.f_back
         return "the backward pass"
 
