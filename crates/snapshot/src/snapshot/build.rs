@@ -9,6 +9,8 @@ mod container;
 mod fill;
 mod finish;
 mod json;
+#[cfg(test)]
+mod main_format;
 mod shape;
 mod visit;
 

@@ -159,17 +159,28 @@ impl Builder {
             tags.compile_context = self.unless_nothing(compile_context, &["", "N/A"]);
         }
         if user_metadata != Value::ABSENT {
-            tags.user_metadata = self.unless_nothing(user_metadata, &[""]);
+            tags.user_metadata = self.metadata(user_metadata);
         }
         if pool_id != Value::ABSENT {
             tags.pool_id = self.pool_id(pool_id);
         }
         let id = self.tables.intern_tags(tags);
-        // A list may hold something else when it comes again.
-        if before == Self::no_tags() && !matches!(pool_id.kind(), ValueKind::List(_)) {
+        // A container may hold something else when it comes again.
+        let may_change =
+            [pool_id, user_metadata].map(|tag| matches!(tag.kind(), ValueKind::List(_) | ValueKind::Dict(_)));
+        if before == Self::no_tags() && may_change == [false; 2] {
             self.latest_tags = Some((values, id));
         }
         id
+    }
+
+    /// The metadata of an event: a text, or a dictionary, which counts as its JSON.
+    fn metadata(&mut self, value: Value) -> Option<StringId> {
+        if !matches!(value.kind(), ValueKind::Dict(_)) {
+            return self.unless_nothing(value, &[""]);
+        }
+        let json = self.short_json(value).filter(|json| json.as_object().is_some_and(|pairs| !pairs.is_empty()))?;
+        Some(self.tables.intern_string(&json.to_string()))
     }
 
     /// A tag, unless it is what PyTorch writes where nothing was set.

@@ -84,11 +84,11 @@ impl Builder {
             Some(traces) => self.finish_traces(traces, &mut devices)?,
             None => Vec::new(),
         };
-        let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
+        let mut settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let keeps_annotations = annotations.is_some();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
         let overflowed = if is_list { None } else { self.entry(root, Key::TraceAllocOverflowed) };
-        self.finish_overflowed(overflowed, &mut devices);
+        self.finish_overflowed(overflowed, &mut settings, &mut devices);
         let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
         let mut run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
         let exit = if is_list { None } else { self.entry(root, Key::PtmemExit) };
@@ -323,11 +323,21 @@ impl Builder {
     }
 
     /// Whether the ring buffer of each device ran over, as a list by ordinal.
-    fn finish_overflowed(&self, list: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
+    fn finish_overflowed(
+        &self,
+        list: Option<Value>,
+        settings: &mut AllocatorSettings,
+        devices: &mut BTreeMap<u32, Device>,
+    ) {
         let flags = list.and_then(|list| self.list_items(list)).unwrap_or_default();
+        // No settings: two recordings that differ in them were made under the same ones.
+        let of_all = settings.all.remove("trace_alloc_overflowed").and_then(|flag| flag.parse::<bool>().ok());
+        let most = settings.all.remove("trace_alloc_max_entries").and_then(|most| most.parse::<usize>().ok());
         for (&id, device) in devices {
             let flag = flags.get(id as usize).and_then(|&flag| self.integer(flag));
-            device.overflowed = flag.map(|flag| flag != 0);
+            // One flag for all devices: of those, the ones whose buffer is full may have lost events.
+            let by_settings = of_all.filter(|&over| !over || most.is_some_and(|most| device.events.len() >= most));
+            device.overflowed = flag.map(|flag| flag != 0).or(by_settings);
         }
     }
 

@@ -10,6 +10,8 @@ use crate::snapshot::value::{Kind as ValueKind, Value};
 const DEEPEST: usize = 8;
 const MOST_VALUES: usize = 500_000;
 const MOST_TEXT: usize = 16 << 20;
+const MOST_SHORT_VALUES: usize = 100;
+const MOST_SHORT_TEXT: usize = 1000;
 /// Longer texts are cut.
 const LONGEST_TEXT: usize = 500;
 
@@ -17,12 +19,19 @@ const LONGEST_TEXT: usize = 500;
 struct Left {
     values: usize,
     text: usize,
+    /// True for a value of an event; the facts about the run have no numbers but unsigned ones.
+    is_short: bool,
 }
 
 impl Builder {
     /// A value as JSON; `None` where it is larger than any recorder writes.
     pub(super) fn json(&self, value: Value) -> Option<Json> {
-        self.json_within(value, DEEPEST, &mut Left { values: MOST_VALUES, text: MOST_TEXT })
+        self.json_within(value, DEEPEST, &mut Left { values: MOST_VALUES, text: MOST_TEXT, is_short: false })
+    }
+
+    /// The same for a value that an event carries, of which a file can have millions.
+    pub(super) fn short_json(&self, value: Value) -> Option<Json> {
+        self.json_within(value, DEEPEST, &mut Left { values: MOST_SHORT_VALUES, text: MOST_SHORT_TEXT, is_short: true })
     }
 
     fn json_within(&self, value: Value, depth: usize, left: &mut Left) -> Option<Json> {
@@ -46,7 +55,11 @@ impl Builder {
         Some(match value.kind() {
             ValueKind::Bool(value) => value.into(),
             ValueKind::Str(_) => self.text_within(value, left)?.into(),
-            _ => self.unsigned(value).map_or(Json::Null, Json::from),
+            ValueKind::Float(at) if left.is_short => self.floats[at as usize].into(),
+            _ => match self.integer(value).and_then(|value| i64::try_from(value).ok()) {
+                Some(value) if left.is_short => value.into(),
+                _ => self.unsigned(value).map_or(Json::Null, Json::from),
+            },
         })
     }
 
