@@ -9,7 +9,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::{self, Format, Subject, printable, wrap};
+use ptmem::report::{self, Format, Subject, TableOptions, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::Export;
@@ -67,7 +67,8 @@ impl Output {
         options: &report::Options,
     ) -> Result<()> {
         // A table in a file is for people as well, but has no colours, and not the width of this terminal.
-        let of_files = report::Options { width: asked_width(), ..options.clone() };
+        let of_files =
+            report::Options { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
         for Export { format, path } in exports {
             self.write(path, |out| match format {
                 Format::Table => out.write_all(strip_str(&format.render(subject, &of_files)?).to_string().as_bytes()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format, MarkdownOptions, Subject, TableOptions};
 
 use super::args::{StudyView, View};
 use super::output::Output;
@@ -16,9 +16,8 @@ const MORE: &str = "-v";
 fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
     report::Options {
         top: Some(top),
-        width: output.width(),
-        more: (!is_verbose).then_some(MORE),
-        max_bytes: Some(max_bytes),
+        table: TableOptions { width: output.width(), more: (!is_verbose).then_some(MORE) },
+        markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..MarkdownOptions::default() },
         run: surroundings::run(),
         ..report::Options::default()
     }
@@ -26,12 +25,13 @@ fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output
 
 /// The options of reports on one profile, or on a before and an after.
 pub(super) fn report_options(view: &View, output: &Output) -> report::Options {
-    report::Options {
+    let basic = basic_options(view.top, view.verbose, view.max_bytes, output);
+    let markdown = MarkdownOptions {
         comment_key: Some(view.comment_key.clone()),
         picture: view.picture.clone(),
-        source: view.source,
-        ..basic_options(view.top, view.verbose, view.max_bytes, output)
-    }
+        ..basic.markdown
+    };
+    report::Options { markdown, source: view.source, ..basic }
 }
 
 impl View {

@@ -233,7 +233,11 @@ fn ranges_that_overlap_are_no_trap() {
 }
 
 fn table(profile: &Profile, top: usize) -> String {
-    let options = report::Options { top: Some(top), width: Some(80), ..report::Options::default() };
+    let options = report::Options {
+        top: Some(top),
+        table: report::TableOptions { width: Some(80), more: None },
+        ..report::Options::default()
+    };
     let text = Format::Table.render(Subject::Profile(profile, None), &options).unwrap();
     anstream::adapter::strip_str(&text).to_string()
 }

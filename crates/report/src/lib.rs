@@ -169,6 +169,26 @@ impl Format {
     }
 }
 
+/// Options of tables.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableOptions {
+    /// Columns of the terminal, in which it fits its lines; without it sentences and labels stay on one line.
+    pub width: Option<usize>,
+    /// How readers see minor metrics, notes and the rest of warnings, such as `-v`; without it a table has them all.
+    pub more: Option<&'static str>,
+}
+
+/// Options of Markdown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MarkdownOptions {
+    /// The most bytes, without it [`MOST_COMMENT_BYTES`].
+    pub max_bytes: Option<usize>,
+    /// The key by which a comment on a pull request is found again, without it [`DEFAULT_KEY`].
+    pub comment_key: Option<String>,
+    /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
+    pub picture: Option<String>,
+}
+
 /// Options of reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
@@ -184,18 +204,12 @@ pub struct Options {
     pub phases: bool,
     /// Number of first occurrences of each phase name to leave out.
     pub skip_first: u32,
-    /// Columns of the terminal, in which a table fits its lines; without it sentences and labels stay on one line.
-    pub width: Option<usize>,
-    /// How readers of a table see minor metrics, notes and the rest of warnings, such as `-v`; without it the table has them all.
-    pub more: Option<&'static str>,
+    /// Of tables.
+    pub table: TableOptions,
     /// Memory of the device, for shares of it.
     pub device_memory: Option<DeviceMemory>,
-    /// Markdown takes no more bytes than this, without it [`MOST_COMMENT_BYTES`].
-    pub max_bytes: Option<usize>,
-    /// The key by which a comment on a pull request is found again, without it [`DEFAULT_KEY`].
-    pub comment_key: Option<String>,
-    /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
-    pub picture: Option<String>,
+    /// Of Markdown.
+    pub markdown: MarkdownOptions,
     /// The run of continuous integration that makes the report.
     pub run: Option<Run>,
     /// The approval of the growth, where it was approved.

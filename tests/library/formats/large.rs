@@ -5,7 +5,7 @@ use super::names::{Stack, compare, frame, profile_of, snapshot_of};
 use crate::support::readers::{Reports, check_markdown};
 use ptmem::leak;
 use ptmem::profile::{Moment, Profile};
-use ptmem::report::{Format, Options, Subject};
+use ptmem::report::{Format, MarkdownOptions, Options, Subject};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Finding, Gate, LeakGate};
 use serde_json::Value;
@@ -64,7 +64,14 @@ fn leaks_stay_within_what_readers_take(count: u64) {
     Reports::of(gate, &Options::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, 4096), (10, DEFAULT)] {
         let text = Format::Markdown
-            .render(gate, &Options { top: Some(top), max_bytes: Some(max_bytes), ..Options::default() })
+            .render(
+                gate,
+                &Options {
+                    top: Some(top),
+                    markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
+                    ..Options::default()
+                },
+            )
             .unwrap();
         check_markdown(&text, max_bytes);
         let rows = text.lines().filter(|line| line.starts_with("| +") && line.contains("layer_")).count();
@@ -96,7 +103,14 @@ fn stacks_stay_within_what_readers_take(count: u64) {
     Reports::of(gate, &Options::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, DEFAULT), (100, 4096), (100, DEFAULT)] {
         let text = Format::Markdown
-            .render(gate, &Options { top: Some(top), max_bytes: Some(max_bytes), ..Options::default() })
+            .render(
+                gate,
+                &Options {
+                    top: Some(top),
+                    markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
+                    ..Options::default()
+                },
+            )
             .unwrap();
         check_markdown(&text, max_bytes);
         assert!(text.contains(&format!("{} grew: **+", label(count - 1))), "{}", &text[..1024]);

@@ -42,8 +42,9 @@ const LEAST_SECTION: usize = 1024;
 
 /// A page with the verdict, the commit and the run.
 fn begin(view: &View, options: &Options) -> Page {
-    let key = options.comment_key.as_deref().unwrap_or(DEFAULT_KEY);
-    let mut page = Page::new(format!("<!-- ptmem:{key} -->\n"), options.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
+    let key = options.markdown.comment_key.as_deref().unwrap_or(DEFAULT_KEY);
+    let mut page =
+        Page::new(format!("<!-- ptmem:{key} -->\n"), options.markdown.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
     page.run.clone_from(&options.run);
     heading(&mut page, view, options);
     surroundings(&mut page, view, options);
@@ -127,7 +128,7 @@ fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
         1 => String::new(),
         _ => format!(" of {}{}", scope(group), prose(cut(&section.name, LONGEST_NAME))),
     };
-    if let Some(address) = &options.picture {
+    if let Some(address) = &options.markdown.picture {
         _ = page.add(&format!("\n![Memory{name} over the recording{}]({address})\n", chart::legend(timeline)));
         return;
     }
@@ -148,7 +149,7 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
     };
     let sentence = prose(&headline.sentence);
     let sentence = cut(&sentence, LONGEST_SENTENCE);
-    let key = options.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
+    let key = options.markdown.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
     let key = key.map(|key| format!(" {}", code(key))).unwrap_or_default();
     page.text.push_str(&format!("### {icon} {}{key}: {sentence}\n", headline.verdict.word()));
     if let Some(cause) = &headline.cause {

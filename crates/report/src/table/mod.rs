@@ -62,8 +62,9 @@ impl Room {
 /// Writes a report for people.
 #[must_use]
 pub(super) fn render(view: &View, options: &Options) -> String {
-    let room = Room::new(options.width);
-    let mut page = Page { text: String::new(), room, more: options.more, is_fresh: true, left_out: LeftOut::default() };
+    let room = Room::new(options.table.width);
+    let mut page =
+        Page { text: String::new(), room, more: options.table.more, is_fresh: true, left_out: LeftOut::default() };
     // Writing to a String cannot fail.
     let _ = page.view(view);
     page.text
