@@ -190,7 +190,7 @@ class Named:
 def named_edits(report: dict) -> list[Named]:
     """The edits that a report names, the one that explains most first."""
     cause = report["devices"][0].get("cause") or {}
-    if not cause.get("grown") or report["verdict"] != "regression":
+    if not cause or report["verdict"] != "regression":
         return []
     named = []
     for edit in cause["edits"] + cause["others"]:
@@ -216,7 +216,11 @@ def answer(case: Case, report: dict) -> str:
     found = [edit.is_one_of(guilty) for edit in named]
     if not any(found):
         return "an innocent edit accused" if named else "not named" if case.guilty else "rightly nobody"
-    return "the guilty edit leads" if found[0] else "the guilty edit listed, an innocent one leads"
+    if found[0]:
+        edits = report["devices"][0]["cause"]["edits"]
+        leads = edits and edits[0]["bytes"] * 2 >= report["devices"][0]["cause"]["grown"]
+        return "the guilty edit leads" if leads else "the guilty edit is listed first"
+    return "the guilty edit listed, an innocent one leads"
 
 
 def growth(report: dict) -> str:

@@ -402,3 +402,36 @@ fn a_change_of_more_text_than_is_looked_at_says_so() {
     let told = "note: --git: 3 of 51 changed files are not looked at: those before them have 32.00 MiB of text or more";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }
+
+#[test]
+fn checks_of_one_edit_are_one_finding_and_one_entry_accepts_them() {
+    let checkout = grown();
+    let limits = ["--git", "main", "--max-growth", "5%", "--max-growth", "stack=0", "--max-growth", "reserved=1%"];
+    let report = text(&checkout.ptmem(&limits).stdout);
+    assert!(report.contains("more checks lead to the same edit: stack layer ("), "{report}");
+    assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("pattern ="), "{report}");
+    let bytes = report.lines().find_map(|line| line.trim().strip_prefix("bytes = ")).unwrap().to_owned();
+
+    let accept = |through: &str, bytes: &str| {
+        let rest = format!("bytes = {bytes}\nreason = 'worth it'\nexpires = 2999-12-31\n");
+        checkout.write("ptmem.toml", format!("[[accept]]\nthrough = '{through}'\n{rest}"));
+        verdict(&checkout.ptmem(&limits))
+    };
+    assert_eq!(accept("h = wider(x)", &bytes).0, 0);
+    assert_eq!(accept("src/net/model.py:*", &bytes).0, 0);
+    // Another edit, or less than it takes.
+    assert_eq!(accept("h = narrower(x)", &bytes).0, 1);
+    assert_eq!(accept("h = wider(x)", "'1MiB'").0, 1);
+    // All there is: nobody would have looked at what is accepted.
+    checkout.write("ptmem.toml", "[[accept]]\nthrough = '*'\nbytes = '1GiB'\nreason = 'x'\nexpires = 2999-12-31\n");
+    assert_eq!(checkout.ptmem(&limits).status.code(), Some(2));
+
+    let mut github = limits.to_vec();
+    github.extend(["--format", "github"]);
+    fs::remove_file(checkout.path().join("ptmem.toml")).unwrap();
+    let report = text(&checkout.ptmem(&github).stdout);
+    let errors: Vec<_> = report.lines().filter(|line| line.starts_with("::error")).collect();
+    assert!(errors[0].starts_with("::error file=src/net/model.py,line=4,"), "{report}");
+    assert!(errors[0].contains("leads to the same edit: stack layer ("), "{report}");
+    assert!(errors.iter().skip(1).all(|line| !line.contains("stack layer")), "{report}");
+}

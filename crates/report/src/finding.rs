@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use data_encoding::HEXLOWER;
-use ptmem_base::text::printable;
+use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
 use ptmem_compare::tree::Frame;
@@ -205,7 +205,10 @@ fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &Opti
             }
             _ => of_growth(check, device, &rows, &codes.after, options),
         });
-        Finding::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default())
+        let mut finding = Finding::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default());
+        let cause = judgement.cause.as_ref().filter(|_| judgement.decisive() == Some(check));
+        finding.sentence += &cause.map(|cause| format!(". {}", printable(cause))).unwrap_or_default();
+        finding
     });
     findings.collect()
 }
@@ -222,9 +225,12 @@ fn of_growth<'a>(
         Some(key) => rows.get(&(check.device, key.as_str())).copied(),
         None => grew_most(device, after),
     };
+    let edit = check.edit.and_then(|edit| device.cause.as_ref()?.edits.get(edit));
     let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
-    if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
+    if let Some(line) = edit.and_then(|edit| edit.code_line()) {
+        explanation.place = Some(line);
+    } else if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
         explanation.place = Some(line.clone());
     }
     // The sentence of a check of one stack has its figures.
@@ -258,9 +264,33 @@ fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
     })
 }
 
+/// The findings, with those whose growth leads to one edit reported once, by the worst of them.
+fn by_cause(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
+    let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
+        let alone = finding.check.edit.is_none().then_some(*at);
+        let rank = finding.member.map(|(member, _)| member.label.as_str());
+        (alone, finding.comparison, rank, finding.check.device, finding.check.edit, finding.check.level == Level::Fail)
+    });
+    let merged = groups.into_iter().filter_map(|group| {
+        let mut group = group.into_iter().map(|(_, finding)| finding);
+        let mut first = group.next()?;
+        let others: Vec<Finding<'_>> = group.collect();
+        for finding in others.iter().take(MOST_ROWS) {
+            first.sentence += &format!("\nleads to the same edit: {}", finding.sentence);
+        }
+        let more = others.len().saturating_sub(MOST_ROWS) as u64;
+        if more > 0 {
+            first.sentence += &format!("\n{}", count(more, "more check", "more checks"));
+        }
+        Some(first)
+    });
+    merged.collect()
+}
+
 /// The findings, with those that several ranks share reported once, by the worst rank: hundreds of ranks that grew on
 /// the same line are one thing to look at.
 pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
+    let findings = by_cause(findings);
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let check = finding.check;
         let figure = (check.of.name(), check.scope.as_deref(), &check.limit, check.absolute);

@@ -7,6 +7,8 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
+use crate::diff::CodeLine;
+
 use super::tokens::{Statement, of_text, renamed};
 
 /// What an edit is about.
@@ -251,6 +253,12 @@ impl Edit {
             Kind::Dependency(name, versions) => Some((name, versions)),
             Kind::Code | Kind::Log | Kind::Configuration => None,
         }
+    }
+
+    /// The line of the checkout to point at.
+    #[must_use]
+    pub fn code_line(&self) -> Option<CodeLine> {
+        Some(CodeLine { path: self.path.after.clone()?, line: self.near? })
     }
 
     /// The sign, the file, the line and the text that a reader looks for: what was added, otherwise what was removed.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
 
@@ -52,6 +53,14 @@ impl Edit {
         };
         let times = if after > before { after / before } else { before / after };
         ratio > 1.0 && [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02)
+    }
+
+    /// True if a pattern names it: its line, its place, its function or its package.
+    #[must_use]
+    pub fn is_named(&self, pattern: &Pattern) -> bool {
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten().map(|(_, text)| text.clone());
+        let others = [Some(self.place()), self.scope.clone(), self.package().map(|(name, _)| name.to_owned())];
+        texts.chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
     }
 
     /// Its place: the file and the line.

@@ -101,6 +101,7 @@ pub(super) struct FileCategory {
 pub(super) struct FileAccept {
     pub(super) pattern: Option<Label>,
     pub(super) metric: Option<MetricName>,
+    pub(super) through: Option<Label>,
     pub(super) bytes: Size,
     pub(super) reason: String,
     pub(super) expires: Option<Date>,

@@ -131,10 +131,16 @@ impl Config {
 }
 
 fn accepted(read: FileAccept) -> Result<Accepted, Error> {
-    let subject = match (read.pattern, read.metric) {
-        (Some(pattern), None) => Target { about: About::Stacks, pattern: Some(pattern.0) },
-        (None, Some(metric)) => metric.0,
-        _ => return Err(Error("[[accept]] needs either 'pattern' or 'metric'".to_owned())),
+    let through = read.through.map(|through| through.0);
+    // No edit has this text: a pattern that matches it matches all.
+    if through.as_ref().is_some_and(|through| through.matches("\u{1}\u{1}")) {
+        return Err(Error("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
+    }
+    let subject = match (read.pattern, read.metric, &through) {
+        (Some(pattern), None, None) => Target { about: About::Stacks, pattern: Some(pattern.0) },
+        (None, Some(metric), None) => metric.0,
+        (None, None, Some(_)) => Target { about: About::Growth, pattern: None },
+        _ => return Err(Error("[[accept]] needs either 'pattern', 'metric' or 'through'".to_owned())),
     };
     if read.reason.trim().is_empty() {
         return Err(Error("[[accept]] needs a 'reason' that says something".to_owned()));
@@ -144,7 +150,7 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
             "[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31".to_owned(),
         ));
     };
-    Ok(Accepted { subject, bytes: read.bytes.0, reason: read.reason, expires })
+    Ok(Accepted { subject, through, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
 fn suite(name: &str, mut read: FileSuite) -> Result<Suite, Error> {
@@ -289,7 +295,11 @@ max-growth = ["peak=2%", "end=0"]
             ("group-by = \"stak\"", "did you mean 'stack'?"),
             ("match-ratio = 7", "from 0 to 1"),
             ("own = \"[\"", "invalid pattern"),
-            ("[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "either 'pattern' or 'metric'"),
+            (
+                "[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+                "either 'pattern', 'metric' or 'through'",
+            ),
+            ("[[accept]]\nthrough=\"*\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "names the edit"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
-use ptmem_base::pattern::Selector;
+use ptmem_base::pattern::{Pattern, Selector};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
@@ -58,6 +58,8 @@ pub struct Accepted {
     /// What may grow: a figure, or stacks, phases or modules whose names match. With stacks the peak may, as far as they made
     /// it grow.
     pub subject: Target,
+    /// In place of that: the edit that growth leads to, by its line, its place, its function or its package.
+    pub through: Option<Pattern>,
     /// Bytes beyond the limit, on each device.
     pub bytes: u64,
     /// The reason that was given.
@@ -72,6 +74,10 @@ pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
     /// For each of them, the stacks of the device that it is about, if any.
     stacks: Vec<Option<Selector<'a>>>,
+    /// For each of them, whether it is about the edit that explains the growth of the device.
+    through: Vec<bool>,
+    /// That edit.
+    edit: Option<usize>,
     left: Vec<u64>,
     today: Day,
 }
@@ -83,13 +89,20 @@ impl<'a> Budget<'a> {
             pattern.map(|pattern| device.selector(pattern))
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
-        Self { accepted, stacks: stacks.collect(), left, today }
+        let cause = device.cause.as_ref();
+        let edit = cause.and_then(|cause| Some(cause.leading()?.edit));
+        let leading = cause.zip(edit).map(|(cause, edit)| &cause.edits[edit]);
+        let through = accepted.iter().map(|of| of.through.as_ref().zip(leading));
+        let through = through.map(|pair| pair.is_some_and(|(pattern, edit)| edit.is_named(pattern))).collect();
+        Self { accepted, stacks: stacks.collect(), through, edit, left, today }
     }
 
     /// Accepts the growth of a stack, as far as there is something left.
     pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
-        let stacks = self.stacks.iter().zip(&self.left);
-        let offers: Vec<u64> = stacks.map(|(stacks, &left)| if covers(stacks, row) { left } else { 0 }).collect();
+        let is_through = |at: usize| self.through[at] && row.edit.is_some() && row.edit == self.edit;
+        let stacks = self.stacks.iter().zip(&self.left).enumerate();
+        let offers = stacks.map(|(at, (stacks, &left))| if covers(stacks, row) || is_through(at) { left } else { 0 });
+        let offers: Vec<u64> = offers.collect();
         let excess = match check.outcome {
             // Growth that is not known is at most what the stack holds now.
             Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
@@ -108,11 +121,9 @@ impl<'a> Budget<'a> {
     }
 
     fn offers_for(&self, about: About, name: &str) -> Vec<u64> {
-        let offers = self.accepted.iter().map(
-            |Accepted { subject, bytes, .. }| {
-                if subject.about == about && subject.selects(name) { *bytes } else { 0 }
-            },
-        );
+        let offers = self.accepted.iter().zip(&self.through).map(|(Accepted { subject, bytes, .. }, through)| {
+            if *through || subject.about == about && subject.selects(name) { *bytes } else { 0 }
+        });
         offers.collect()
     }
 

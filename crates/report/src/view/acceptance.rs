@@ -60,8 +60,13 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     for comparison in &gate.comparisons {
         let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
-            let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
-            let Some((subject, excess)) = subject(comparison, check, is_wide).zip(left) else { continue };
+            let through = through(comparison, check);
+            let left = excess(check).and_then(|excess| match through {
+                Some(_) => Some(excess),
+                None => left_by_stacks(comparison, check, excess),
+            });
+            let subject = through.or_else(|| subject(comparison, check, is_wide));
+            let Some((subject, excess)) = subject.zip(left) else { continue };
             let sum = of_devices.entry((check.device, check.about(), subject)).or_default();
             // Stacks share what an entry allows; each phase may have all of it.
             let is_shared = matches!(check.about(), About::Stacks | About::StackHighest);
@@ -73,6 +78,20 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
         }
     }
     largest
+}
+
+/// The line of an entry that names the edit which explains the growth of a check: it covers every figure of the device, and the
+/// stacks that lead to the edit.
+fn through(comparison: &Comparison, check: &Check) -> Option<String> {
+    let device = comparison.diff.devices.iter().find(|device| device.ordinal() == check.device)?;
+    let cause = device.cause.as_ref()?;
+    let edit = cause.leading()?.edit;
+    let is_of_stack = matches!(check.about(), About::Stacks | About::StackHighest);
+    let is_covered = !is_of_stack || check.edit == Some(edit);
+    let edit = cause.edits.get(edit).filter(|_| is_covered)?;
+    let package = edit.package().map(|(name, _)| name);
+    let name = package.or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
+    Some(format!("through = {}", quoted(&Pattern::literal(name))))
 }
 
 /// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised

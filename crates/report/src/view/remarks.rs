@@ -102,8 +102,12 @@ pub(crate) struct CheckLine {
     pub(crate) sentence: String,
 }
 
-/// The checks of a judgement, the worst first.
+/// The checks of a judgement, the worst first; those of one cause in one line.
 pub(super) fn checks(judgement: &Judgement) -> Vec<CheckLine> {
-    let checks = judgement.checks.iter();
-    checks.map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check) }).collect()
+    let causes = judgement.by_cause().into_iter();
+    let lines = causes.map(|(check, others)| CheckLine {
+        mark: Mark::of(check),
+        sentence: judgement.sentence_of_cause(check, &others),
+    });
+    lines.collect()
 }
