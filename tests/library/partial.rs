@@ -201,8 +201,13 @@ fn two_recordings_that_both_lack_a_part_bound_nothing() {
 fn growth_that_was_agreed_to_is_known_only_of_a_whole_after() {
     let accepted = |parts| {
         let subject = "peak".parse().unwrap();
-        let accepted =
-            Accepted { subject, bytes: 1 << 40, reason: "wider".to_owned(), expires: "9999-01-01".parse().unwrap() };
+        let accepted = Accepted {
+            subject,
+            through: None,
+            bytes: 1 << 40,
+            reason: "wider".to_owned(),
+            expires: "9999-01-01".parse().unwrap(),
+        };
         let limits = Thresholds::default().max_growth("peak=5%").unwrap();
         compare(pair(GREW, parts), &Thresholds { accepted: vec![accepted], ..limits }).judgement.verdict
     };
