@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use data_encoding::HEXLOWER;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
+use ptmem_compare::cause::Edit;
 use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
@@ -228,7 +229,7 @@ fn of_growth<'a>(
     let edit = check.edit.and_then(|edit| device.cause.as_ref()?.edits.get(edit));
     let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
-    if let Some(line) = edit.and_then(|edit| edit.code_line()) {
+    if let Some(line) = edit.and_then(Edit::code_line) {
         explanation.place = Some(line);
     } else if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
         explanation.place = Some(line.clone());
