@@ -500,9 +500,10 @@ fn a_change_of_releases_alone_is_told_with_what_they_allocate() {
     }
     let mut job = compared(2);
     for (name, version, size) in [("before", "4.38.0", 2 * MIB), ("after", "4.39.0", 4 * MIB)] {
-        fs::write(job.path(&format!("workspace/work/recorded {name}.pkl")), of_release(version, size)).unwrap();
+        fs::write(job.path(&format!("workspace/work/{name}.pkl")), of_release(version, size)).unwrap();
     }
     let base = job.git("workspace", &["rev-parse", "HEAD"]);
+    job.set("PTMEM_BEFORE", "before.pkl").set("PTMEM_AFTER", "after.pkl");
     let words = "Only uv.lock changed. Releases that differ in the recordings: transformers 4.38.0 → 4.39.0\n(stacks through its code: +2.00 MiB)\n";
     for (changed, tells) in [("uv.lock", true), ("model.py", false)] {
         fs::write(job.path("workspace").join(changed), "new\n").unwrap();
