@@ -112,8 +112,8 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
 }
 
 /// Bytes of changed files that are looked at, and how many of them are read together.
-const MOST_TEXT: usize = 32 << 20;
-const FILES_AT_ONCE: usize = 16;
+const MOST_TEXT: usize = 8 << 20;
+const FILES_AT_ONCE: usize = 8;
 
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
