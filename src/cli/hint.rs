@@ -104,7 +104,8 @@ fn command(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Names of commands elsewhere, and the command that does the same.
-const OTHER_COMMANDS: [(&str, &[&str]); 3] = [
+const OTHER_COMMANDS: [(&str, &[&str]); 4] = [
+    ("'ptmem fit' has replaced 'ptmem scale', with the same options", &["scale"]),
     ("to compare two snapshots: ptmem diff BEFORE AFTER", &["compare", "cmp", "gate"]),
     ("to find what grows: ptmem leak SNAPSHOT...", &["leaks"]),
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
@@ -195,7 +196,7 @@ mod tests {
         &["ptmem", "leak", "a"],
         &["ptmem", "profile", "a"],
         &["ptmem", "history", "a"],
-        &["ptmem", "scale", "a", "--x", "1"],
+        &["ptmem", "fit", "a", "--x", "1"],
     ];
 
     fn has_option(command: &Command, option: &str) -> bool {

@@ -9,6 +9,7 @@ mod checkout;
 mod config;
 mod diff;
 mod doctor;
+mod fit;
 mod gates;
 mod git;
 mod hint;
@@ -24,7 +25,6 @@ mod profile;
 mod progress;
 mod ranks;
 mod report;
-mod scale;
 mod shell;
 mod show;
 #[cfg(feature = "simulate")]
@@ -99,7 +99,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Init(arguments) => init::run(&arguments, &output),
         Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),
-        Command::Scale(arguments) => scale::run(&arguments, &output),
+        Command::Fit(arguments) => fit::run(&arguments, &output),
         Command::Trim(arguments) => trim::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),

@@ -51,7 +51,7 @@ const MODES: [Mode; 9] = [
     of_markdown("show", MARKDOWN),
     of_markdown("leak", MARKDOWN),
     of_markdown("history", &["max_bytes"]),
-    of_markdown("scale", &["max_bytes"]),
+    of_markdown("fit", &["max_bytes"]),
 ];
 
 const MARKDOWN: &[&str] = &["max_bytes", "comment_key", "picture"];

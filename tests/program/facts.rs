@@ -342,7 +342,7 @@ fn a_device_loses_memory_to_what_is_not_pytorchs() {
         &["show", "of-card.pkl"][..],
         &["leak", "plain.pkl", "of-card.pkl"],
         &["history", "plain.pkl", "of-card.pkl"],
-        &["scale", "plain.pkl", "of-card.json", "of-card.pkl", "--x=1,2,3"],
+        &["fit", "plain.pkl", "of-card.json", "of-card.pkl", "--x=1,2,3"],
     ] {
         assert_eq!(json(command)["devices"][0]["device_memory"], expected, "{command:?}");
     }

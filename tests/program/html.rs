@@ -393,7 +393,7 @@ fn charts_have_axes_values_and_labels() {
 #[test]
 fn scale_draws_its_runs_the_fit_and_where_the_device_is_full() {
     let runs: Vec<String> = [100, 200, 300].map(|step| fixture(&format!("leak-series/step-{step}.pkl"))).into();
-    let arguments = ["scale", &runs[0], &runs[1], &runs[2], "--x", "100,200,300", "--format", "html"];
+    let arguments = ["fit", &runs[0], &runs[1], &runs[2], "--x", "100,200,300", "--format", "html"];
     let page = report(&[&arguments[..], &["--device-memory", "8MiB"]].concat());
     let (_, figure) = page.split_once("<figure class=\"lines\"><figcaption>Peak over x").unwrap();
     let (figure, _) = figure.split_once("</figure>").unwrap();

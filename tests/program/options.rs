@@ -19,7 +19,7 @@ const WAYS: [&[&str]; 14] = [
     &["leak", "leak.pkl"],
     &["leak", "leak-series"],
     &["history", "leak-series"],
-    &["scale", "leak-series/step-100.pkl", "leak-series/step-200.pkl", "leak-series/step-300.pkl", "--x", "1,2,3"],
+    &["fit", "leak-series/step-100.pkl", "leak-series/step-200.pkl", "leak-series/step-300.pkl", "--x", "1,2,3"],
     &["doctor", "before.pkl"],
     &["diff", "--suite", "pairs", "--config", "tests.toml"],
 ];

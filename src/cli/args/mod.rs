@@ -12,13 +12,13 @@ use clap::{Parser, Subcommand};
 
 use super::check::CheckArguments;
 use super::doctor::DoctorArguments;
+use super::fit::FitArguments;
 use super::history::HistoryArguments;
 use super::init::InitArguments;
 use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
 use super::pip::PipArguments;
 use super::profile::ProfileArguments;
-use super::scale::ScaleArguments;
 use super::show::ShowArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
@@ -94,12 +94,16 @@ pub(crate) enum Command {
     ///
     /// Over a folder of nightly profiles, or over the versions of a stored profile in git.
     History(HistoryArguments),
-    /// Predict the peak from runs that differ in one number
+    /// Find the largest batch, or another number, that fits on a card
     ///
-    /// Finds for each stack whether it is constant, linear or quadratic in that number, and from them the peak at another
+    /// With a command, runs it on a simulated card with one number after the other until the largest that fits is known. From
+    /// recordings of three or more runs, it predicts the peak at other numbers: it finds for each stack whether it is constant, linear or quadratic in that number, and from them the peak at another
     /// one and the number at which the device is full. Three runs tell shapes apart; with four or more the last one is
     /// also predicted from the others, which shows how far to trust the rest.
-    Scale(ScaleArguments),
+    #[command(
+        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
+    )]
+    Fit(FitArguments),
     /// Cut a snapshot to a part that PyTorch's own viewer opens
     ///
     /// The file is the one that a recording of that window would have left: memory that is older belongs to its state at

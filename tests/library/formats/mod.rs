@@ -237,7 +237,7 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("suite", suite(&[("a", before.clone(), after.clone())], &["--tree", "--top", "2"]).json()),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
         ("history", study(&["history", &fixture("leak-series"), "--device-memory", "1GiB", "--min-step", "1KiB"])),
-        ("scale", study(&[&["scale", "--x=1,2,3,4", "--device-memory=1GiB", &before], &series[..]].concat())),
+        ("scale", study(&[&["fit", "--x=1,2,3,4", "--device-memory=1GiB", &before], &series[..]].concat())),
         ("suite", json(&["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max", "imbalance=0"])),
         ("ranks", json(&["show", &fixture("ranks-after"), "--tree", "--top", "2"])),
         (

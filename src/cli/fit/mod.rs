@@ -1,4 +1,9 @@
-//! `ptmem scale`: how memory scales with a number that differs from run to run.
+//! `ptmem fit`: the largest number that fits on a card, and how memory scales with it.
+
+#[cfg(feature = "simulate")]
+mod record;
+#[cfg(any(feature = "simulate", test))]
+mod search;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,12 +21,21 @@ use super::{config, input, many};
 const FEWEST_RUNS: usize = 3;
 
 #[derive(Debug, Args)]
-pub(crate) struct ScaleArguments {
-    /// Snapshots or saved profiles of three or more runs that differ in one number, such as the batch size
+pub(crate) struct FitArguments {
+    /// The number to search, such as batch=1..4096; or snapshots or saved profiles of three or more runs that differ in one number
     #[arg(required = true, value_name = "SNAPSHOT")]
     snapshots: Vec<PathBuf>,
+    /// The simulated card on which the command runs, such as h100; its memory is that of --device-memory, where given
+    #[arg(long, value_name = "NAME", default_value = "a100", help_heading = heading::SCALED)]
+    gpu: String,
+    /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end
+    #[arg(long, value_name = "STEPS", default_value = "3", help_heading = heading::SCALED)]
+    steps: String,
+    /// The command to run, after --, with the name of the number in braces
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "x")]
+    command: Vec<String>,
     /// That number in each run, in the order of the files, such as 128,256,512
-    #[arg(long, value_name = "NUMBERS", required = true, value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
+    #[arg(long, value_name = "NUMBERS", required_unless_present = "command", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
     x: Vec<f64>,
     /// Predict the peak at this number. Repeatable [default: twice the largest]
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
@@ -42,9 +56,18 @@ fn place(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number above 0, such as 256".to_owned())
 }
 
-pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCode> {
+pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let runs = runs(arguments)?;
+    let is_search = !arguments.command.is_empty();
+    let runs = if is_search {
+        searched(arguments, arguments.device.memory(&config).map(|memory| memory.bytes))?
+    } else {
+        runs(arguments)?
+    };
+    if is_search && runs.len() < FEWEST_RUNS {
+        output::print_note("fewer than three runs fit: no curve of them is drawn");
+        return Ok(ExitCode::SUCCESS);
+    }
     output::check_exports(&arguments.view.export, arguments.snapshots.iter().map(PathBuf::as_path))?;
     let reading = arguments.grouping.reading(&config, &arguments.view.input);
     let farthest = runs.last().map_or(1.0, |run| run.x);
@@ -59,9 +82,26 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// The runs of a search that fit.
+#[cfg(feature = "simulate")]
+fn searched(arguments: &FitArguments, memory: Option<u64>) -> Result<Vec<Run>> {
+    let [range] = &arguments.snapshots[..] else {
+        bail!(
+            "one number can be searched at a time; fix the others in the command, and search them one after the other"
+        );
+    };
+    let FitArguments { gpu, steps, command, .. } = arguments;
+    record::Varied { range: &range.to_string_lossy(), command, gpu, steps, memory }.search()
+}
+
+#[cfg(not(feature = "simulate"))]
+fn searched(_: &FitArguments, _: Option<u64>) -> Result<Vec<Run>> {
+    bail!("this ptmem was built without simulated GPUs, on which the command would run; give recordings and --x")
+}
+
 /// The runs in the order of the number that was varied.
-fn runs(arguments: &ScaleArguments) -> Result<Vec<Run>> {
-    let ScaleArguments { snapshots, x, .. } = arguments;
+fn runs(arguments: &FitArguments) -> Result<Vec<Run>> {
+    let FitArguments { snapshots, x, .. } = arguments;
     if snapshots.len() != x.len() {
         bail!("--x has {} for {}; expected one for each file", many(x.len(), "number"), many(snapshots.len(), "file"));
     }

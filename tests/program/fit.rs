@@ -1,4 +1,4 @@
-//! `ptmem scale` on runs whose memory is known at every number.
+//! `ptmem fit` on runs whose memory is known at every number.
 
 use std::fs;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn runs(places: &[u64], extra: impl Fn(u64) -> u64) -> TempDir {
 fn scale(folder: &Path, places: &[u64], options: &[&str]) -> Value {
     let files: Vec<String> = places.iter().map(|x| format!("{x}.pkl")).collect();
     let numbers = places.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-    let mut arguments = vec!["scale", "--x", &numbers, "--format", "json"];
+    let mut arguments = vec!["fit", "--x", &numbers, "--format", "json"];
     arguments.extend(files.iter().map(String::as_str));
     arguments.extend(options);
     let output = ptmem(folder, &arguments);
@@ -168,7 +168,7 @@ fn people_read_the_same() {
     let folder = runs(&places, |_| 0);
     let files = ["64.pkl", "128.pkl", "256.pkl", "512.pkl"];
     let all = |options: &[&'static str]| {
-        let arguments = [&["scale", "--x", "64,128,256,512", "--at-x", "1024"], &files[..], options].concat();
+        let arguments = [&["fit", "--x", "64,128,256,512", "--at-x", "1024"], &files[..], options].concat();
         let output = ptmem(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout)
@@ -187,15 +187,15 @@ fn mistakes_are_named() {
     let places = [64, 128, 256];
     let folder = runs(&places, |_| 0);
     for (arguments, expected) in [
-        (&["scale", "64.pkl", "128.pkl", "256.pkl"][..], "--x <NUMBERS>"),
-        (&["scale", "64.pkl", "128.pkl", "--x", "64,128"], "2 files given; expected three or more"),
-        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128"], "--x has 2 numbers for 3 files"),
-        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,64,128"], "three or more different numbers"),
-        (&["scale", "64.pkl", "64.pkl", "256.pkl", "--x", "64,65,128"], "is given twice"),
-        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,-2"], "expected a number above 0"),
-        (&["scale", "64.pkl", "128.pkl", "other.pkl", "--x", "64,128,256"], "no such file"),
+        (&["fit", "64.pkl", "128.pkl", "256.pkl"][..], "--x <NUMBERS>"),
+        (&["fit", "64.pkl", "128.pkl", "--x", "64,128"], "2 files given; expected three or more"),
+        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128"], "--x has 2 numbers for 3 files"),
+        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,64,128"], "three or more different numbers"),
+        (&["fit", "64.pkl", "64.pkl", "256.pkl", "--x", "64,65,128"], "is given twice"),
+        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,-2"], "expected a number above 0"),
+        (&["fit", "64.pkl", "128.pkl", "other.pkl", "--x", "64,128,256"], "no such file"),
         (
-            &["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,256", "--export", "json=64.pkl"],
+            &["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,256", "--export", "json=64.pkl"],
             "64.pkl: is an input; expected another file to write to",
         ),
     ] {
@@ -203,4 +203,32 @@ fn mistakes_are_named() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+/// What is no number to search, or fails without want of memory, ends in what to do about it.
+#[test]
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+fn a_search_that_cannot_be_done_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().to_str().unwrap();
+    for (arguments, expected) in [
+        (&["batch", "--", "true", "{batch}"][..], "batch: expected a name and its numbers, such as batch=1..4096"),
+        (&["batch=9..4", "--", "true", "{batch}"], "expected a name and its numbers"),
+        (&["batch=1..4", "--", "true"], "the command has no {batch}, which stands for the number"),
+        (&["batch=1..4", "seq=1..2", "--", "true", "{batch}"], "one number can be searched at a time"),
+        (&["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"], "--gpu: unknown card 'h10'"),
+        (
+            &["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"],
+            "failed with 1, and not for want of memory",
+        ),
+        (&["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"], "no batch"),
+    ] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        let output =
+            command.current_dir(&folder).env("XDG_CACHE_HOME", cache).arg("fit").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let output = ptmem(folder.path(), &["scale", "a.pkl"]);
+    assert!(text(&output.stderr).contains("'ptmem fit' has replaced 'ptmem scale'"), "{}", text(&output.stderr));
 }
