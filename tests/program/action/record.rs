@@ -89,7 +89,7 @@ fn the_command_runs_on_the_base_and_on_the_checkout() {
         assert_eq!(verdict(&mut job), 1);
         // The change touches line 40 of model.py, and the base branch another file.
         let report = job.read("summary");
-        assert!(report.contains("at least 49.79 MiB of it through lines that this change touches"), "{report}");
+        assert!(report.contains("passes through model.py:40, where this change writes"), "{report}");
         assert!(report.contains("grew, changed here"), "{report}");
         // The workspace is as it was.
         assert_eq!(worktrees(&job), 1);
