@@ -43,7 +43,7 @@ def peaks(checkout, commit, path):
     """Published peaks by step; none where the file or its peaks are missing."""
     try:
         values = json.loads(git(checkout, "show", f"{commit}:{path}"))[METRIC]["values"]
-    except (subprocess.CalledProcessError, KeyError):
+    except (subprocess.CalledProcessError, KeyError, TypeError):
         return {}
     return {int(step): int(value) for step, value in values.items() if value != "nan"}
 
