@@ -1,6 +1,6 @@
 //! `ptmem check`: gates one snapshot, or those of the ranks of a job, by absolute limits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -42,21 +42,6 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Why the before is missing, if this is the after of a comparison.
-    #[arg(skip)]
-    pub(crate) no_before: Option<NoBefore>,
-    /// The command of the recording, where it may be the first one; empty where it certainly is.
-    #[arg(skip)]
-    pub(crate) first: Option<String>,
-    /// The label that lets such an after pass.
-    #[arg(skip)]
-    pub(crate) approve_label: Option<String>,
-    /// Whether its phases are listed.
-    #[arg(skip)]
-    pub(crate) phases: bool,
-    /// Its call tree in place of the list of stacks.
-    #[arg(skip)]
-    pub(crate) tree: Option<tree::Options>,
     #[command(flatten)]
     pub(crate) base: BaseArguments,
     #[command(flatten)]
@@ -67,6 +52,30 @@ pub(crate) struct CheckArguments {
     pub(crate) view: View,
 }
 
+/// A snapshot, or those of the ranks of a job, to be judged by absolute limits: by `check`, or as the after of a comparison
+/// whose before is missing.
+pub(crate) struct Request<'a> {
+    pub(crate) snapshot: &'a Path,
+    pub(crate) max: &'a [Maximum],
+    pub(crate) capacity: &'a Capacity,
+    pub(crate) trust: &'a Trust,
+    /// The base by whose configuration what passes has to pass too.
+    pub(crate) git: Option<&'a str>,
+    pub(crate) config: &'a ConfigArguments,
+    pub(crate) stacks: &'a Stacks,
+    pub(crate) view: &'a View,
+    /// Why the before is missing.
+    pub(crate) no_before: Option<NoBefore>,
+    /// The command of the recording, where it may be the first one; empty where it certainly is.
+    pub(crate) first: Option<&'a str>,
+    /// The label that lets an after without a before pass.
+    pub(crate) approve_label: Option<&'a str>,
+    /// Whether phases are listed.
+    pub(crate) phases: bool,
+    /// The call tree in place of the list of stacks.
+    pub(crate) tree: Option<tree::Options>,
+}
+
 /// The judged input.
 enum Checked {
     Ranks(Readings),
@@ -75,18 +84,13 @@ enum Checked {
 
 impl Checked {
     /// Reads and judges the snapshot, or those of the ranks of a job, by these limits.
-    fn new(
-        arguments: &CheckArguments,
-        config: &Config,
-        found: Option<&[Found]>,
-        thresholds: Thresholds,
-    ) -> Result<Self> {
-        let of_profile = arguments.stacks.options_of_one(config, &arguments.view, found.is_some())?;
+    fn new(request: &Request<'_>, config: &Config, found: Option<&[Found]>, thresholds: Thresholds) -> Result<Self> {
+        let of_profile = request.stacks.options_of_one(config, request.view, found.is_some())?;
         if let Some(found) = found {
-            let read = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+            let read = ranks::readings(request.snapshot, found, Some(thresholds), request.view, &of_profile)?;
             return Ok(Self::Ranks(read));
         }
-        let profile = input::profile(&arguments.snapshot, &of_profile)?;
+        let profile = input::profile(request.snapshot, &of_profile)?;
         require_moment(&profile)?;
         let judgement = verdict::judge_profile(&profile, &thresholds);
         Ok(Self::One(Box::new(profile), judgement))
@@ -126,79 +130,100 @@ impl Checked {
     }
 }
 
-/// The limits of the command line and of a configuration.
-fn limits(arguments: &CheckArguments, config: &Config) -> Limits {
-    let strict = arguments.trust.strict.then_some(true);
-    let limits = Limits { maximum: arguments.max.clone(), strict, ..Limits::default() };
-    let limits = arguments.capacity.limits(limits).over(&config.limits);
-    // The before is missing, so there is no growth.
-    Limits { growth: Vec::new(), ..limits }
+impl Request<'_> {
+    /// The limits of the command line and of a configuration.
+    fn limits(&self, config: &Config) -> Limits {
+        let strict = self.trust.strict.then_some(true);
+        let limits = Limits { maximum: self.max.to_vec(), strict, ..Limits::default() };
+        let limits = self.capacity.limits(limits).over(&config.limits);
+        // The before is missing, so there is no growth.
+        Limits { growth: Vec::new(), ..limits }
+    }
+
+    fn thresholds(&self, loaded: &Loaded) -> Result<Thresholds> {
+        let thresholds = loaded.thresholds(&self.limits(&loaded.config))?;
+        Ok(Thresholds { no_before: self.no_before.clone(), ..thresholds })
+    }
+
+    /// Whether an after without a before is the first recording of its gate, which passes and is told of.
+    fn settle_first(&mut self) -> Option<Diagnostic> {
+        let (Some(no_before), Some(command)) = (&mut self.no_before, self.first) else { return None };
+        let doubt = match self.git {
+            _ if command.is_empty() => None,
+            None => Some("no base is named by --git".to_owned()),
+            Some(git) => match Base::find(git).and_then(|base| gates::not_first(&base, command)) {
+                Ok(reason) => reason.map(str::to_owned),
+                Err(error) => Some(format!("{error:#}")),
+            },
+        };
+        no_before.is_first = doubt.is_none();
+        match doubt {
+            Some(doubt) => no_before.reason += &format!(" (not taken for the first recording: {doubt})"),
+            None => {
+                let message = format!("this gate is new, so growth is not judged: {}", no_before.reason);
+                return Some(Diagnostic::new(Code::GateChanged, None, message));
+            }
+        }
+        None
+    }
+
+    /// Reads, judges and reports.
+    pub(crate) fn run(mut self, loaded: &Loaded, output: &Output) -> Result<ExitCode> {
+        let new_gate = self.settle_first();
+        let found = ranks::find(self.snapshot)?;
+        let found = found.as_deref();
+        ranks::check_exports(self.view, self.snapshot, found)?;
+        let thresholds = self.thresholds(loaded)?;
+        if !thresholds.limits_anything() && thresholds.no_before.is_none() {
+            bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
+        }
+        let mut checked = Checked::new(&self, &loaded.config, found, thresholds)?;
+        let mut options = report_options(self.view, output);
+        options.device_memory = self.limits(&loaded.config).memory();
+        options.phases = self.phases;
+        options.tree.clone_from(&self.tree);
+        options.approval = self.approval(&checked)?;
+        let has_label = options.approval.is_some();
+        let answer = Answer::new(checked.headline(), has_label);
+        checked.remark(base::remarks(self.git, self.config, loaded, &answer, |rules| {
+            if rules.are_same {
+                return Ok(Vec::new());
+            }
+            if self.snapshot.as_os_str() == "-" {
+                bail!("standard input can be read only once");
+            }
+            let checked = Checked::new(&self, &rules.loaded.config, found, self.thresholds(rules.loaded)?)?;
+            Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
+        })?);
+        checked.remark(new_gate);
+        self.view.write(checked.subject(), &mut options, output)?;
+        Ok(exit_code(checked.headline().verdict, self.trust.exit_zero || has_label))
+    }
+
+    /// The approval by a label, where nothing fails but that growth was not judged.
+    fn approval(&self, checked: &Checked) -> Result<Option<Approval>> {
+        match self.approve_label {
+            Some(label) if checked.lacks_a_before_at_most() => surroundings::approval(label),
+            _ => Ok(None),
+        }
+    }
 }
 
-fn thresholds(arguments: &CheckArguments, loaded: &Loaded) -> Result<Thresholds> {
-    let thresholds = loaded.thresholds(&limits(arguments, &loaded.config))?;
-    Ok(Thresholds { no_before: arguments.no_before.clone(), ..thresholds })
-}
-
-/// Whether an after without a before is the first recording of its gate, which passes and is told of.
-fn settle_first(arguments: &mut CheckArguments) -> Option<Diagnostic> {
-    let (Some(no_before), Some(command)) = (&mut arguments.no_before, &arguments.first) else { return None };
-    let doubt = match &arguments.base.git {
-        _ if command.is_empty() => None,
-        None => Some("no base is named by --git".to_owned()),
-        Some(git) => match Base::find(git).and_then(|base| gates::not_first(&base, command)) {
-            Ok(reason) => reason.map(str::to_owned),
-            Err(error) => Some(format!("{error:#}")),
-        },
+pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCode> {
+    let request = Request {
+        snapshot: &arguments.snapshot,
+        max: &arguments.max,
+        capacity: &arguments.capacity,
+        trust: &arguments.trust,
+        git: arguments.base.git.as_deref(),
+        config: &arguments.config,
+        stacks: &arguments.stacks,
+        view: &arguments.view,
+        no_before: None,
+        first: None,
+        approve_label: None,
+        phases: false,
+        tree: None,
     };
-    no_before.is_first = doubt.is_none();
-    match doubt {
-        Some(doubt) => no_before.reason += &format!(" (not taken for the first recording: {doubt})"),
-        None => {
-            let message = format!("this gate is new, so growth is not judged: {}", no_before.reason);
-            return Some(Diagnostic::new(Code::GateChanged, None, message));
-        }
-    }
-    None
-}
-
-pub(super) fn run(mut arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
-    let new_gate = settle_first(&mut arguments);
-    let loaded = config::load_with_folder(&arguments.config)?;
-    let found = ranks::find(&arguments.snapshot)?;
-    let found = found.as_deref();
-    ranks::check_exports(&arguments.view, &arguments.snapshot, found)?;
-    let thresholds_of_own = thresholds(&arguments, &loaded)?;
-    if !thresholds_of_own.limits_anything() && thresholds_of_own.no_before.is_none() {
-        bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
-    }
-    let mut checked = Checked::new(&arguments, &loaded.config, found, thresholds_of_own)?;
-    let mut options = report_options(&arguments.view, output);
-    options.device_memory = limits(&arguments, &loaded.config).memory();
-    options.phases = arguments.phases;
-    options.tree.clone_from(&arguments.tree);
-    options.approval = approval(&arguments, &checked)?;
-    let has_label = options.approval.is_some();
-    let answer = Answer::new(checked.headline(), has_label);
-    checked.remark(base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
-        if rules.are_same {
-            return Ok(Vec::new());
-        }
-        if arguments.snapshot.as_os_str() == "-" {
-            bail!("standard input can be read only once");
-        }
-        let checked = Checked::new(&arguments, &rules.loaded.config, found, thresholds(&arguments, rules.loaded)?)?;
-        Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
-    })?);
-    checked.remark(new_gate);
-    arguments.view.write(checked.subject(), &mut options, output)?;
-    Ok(exit_code(checked.headline().verdict, arguments.trust.exit_zero || has_label))
-}
-
-/// The approval by a label, where nothing fails but that growth was not judged.
-fn approval(arguments: &CheckArguments, checked: &Checked) -> Result<Option<Approval>> {
-    match &arguments.approve_label {
-        Some(label) if checked.lacks_a_before_at_most() => surroundings::approval(label),
-        _ => Ok(None),
-    }
+    request.run(&config::load_with_folder(&arguments.config)?, output)
 }

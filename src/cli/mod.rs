@@ -86,7 +86,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
         Command::Diff(arguments) => diff::run(arguments, &output),
-        Command::Check(arguments) => check::run(arguments, &output),
+        Command::Check(arguments) => check::run(&arguments, &output),
         Command::Leak(arguments) => leak::run(arguments, &output),
         Command::Show(arguments) => show::run(arguments, &output),
         Command::Profile(arguments) => profile::run(arguments, &output),

@@ -11,8 +11,8 @@ use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
-use super::{BaseArguments, ConfigArguments, heading, value};
-use crate::cli::check::CheckArguments;
+use super::{ConfigArguments, heading, value};
+use crate::cli::check::Request;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
@@ -98,25 +98,23 @@ pub(crate) struct DiffArguments {
 
 impl DiffArguments {
     /// The check of only the after, if the before is missing.
-    pub(crate) fn unpaired(self) -> Result<CheckArguments, Box<Self>> {
-        match (self.no_before, self.before, self.after) {
-            (Some(reason), Some(after), None) => Ok(CheckArguments {
-                snapshot: after,
-                max: self.limits.max,
-                capacity: self.capacity,
-                trust: self.trust,
-                no_before: Some(NoBefore { reason, is_first: false }),
-                first: self.first,
-                approve_label: self.approve_label,
-                base: BaseArguments { git: self.git },
-                config: self.config,
-                stacks: self.stacks,
-                phases: self.phases,
-                tree: self.tree.options(),
-                view: self.view,
-            }),
-            (no_before, before, after) => Err(Box::new(Self { no_before, before, after, ..self })),
-        }
+    pub(crate) fn without_before(&self) -> Option<Request<'_>> {
+        let (Some(reason), Some(after), None) = (&self.no_before, &self.before, &self.after) else { return None };
+        Some(Request {
+            snapshot: after,
+            max: &self.limits.max,
+            capacity: &self.capacity,
+            trust: &self.trust,
+            git: self.git.as_deref(),
+            config: &self.config,
+            stacks: &self.stacks,
+            view: &self.view,
+            no_before: Some(NoBefore { reason: reason.clone(), is_first: false }),
+            first: self.first.as_deref(),
+            approve_label: self.approve_label.as_deref(),
+            phases: self.phases,
+            tree: self.tree.options(),
+        })
     }
 
     /// The limits that were set.

@@ -20,7 +20,7 @@ use super::config;
 use super::git::Base;
 use super::output::{self, Output};
 use super::report::report_options;
-use super::{check, exit_code, modes, surroundings};
+use super::{exit_code, modes, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use rewritten::OfBase;
@@ -63,10 +63,9 @@ const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    let arguments = match arguments.unpaired() {
-        Ok(unpaired) => return check::run(unpaired, output),
-        Err(arguments) => *arguments,
-    };
+    if let Some(of_after) = arguments.without_before() {
+        return of_after.run(&loaded, output);
+    }
     let pairs = pairs(&arguments, &loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
     if arguments.capacity.device.is_given() && pairs.iter().all(|pair| pair.thresholds.headroom.is_none()) {
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
