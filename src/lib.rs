@@ -68,7 +68,7 @@ pub use ptmem_base::{diagnostic, pattern, sides, units};
 #[doc(hidden)]
 pub use ptmem_compare::tracks;
 #[doc(inline)]
-pub use ptmem_compare::{align, budget, cause, diff, patch, tree};
+pub use ptmem_compare::{align, budget, diff, patch, tree};
 #[doc(inline)]
 pub use ptmem_judge::{config, verdict};
 #[doc(inline)]

@@ -7,7 +7,6 @@
 
 pub mod align;
 pub mod budget;
-pub mod cause;
 pub mod diff;
 pub mod patch;
 pub mod tracks;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use data_encoding::HEXLOWER;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
-use ptmem_compare::cause::Edit;
 use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
+use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
     self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,

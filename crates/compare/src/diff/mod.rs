@@ -2,6 +2,7 @@
 
 mod alignment;
 mod categories;
+pub mod cause;
 mod inputs;
 mod moved;
 mod phases;
@@ -23,18 +24,19 @@ use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
 use ptmem_trace::stack::{Code, Grouper};
 
 use crate::align::{Alignment, Missing, Parts, Unclear};
-use crate::cause::Cause;
+pub use crate::patch::CodeLine;
 use alignment::Aligned;
 pub use alignment::PeakPlace;
 pub use alignment::alignment;
 pub use categories::CategoryChange;
+use cause::Cause;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
 pub use row::{Kind, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub use stacks::pairs;
 use stacks::rows;
-pub use touched::{CodeLine, Touched};
+pub use touched::Touched;
 
 /// The bytes of a figure on both sides, where they are known.
 pub type Change = Sides<Option<u64>>;

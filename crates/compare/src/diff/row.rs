@@ -134,7 +134,7 @@ pub struct Row {
     /// The part that changes through lines which a change of the code touches; nothing before
     /// [`crate::diff::Diff::mark_touched`].
     pub touched: Touched,
-    /// The edit that most of its growth leads to, as an index into [`crate::cause::Cause::edits`].
+    /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
 }
 

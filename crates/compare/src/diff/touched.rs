@@ -9,19 +9,10 @@ use ptmem_trace::profile::{Held, Member, Profile};
 use ptmem_trace::stack::Code;
 
 use super::{Diff, Row};
-use crate::patch::Patch;
+use crate::patch::{CodeLine, Patch};
 
 /// Lines that are named of one row.
 const MOST_LINES: usize = 10;
-
-/// A line of the code, by its path from the root of the checkout.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct CodeLine {
-    /// The path.
-    pub path: String,
-    /// The line, counted from 1.
-    pub line: u32,
-}
 
 /// The part of a row that changes through lines which a change of the code touches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]

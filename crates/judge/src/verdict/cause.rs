@@ -1,7 +1,7 @@
 //! The edit of the change that a regression leads to.
 
 use ptmem_base::text::count;
-use ptmem_compare::cause::Cause;
+use ptmem_compare::diff::cause::Cause;
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::Metric;
 

@@ -147,7 +147,7 @@ pub struct Check {
     pub accepted: bool,
     /// The figure in words, where they are not those of a limit on growth or size.
     pub words: Option<String>,
-    /// The edit that most of the growth leads to, as an index into [`ptmem_compare::cause::Cause::edits`].
+    /// The edit that most of the growth leads to, as an index into [`ptmem_compare::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ptmem_compare::cause::{Cause, Edit, Share};
+use ptmem_compare::diff::cause::{Cause, Share};
 use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
+use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::Comparison;
 

@@ -8,11 +8,11 @@ use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
 
-use super::edits::{Edit, Kind};
 use super::growth::{Growth, Lives, ratio};
 use super::marks::Marks;
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
 use crate::patch::Patch;
+use crate::patch::{Edit, Kind};
 
 /// How growth leads to an edit, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]

@@ -7,8 +7,8 @@ use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
 
 use super::attribute::{Cause, How, Share};
-use super::edits::{Edit, Kind};
 use super::growth::Growth;
+use crate::patch::{Edit, Kind};
 
 /// Edits that are named in a sentence.
 const MOST_NAMED: usize = 4;

@@ -1,5 +1,8 @@
 //! The lines that a change of the code touches.
 
+mod edits;
+mod tokens;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -8,7 +11,17 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
-use crate::cause::{Edit, of_code, of_configuration};
+pub use edits::{Edit, Kind};
+use edits::{of_code, of_configuration};
+
+/// A line of the code, by its path from the root of the checkout.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct CodeLine {
+    /// The path.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: u32,
+}
 
 /// The lines that a change of the code touches, by file and side. Files of the before go by the name they had there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{Code, Owner};
 
 use super::How;
-use super::edits::{Edit, Kind};
 use crate::patch::Patch;
+use crate::patch::{Edit, Kind};
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]

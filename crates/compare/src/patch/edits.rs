@@ -7,7 +7,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
-use crate::diff::CodeLine;
+use super::CodeLine;
 
 use super::tokens::{Statement, of_text, renamed};
 
