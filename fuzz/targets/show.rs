@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// They follow from the length of the input, so that the input remains a file like any other.
 fn options(length: usize) -> Options {
     let every = [None, Some(Every::Events(7)), Some(Every::Time(100)), Some(Every::Steps(2, None))];
-    let window = Moment::between("event:10..phase:step:end").unwrap_or_default();
+    let window = "event:10..phase:step:end".parse::<Moment>().unwrap_or_default();
     let at = [Moment::Peak, Moment::Baseline, Moment::End, Moment::Oom, Moment::Event(40), Moment::Time(500), window];
     Options {
         group_by: GroupBy::ALL[length % GroupBy::ALL.len()],

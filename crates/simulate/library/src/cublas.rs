@@ -1,7 +1,8 @@
 //! cuBLAS and cuBLASLt: handles with their state, versions, and one algorithm for each product. Each handle differs
 //! from the others, because PyTorch keeps one workspace for each handle and stream.
 
-use crate::ffi::{Answer, Handle, Opaque, Out, calls};
+use crate::calls::calls;
+use crate::ffi::{Answer, Handle, Opaque, Out};
 use crate::handles::Registry;
 use crate::version;
 

@@ -138,17 +138,3 @@ pub type Opaque = *const c_void;
 
 /// A handle that this library gave out, or one of the numbers that CUDA reserves (0, 1, 2 for streams).
 pub type Handle = u64;
-
-/// Exports functions whose bodies are one expression.
-macro_rules! calls {
-    ($result:ty; $($(#[$documentation:meta])* $name:ident($($argument:ident: $kind:ty),*) = $body:expr;)*) => {
-        $(
-            $(#[$documentation])*
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name($($argument: $kind),*) -> $result {
-                $body
-            }
-        )*
-    };
-}
-pub(crate) use calls;

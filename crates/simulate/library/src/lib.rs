@@ -22,6 +22,7 @@
 
 extern crate alloc;
 
+mod calls;
 mod card;
 mod code;
 mod cublas;

@@ -4,9 +4,10 @@
 use alloc::string::String;
 use core::ffi::CStr;
 
+use crate::calls::calls;
 use crate::card;
 use crate::device::{self, memory};
-use crate::ffi::{Answer, Handle, Opaque, Out, Text, calls};
+use crate::ffi::{Answer, Handle, Opaque, Out, Text};
 use crate::settings::settings;
 use crate::version;
 

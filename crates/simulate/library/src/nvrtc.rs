@@ -1,6 +1,7 @@
 //! NVRTC: source becomes an empty program.
 
-use crate::ffi::{Answer, Handle, Opaque, Out, calls};
+use crate::calls::calls;
+use crate::ffi::{Answer, Handle, Opaque, Out};
 use crate::handles::new_handle;
 use crate::version;
 

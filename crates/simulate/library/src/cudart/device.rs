@@ -3,9 +3,10 @@
 use core::ffi::CStr;
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::{self, thread};
-use crate::ffi::{Answer, Out, calls};
+use crate::ffi::{Answer, Out};
 use crate::streams;
 use crate::version;
 

@@ -1,8 +1,9 @@
 //! Events.
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Out, calls};
+use crate::ffi::{Handle, Out};
 use crate::ledger::{self, Fact};
 use crate::streams;
 

@@ -1,8 +1,9 @@
 //! Graphs: they count their pieces of work, and a launch computes nothing.
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Opaque, Out, calls};
+use crate::ffi::{Handle, Opaque, Out};
 use crate::handles::new_handle;
 use crate::kernels;
 use crate::ledger::{self, Fact};

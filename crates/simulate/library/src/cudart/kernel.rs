@@ -2,11 +2,12 @@
 
 use core::ffi::c_void;
 
+use crate::calls::calls;
 use crate::card;
 use crate::code::{self, occupancy};
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
-use crate::ffi::{Handle, In, Opaque, Out, Text, calls};
+use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;

@@ -1,7 +1,8 @@
 //! Device code that is loaded at run time (`cudaLibrary…`).
 
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, Opaque, Out, calls};
+use crate::ffi::{Handle, Opaque, Out};
 use crate::handles::new_handle;
 
 calls! { CudaError;
@@ -18,4 +19,3 @@ pub extern "C" fn cudaLibraryGetKernel(kernel: Out<Handle>, _library: Handle, _n
 pub extern "C" fn cudaLibraryGetKernelCount(count: Out<u32>, _library: Handle) -> CudaError {
     CudaError::after(count.set(0))
 }
-

@@ -1,10 +1,11 @@
 //! Device and host memory, copies and fills.
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
-use crate::ffi::{Handle, Opaque, Out, calls};
+use crate::ffi::{Handle, Opaque, Out};
 use crate::streams;
 use crate::version;
 

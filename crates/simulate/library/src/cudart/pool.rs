@@ -1,9 +1,10 @@
 //! `cudaMallocAsync` and its pools.
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::{self, pool};
-use crate::ffi::{Handle, In, Out, calls};
+use crate::ffi::{Handle, In, Out};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocAsync(address: Out<u64>, size: u64, _stream: Handle) -> CudaError {

@@ -3,9 +3,10 @@
 use core::ffi::c_void;
 
 use super::noted;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::thread;
-use crate::ffi::{Handle, Out, calls};
+use crate::ffi::{Handle, Out};
 use crate::streams;
 use crate::version;
 

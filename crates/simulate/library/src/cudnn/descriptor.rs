@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use super::SUCCESS;
-use crate::ffi::{Handle, In, Out, calls};
+use crate::calls::calls;
+use crate::ffi::{Handle, In, Out};
 use crate::handles::Registry;
 
 /// Type, format and extents.

@@ -2,10 +2,11 @@
 
 use core::ffi::CStr;
 
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::cudart::find_entry_point;
 use crate::device;
-use crate::ffi::{Handle, Opaque, Out, Text, calls};
+use crate::ffi::{Handle, Opaque, Out, Text};
 use crate::version;
 
 /// Handle of the context of the first device.

@@ -1,9 +1,10 @@
 //! Devices.
 
+use crate::calls::calls;
 use crate::card;
 use crate::cuda_error::CudaError;
 use crate::device;
-use crate::ffi::{Out, calls};
+use crate::ffi::Out;
 use crate::settings::settings;
 
 calls! { CudaError;

@@ -1,10 +1,11 @@
 //! Memory, copies and fills.
 
 use super::context;
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
-use crate::ffi::{Handle, In, Out, calls};
+use crate::ffi::{Handle, In, Out};
 use crate::streams;
 
 const HOST: u32 = 1;

@@ -2,10 +2,11 @@
 
 use alloc::sync::Arc;
 
+use crate::calls::calls;
 use crate::card;
 use crate::code::{Module, Parameter};
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, In, Opaque, Out, Text, calls};
+use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::handles::{Registry, new_handle};
 use crate::kernels;
 use crate::ledger::{self, Fact};

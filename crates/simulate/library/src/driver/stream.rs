@@ -1,8 +1,9 @@
 //! Streams and events: the same objects as in the runtime.
 
+use crate::calls::calls;
 use crate::cuda_error::CudaError;
 use crate::device::copy;
-use crate::ffi::{Handle, Out, calls};
+use crate::ffi::{Handle, Out};
 use crate::streams;
 
 calls! { CudaError;

@@ -8,8 +8,9 @@ mod group;
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use crate::calls::calls;
 use crate::device::{copy, memory, values};
-use crate::ffi::{Answer, Handle, Opaque, Out, calls};
+use crate::ffi::{Answer, Handle, Opaque, Out};
 use crate::handles::{Registry, new_handle};
 use crate::ledger::{self, Fact};
 use crate::streams;
