@@ -70,6 +70,7 @@ explain_base_failure() {
     printf '\n'
     quoted "$(tail -n 12 <<< "$base_failure")"
     printf '\nThe base %s failed as above; the checkout was recorded.\n\n' "${base:0:7}"
+    # shellcheck disable=SC2016 # The backticks are Markdown's.
     if [ -n "$label" ]; then
       printf '* If this change repairs the base, the label `%s` on the pull request lets it pass.\n' "$label"
     else
