@@ -311,7 +311,7 @@ fn a_checkout_of_the_change_itself_has_its_merge_base() {
     job.event(&json!({"pull_request": {"number": 7, "base": {"sha": base}, "head": {"sha": head}}}));
     let finished = job.run("run.sh");
     finished.says(0, "FAIL peak grew 53.80 MiB (+19.2 %)");
-    assert!(!finished.log.contains("of it through lines"), "{}", finished.log);
+    assert!(!finished.log.contains("passes through model.py"), "{}", finished.log);
 }
 
 /// A training loop; the change makes its layer wider.
@@ -353,7 +353,8 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     // The weight, its gradient and both states of the optimizer, of 256 times 4096 floats each and not of 256 times
     // 1024.
     let report = job.read("summary");
-    assert!(report.contains("through lines that this change touches"), "{report}");
+    let edit = "work/train.py:3 (now `layer = torch.nn.Linear(256, 4096, device='cuda')`)";
+    assert!(report.contains("Edits that can matter: ") && report.contains(edit), "{report}");
     assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");
     assert_eq!(worktrees(&job), 1);
 }
