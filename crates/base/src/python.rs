@@ -168,34 +168,16 @@ impl Scanner {
                     at += 1 + usize::from(text.get(at + 1) == Some(&b'\r'));
                     self.line += u32::from(text.get(at) == Some(&b'\n'));
                 }
-                quote @ (b'"' | b'\'') => at += self.string(&text[at..], quote) - 1,
+                quote @ (b'"' | b'\'') => {
+                    let string = &text[at..at + string_length(&text[at..], quote)];
+                    self.line += string.iter().map(|&byte| u32::from(byte == b'\n')).sum::<u32>();
+                    at += string.len() - 1;
+                }
                 _ => {}
             }
             at += 1;
         }
         self.end();
-    }
-
-    /// The length of a string, with its quotes.
-    fn string(&mut self, text: &[u8], quote: u8) -> usize {
-        let is_long = text.starts_with(&[quote; 3]);
-        let mut at = if is_long { 3 } else { 1 };
-        while let Some(&byte) = text.get(at) {
-            match byte {
-                b'\\' => {
-                    self.line += u32::from(text.get(at + 1) == Some(&b'\n'));
-                    at += 1;
-                }
-                b'\n' if is_long => self.line += 1,
-                // It was not a string: the line break ends the statement that contains it.
-                b'\n' => return at,
-                byte if byte == quote && !is_long => return at + 1,
-                byte if byte == quote && text[at..].starts_with(&[quote; 3]) => return at + 3,
-                _ => {}
-            }
-            at += 1;
-        }
-        text.len()
     }
 
     /// The end of a line that ends a statement.
@@ -204,6 +186,25 @@ impl Scanner {
         self.line += 1;
         self.first = self.line;
     }
+}
+
+/// The length of the string that a text begins with, with its quotes. One that does not end on its line is not a string and
+/// reaches to the line break, which ends the statement that contains it.
+#[must_use]
+pub fn string_length(text: &[u8], quote: u8) -> usize {
+    let is_long = text.starts_with(&[quote; 3]);
+    let mut at = if is_long { 3 } else { 1 };
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'\n' if !is_long => return at,
+            _ if byte == quote && !is_long => return at + 1,
+            _ if byte == quote && text[at..].starts_with(&[quote; 3]) => return at + 3,
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
 }
 
 fn until_line_break(text: &[u8]) -> usize {

@@ -57,13 +57,9 @@ impl Names {
     }
 }
 
-/// The path of a recorded file from the root of the checkout. A file of the before may have another name there, or be gone.
+/// The path of a recorded Python file from the root of the checkout.
 fn path(file: &str, side: Side, files: &BTreeMap<String, String>, patch: &Patch) -> Option<String> {
-    let path = match files.get(file) {
-        Some(path) => path,
-        None if side == Side::Before => patch.find(side, file)?,
-        None => return None,
-    };
+    let path = patch.path(side, file, files)?;
     Path::new(path).extension().is_some_and(|ending| ending == "py").then(|| path.to_owned())
 }
 

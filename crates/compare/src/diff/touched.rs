@@ -81,13 +81,7 @@ fn touched_line(
     checkout: &BTreeMap<String, String>,
 ) -> Option<CodeLine> {
     let line = code.line(frame)?;
-    let file = code.file(frame);
-    let path = match (checkout.get(file), side) {
-        (Some(path), _) => path.as_str(),
-        // A file of the before may have another name in the checkout, or be gone.
-        (None, Side::Before) => patch.find(side, file)?,
-        (None, Side::After) => return None,
-    };
+    let path = patch.path(side, code.file(frame), checkout)?;
     patch.touches(side, path, line).then(|| CodeLine { path: path.to_owned(), line })
 }
 

@@ -27,7 +27,7 @@ pub struct CodeLine {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
     files: Sides<BTreeMap<String, BTreeSet<u32>>>,
-    /// What it edits, without comments, formatting and renames.
+    /// Its edits; comments, formatting and renames are not among them.
     pub edits: Vec<Edit>,
 }
 
@@ -68,6 +68,17 @@ impl Patch {
     #[must_use]
     pub fn touches(&self, side: Side, path: &str, line: u32) -> bool {
         self.files.of(side).get(path).is_some_and(|lines| lines.contains(&line))
+    }
+
+    /// The path of a recorded file from the root of the checkout, given those that the checkout has. A file of the before may
+    /// have another name there, or be gone.
+    #[must_use]
+    pub fn path<'a>(&'a self, side: Side, recorded: &str, checkout: &'a BTreeMap<String, String>) -> Option<&'a str> {
+        match (checkout.get(recorded), side) {
+            (Some(path), _) => Some(path),
+            (None, Side::Before) => self.find(side, recorded),
+            (None, Side::After) => None,
+        }
     }
 
     /// The longest end of a recorded path that is a file of this side.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use ptmem_base::python::{Functions, indent, statements};
+use ptmem_base::python::{Functions, indent, statements, string_length};
 use ptmem_base::sides::Sides;
 
 /// A statement that runs.
@@ -57,7 +57,7 @@ fn tokens(text: &str) -> Vec<&str> {
             b'\\' => {}
             _ if byte.is_ascii_whitespace() => {}
             b'"' | b'\'' => {
-                at = from + string(&bytes[from..], byte);
+                at = from + string_length(&bytes[from..], byte);
                 let long = if bytes[from..].starts_with(&[byte; 3]) && at >= from + 6 { 3 } else { 1 };
                 let inner = &text[(from + long).min(at)..at.saturating_sub(long).max((from + long).min(at))];
                 let is_plain = !inner.contains(['\\', '\'', '"']);
@@ -97,23 +97,6 @@ fn tokens(text: &str) -> Vec<&str> {
 /// True if nothing but a closing bracket follows.
 fn ends_bracket(rest: &[u8]) -> bool {
     rest.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| matches!(byte, b')' | b']' | b'}' | b'#'))
-}
-
-/// The length of a string with its quotes.
-fn string(text: &[u8], quote: u8) -> usize {
-    let long = text.starts_with(&[quote; 3]);
-    let mut at = if long { 3 } else { 1 };
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'\\' => at += 1,
-            b'\n' if !long => return at,
-            _ if byte == quote && !long => return at + 1,
-            _ if byte == quote && text[at..].starts_with(&[quote; 3]) => return at + 3,
-            _ => {}
-        }
-        at += 1;
-    }
-    text.len()
 }
 
 impl Statement<'_> {

@@ -4,15 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
 
 use super::growth::{Growth, Lives, ratio};
 use super::marks::Marks;
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
-use crate::patch::Patch;
-use crate::patch::{Edit, Kind};
+use crate::patch::{Edit, Kind, Patch};
 
 /// How growth leads to an edit, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -82,8 +81,10 @@ impl Diff {
         }
         let edits: Arc<[Edit]> = with_dependencies(&patch.edits, self.changed_versions()).into();
         let Self { profiles, devices, .. } = self;
-        let of = |side| Marks::new(profiles.of(side), side, &edits, patch, checkout);
-        let marks = Sides { before: of(ptmem_base::sides::Side::Before), after: of(ptmem_base::sides::Side::After) };
+        let marks = Sides {
+            before: Marks::new(&profiles.before, Side::Before, &edits, patch, checkout),
+            after: Marks::new(&profiles.after, Side::After, &edits, patch, checkout),
+        };
         for device in devices {
             device.cause = cause(device, profiles, &edits, &marks);
         }

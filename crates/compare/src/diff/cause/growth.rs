@@ -7,7 +7,7 @@ use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Profile};
-use ptmem_trace::trace::{Life, Origin, Position};
+use ptmem_trace::trace::{Life, Position};
 use rustc_hash::FxHashMap;
 
 use crate::diff::{DeviceDiff, Kind, Row};
@@ -77,11 +77,7 @@ impl<'d> Lives<'d> {
             }
         }
         let trace = &devices.before.trace;
-        let stack = |class: u32| match trace.classes[class as usize].origin {
-            Origin::Stack(stack) => Some(stack),
-            Origin::Bucket(_) => None,
-        };
-        let born = trace.begun().map(|(at, class)| (at, stack(class))).collect();
+        let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
         let at = places.at.after.at;
         Some(Self { devices, at, of, born })
     }

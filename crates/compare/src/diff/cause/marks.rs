@@ -6,10 +6,10 @@ use ptmem_base::sides::Side;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::Profile;
 use ptmem_trace::stack::{Code, Owner};
+use rustc_hash::FxHashMap;
 
 use super::How;
-use crate::patch::Patch;
-use crate::patch::{Edit, Kind};
+use crate::patch::{Edit, Kind, Patch};
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,8 +35,9 @@ impl<'p> Marks<'p> {
         checkout: &BTreeMap<String, String>,
     ) -> Self {
         let code = profile.code();
+        let edits = EditsOfSide::new(side, edits);
         let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
-        let of = frames.map(|frame| mark(&code, frame, side, edits, patch, checkout)).collect();
+        let of = frames.map(|frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout))).collect();
         Self { code, of }
     }
 
@@ -65,42 +66,53 @@ impl<'p> Marks<'p> {
     }
 }
 
-fn mark(
-    code: &Code<'_>,
-    frame: FrameId,
+/// The edits of one side, by what a frame names of them.
+struct EditsOfSide<'e> {
     side: Side,
-    edits: &[Edit],
-    patch: &Patch,
-    checkout: &BTreeMap<String, String>,
-) -> Mark {
-    if code.owner(frame) == Owner::Library {
-        let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
-        let of = |edit: &Edit| matches!(&edit.kind, Kind::Dependency(name, _) if normal(name) == package);
-        let found = edits.iter().position(of).map(|edit| (edit, How::Package));
-        return Mark { line: found, scope: None };
-    }
-    let file = code.file(frame);
-    let path = match (checkout.get(file), side) {
-        (Some(path), _) => Some(path.as_str()),
-        // A file of the before may have another name in the checkout, or be gone.
-        (None, Side::Before) => patch.find(side, file),
-        (None, Side::After) => None,
-    };
-    let (Some(line), Some(path)) = (code.line(frame), path) else { return Mark::default() };
-    let mut lines: Option<(u32, usize)> = None;
-    let mut scopes: Option<(u32, bool, usize)> = None;
-    for (index, edit) in edits.iter().enumerate().filter(|(_, edit)| edit.path.of(side).as_deref() == Some(path)) {
-        for range in edit.lines.of(side).iter().filter(|range| range.contains(&line)) {
-            let found = (range.end() - range.start(), index);
-            lines = lines.filter(|&least| least <= found).or(Some(found));
+    /// Those of each file.
+    files: FxHashMap<&'e str, Vec<(usize, &'e Edit)>>,
+    /// Those of each package, by the name that it is imported by.
+    packages: FxHashMap<String, usize>,
+}
+
+impl<'e> EditsOfSide<'e> {
+    fn new(side: Side, edits: &'e [Edit]) -> Self {
+        let mut all = Self { side, files: FxHashMap::default(), packages: FxHashMap::default() };
+        for (index, edit) in edits.iter().enumerate() {
+            if let Some(path) = edit.path.of(side) {
+                all.files.entry(path).or_default().push((index, edit));
+            }
+            if let Kind::Dependency(name, _) = &edit.kind {
+                all.packages.entry(normal(name)).or_insert(index);
+            }
         }
-        let body = edit.body.of(side).as_ref().filter(|body| body.contains(&line) && edit.kind == Kind::Code);
-        if let Some(body) = body {
-            let found = (body.end() - body.start(), !edit.may_keep(), index);
-            scopes = scopes.filter(|&least| least <= found).or(Some(found));
-        }
+        all
     }
-    Mark { line: lines.map(|(_, edit)| (edit, How::Line)), scope: scopes.map(|(_, _, edit)| edit) }
+
+    /// The edits of a frame, given the path of its file in the checkout.
+    fn mark(&self, code: &Code<'_>, frame: FrameId, path: Option<&str>) -> Mark {
+        if code.owner(frame) == Owner::Library {
+            let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
+            let edit = self.packages.get(&package).copied();
+            return Mark { line: edit.map(|edit| (edit, How::Package)), scope: None };
+        }
+        let of_file = path.and_then(|path| self.files.get(path));
+        let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return Mark::default() };
+        let mut lines: Option<(u32, usize)> = None;
+        let mut scopes: Option<(u32, bool, usize)> = None;
+        for &(index, edit) in of_file {
+            for range in edit.lines.of(self.side).iter().filter(|range| range.contains(&line)) {
+                let found = (range.end() - range.start(), index);
+                lines = lines.filter(|&least| least <= found).or(Some(found));
+            }
+            let body = edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == Kind::Code);
+            if let Some(body) = body {
+                let found = (body.end() - body.start(), !edit.may_keep(), index);
+                scopes = scopes.filter(|&least| least <= found).or(Some(found));
+            }
+        }
+        Mark { line: lines.map(|(_, edit)| (edit, How::Line)), scope: scopes.map(|(_, _, edit)| edit) }
+    }
 }
 
 /// The name of a package as it is imported.
