@@ -10,7 +10,7 @@ base_folder=
 # The snapshot of the last recording, or the reason why there is none.
 recorded=
 record_reason=
-# The reason why there is no recording of the base; empty where there is one. With the end of what failed there, as text.
+# The reason why the base has no recording; empty if it has one. And the last lines of the command that failed there.
 no_before=
 base_failure=
 

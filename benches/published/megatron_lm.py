@@ -40,7 +40,7 @@ def git(checkout, *arguments):
 
 
 def peaks(checkout, commit, path):
-    """Published peaks by step; none where the file or its peaks are missing."""
+    """Published peaks by step; empty if the file or its peaks are missing."""
     try:
         values = json.loads(git(checkout, "show", f"{commit}:{path}"))[METRIC]["values"]
     except (subprocess.CalledProcessError, KeyError, TypeError):
@@ -73,7 +73,7 @@ def configuration(checkout, commit, case):
 
 
 def why_not(arguments):
-    """Why a case cannot run; None if it can."""
+    """The reason why a case cannot run; None if it can."""
     if arguments.get("transformer-impl") != "local":
         return "needs Transformer Engine"
     return None

@@ -145,7 +145,7 @@ impl Request<'_> {
         Ok(Thresholds { no_before: self.no_before.clone(), ..thresholds })
     }
 
-    /// Whether an after without a before is the first recording of its gate, which passes and is told of.
+    /// Whether an after without a before is the first recording of its gate, which passes and is reported.
     fn settle_first(&mut self) -> Option<Diagnostic> {
         let (Some(no_before), Some(command)) = (&mut self.no_before, self.first) else { return None };
         let doubt = match self.git {

@@ -15,13 +15,13 @@ const NAMES: [&str; 3] = ["uses", "name", "id"];
 const SHOWN: [&str; 8] =
     ["token", "summary", "annotations", "page", "sarif", "pictures", "comment-key", "comment-artifact"];
 
-/// Expressions whose values stand elsewhere in the file.
+/// Expressions whose values are set elsewhere in the file.
 const ELSEWHERE: [&str; 5] = ["matrix.", "env.", "steps.", "needs.", "inputs."];
 
 /// The steps of some workflows that run the Action, each by the lines that decide something.
 struct Gates {
     steps: Vec<Vec<String>>,
-    /// Whether values of some of them stand elsewhere in the file.
+    /// Whether values of some of them are set elsewhere in the file.
     have_expressions: bool,
 }
 

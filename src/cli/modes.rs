@@ -80,7 +80,7 @@ pub(super) fn require_used(arguments: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an option that is not used for a reason that only the files tell.
+/// Refuses an option that is unused because of the contents of the files.
 pub(super) fn refuse(option: &str, because: &str) -> Result<()> {
     bail!("{option}: not used, because {because}; leave it out")
 }

@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Makes,
     /// Not implemented: the program asks the function for a result that cannot be known.
     Asks,
-    /// The program is told that it is not supported.
+    /// It returns "not supported" to the program.
     Refuses,
 }
 

@@ -50,7 +50,7 @@ fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Res
     Ok(answers.filter_map(Result::transpose).collect())
 }
 
-/// Remarks on stored befores that the change raises. One that cannot be read is told of with the rules of the base.
+/// Remarks on stored befores that the change raises. One that cannot be read is reported with the rules of the base.
 fn raised(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Vec<Diagnostic>> {
     let Some(git) = &arguments.git else { return Ok(Vec::new()) };
     let base = Base::find(git)?;

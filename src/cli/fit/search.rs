@@ -43,7 +43,7 @@ fn guess(tried: &[(u64, Fits)], room: u64) -> Option<u64> {
     u64::try_from(rest * run / rise).ok()?.checked_add(high)
 }
 
-/// Two numbers of which the larger took less memory: what was found may not be the largest.
+/// Two numbers of which the larger took less memory: the answer may not be the largest that fits.
 pub(super) fn falling(tried: &[(u64, Fits)]) -> Option<(u64, u64)> {
     let fitting: Vec<_> = tried.iter().filter_map(|&(number, bytes)| Some((number, bytes?))).collect();
     fitting.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| (pair[0].0, pair[1].0))

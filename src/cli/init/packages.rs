@@ -6,7 +6,7 @@ use std::path::Path;
 use super::programs::{Interface, Program};
 
 /// Packages of the index of Python with the name that programs import, where it is another. Well-known ones only: the Action names
-/// what is still missing before it records.
+/// packages that are still missing before it records.
 const KNOWN: [(&str, &str); 44] = [
     ("accelerate", ""),
     ("bitsandbytes", ""),

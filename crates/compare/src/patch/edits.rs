@@ -1,4 +1,4 @@
-//! The edits of a change of the code: what it adds, removes or replaces that can matter.
+//! The edits of a change of the code: statements and lines that it adds, removes or replaces, and that can matter.
 
 use std::ops::RangeInclusive;
 
@@ -261,7 +261,7 @@ impl Edit {
         Some(CodeLine { path: self.path.after.clone()?, line: self.near? })
     }
 
-    /// The sign, the file, the line and the text that a reader looks for: what was added, otherwise what was removed.
+    /// The sign, file, line and text for a reader: those of the added line, otherwise of the removed one.
     #[must_use]
     pub fn shown(&self) -> Option<(char, &str, u32, &str)> {
         for (sign, side) in [('+', Side::After), ('-', Side::Before)] {

@@ -42,7 +42,7 @@ fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 
-/// The tokens of a statement. Strings are two: quotes, which count alike where that changes nothing, and what is between.
+/// The tokens of a statement. A string is two tokens: its quotes, equal for both kinds unless the text has one, and its text.
 fn tokens(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
@@ -161,7 +161,7 @@ impl Statement<'_> {
     }
 }
 
-/// True for a name; keywords that could stand in its place are not names.
+/// True for a name; a keyword that may be an operand or operator is not a name.
 fn is_name(token: &str) -> bool {
     let first = token.as_bytes().first().copied().unwrap_or(b'0');
     is_word(first)

@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     Makes,
     /// It is asked for a result that is not known here.
     Asks,
-    /// It shares memory or divides a device: the program is told that this is not supported.
+    /// It shares memory or divides a device: it returns "not supported" to the program.
     Refuses,
 }
 

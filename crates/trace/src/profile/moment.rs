@@ -280,7 +280,7 @@ mod tests {
         }
         assert_eq!("time:0.5".parse(), Ok(Moment::Time(500_000)));
         assert_eq!("baseline..peak".parse::<Moment>().unwrap().to_string(), "between:baseline..peak");
-        // One phase whose name has dots is no window.
+        // A single phase whose name has dots is not a window.
         assert_eq!("phase:a..b:end".parse::<Moment>().unwrap().to_string(), "phase:a..b:end");
         for text in ["", "Peak", "event:", "event:-1", "time:", "time:-1", "time:1e3", "time:1.1234567", "phase:x"] {
             assert!(text.parse::<Moment>().is_err(), "{text}");
