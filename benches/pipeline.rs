@@ -53,7 +53,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
     };
     let judgement = judge_diff(&diff, &thresholds);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: thresholds.min_delta };
-    Gate { comparisons: vec![comparison], ranks: Vec::new() }
+    Gate::from(comparison)
 }
 
 /// Size of the input in MB.

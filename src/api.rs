@@ -36,7 +36,7 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let diff = diff::compare(profiles.before, profiles.after, diff::Options { phases, ..diff::Options::default() });
     let judgement = verdict::judge_diff(&diff, limits);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: limits.min_delta };
-    Gate { comparisons: vec![comparison], ..Gate::default() }
+    comparison.into()
 }
 
 /// Judges one snapshot by the absolute limits among `limits`.

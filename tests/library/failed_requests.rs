@@ -57,10 +57,7 @@ fn json_and_saved_profiles_have_the_stack_of_a_failed_request() {
 fn gate(before: Profile, after: Profile) -> Gate {
     let diff = diff::compare(before, after, diff::Options::default());
     let judgement = verdict::judge_diff(&diff, &Thresholds::default());
-    Gate {
-        comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-        ranks: Vec::new(),
-    }
+    Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 })
 }
 
 #[test]

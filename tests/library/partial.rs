@@ -4,7 +4,7 @@ use crate::support::program::Program;
 use ptmem::diff::{Side, Sides};
 use ptmem::profile::{self, Kind, Options, Profile, Source};
 use ptmem::snapshot::{self, DeviceModules, Ending, EndingKind, RunFacts};
-use ptmem::verdict::{Accepted, Comparison, Thresholds, Verdict};
+use ptmem::verdict::{Accepted, Comparison, PairOrJob, Thresholds, Verdict};
 
 /// The part of a run that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,8 @@ fn compare([before, after]: Pair, limits: &Thresholds) -> Comparison {
     // Blocks of the program are small.
     let limits = Thresholds { min_delta: 0, ..limits.clone() };
     let gate = ptmem::compare(recorded(before.0, before.1), recorded(after.0, after.1), &limits);
-    gate.comparisons.into_iter().next().unwrap()
+    let PairOrJob::Pair(pair) = gate.parts.into_iter().next().unwrap() else { panic!("nothing is a job") };
+    *pair
 }
 
 fn verdict(pair: Pair, limit: &str) -> Verdict {

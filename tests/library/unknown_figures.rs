@@ -102,7 +102,7 @@ fn people_are_told_of_no_change_against_a_state_without_history() {
     let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 1 << 20 };
-    let gate = Gate { comparisons: vec![comparison], ..Gate::default() };
+    let gate = Gate::from(comparison);
     for format in [Format::Table, Format::Markdown] {
         let report = format.render(Subject::Gate(&gate), &Options::default()).unwrap();
         for metric in ["peak", "baseline", "active", "requested", "reserved"] {
@@ -152,7 +152,7 @@ fn gate(before: Profile, after: Profile) -> Gate {
     let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 0 };
-    Gate { comparisons: vec![comparison], ranks: Vec::new() }
+    Gate::from(comparison)
 }
 
 #[test]

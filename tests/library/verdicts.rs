@@ -142,10 +142,7 @@ fn a_figure_that_is_not_known_is_neither_gated_nor_exported() {
     assert_eq!(judge_profile(&state_only(), &maximum(&["peak=8MiB"])).verdict, Verdict::Inconclusive);
     let diff = compare(allocating(8, vec![]), state_only());
     let judgement = judge_diff(&diff, &growth(&["0"]));
-    let gate = Gate {
-        comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-        ..Gate::default()
-    };
+    let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
     let options = report::Options::default();
     let output = Format::GithubOutput.render(Subject::Gate(&gate), &options).unwrap();
     assert!(output.contains("peak-after=\n") && output.contains("percent=\n"), "{output}");
@@ -275,7 +272,7 @@ fn the_library_compares_where_the_program_does_the_same() {
         ptmem::read(file, name, Options::default()).unwrap()
     };
     let gate = ptmem::compare(read("leak.pkl"), read("no-leak.pkl"), &Thresholds::default());
-    let device = &gate.comparisons[0].diff.devices[0];
+    let device = &gate.only_pair().unwrap().diff.devices[0];
     let places = device.places.as_ref().unwrap();
     assert_eq!(places.reason, None);
     assert!(places.higher_elsewhere() > 0, "the leak has its peak in its last step");

@@ -143,7 +143,7 @@ record! {
 fn changes(table: &mut Table<'_>, gate: &Gate, options: &Options) -> io::Result<()> {
     table.head(ChangeRecord::NAMES)?;
     let mut known = Codes::default();
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let name = comparison.name.as_deref().unwrap_or_default();
         let codes = known.of(&comparison.diff);
         for device in &comparison.diff.devices {
@@ -263,7 +263,7 @@ record! {
 
 fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
     table.head(PhaseChangeRecord::NAMES)?;
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let name = comparison.name.as_deref().unwrap_or_default();
         for device in &comparison.diff.devices {
             device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;

@@ -96,7 +96,7 @@ impl<'a> Explanation<'a> {
 /// The file that was looked at: that of the after, or the last one of a series.
 pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
     match subject {
-        Subject::Gate(gate) => Some(&gate.comparisons.first()?.diff.profiles.after.source.path),
+        Subject::Gate(gate) => Some(&gate.comparisons().next()?.diff.profiles.after.source.path),
         Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
         Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
@@ -118,13 +118,15 @@ pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Findi
 fn of_gate<'a>(gate: &'a Gate, options: &Options) -> Vec<Finding<'a>> {
     let mut known = Codes::default();
     let mut found = Vec::new();
-    for (index, of) in gate.comparisons.iter().enumerate() {
-        let job = gate.ranks.iter().find(|ranks| ranks.members.contains(&index));
-        let member = of.member.as_ref().zip(job.map(|job| job.name.as_deref()));
-        let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
-        found.extend(all.map(|finding| Finding { comparison: of.name.as_deref(), member, ..finding }));
+    for part in &gate.parts {
+        let job = part.job().map(|job| job.ranks.name.as_deref());
+        for of in part.comparisons() {
+            let member = of.member.as_ref().zip(job);
+            let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
+            found.extend(all.map(|finding| Finding { comparison: of.name.as_deref(), member, ..finding }));
+        }
     }
-    found.extend(gate.ranks.iter().flat_map(of_ranks));
+    found.extend(gate.jobs().flat_map(|job| of_ranks(&job.ranks)));
     found
 }
 

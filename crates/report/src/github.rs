@@ -89,9 +89,8 @@ fn ungated(subject: Subject<'_>) -> Option<Command> {
 pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = match subject {
         Subject::Gate(gate) => {
-            let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
-            let alone = alone.flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
-            let jobs = gate.ranks.iter().flat_map(|job| ranks::diagnostics_of_gate(gate, job));
+            let alone = gate.pairs().flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
+            let jobs = gate.jobs().flat_map(ranks::diagnostics_of_job);
             alone.chain(jobs.map(|(_, found)| found)).collect()
         }
         Subject::Profile(profile, judgement) => ranks::diagnostics_of_profile(profile, judgement).cloned().collect(),

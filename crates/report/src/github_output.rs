@@ -36,7 +36,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         Subject::Gate(gate) => Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
-            changed: gate.comparisons.iter().any(has_changed),
+            changed: gate.comparisons().any(has_changed),
             ..nothing
         },
         Subject::Profile(profile, judgement) => Outputs {

@@ -51,9 +51,8 @@ fn series(subject: Subject<'_>) -> Vec<Series> {
 }
 
 fn of_gate(gate: &Gate) -> Vec<Series> {
-    let comparisons = gate.comparisons.iter();
-    let all = comparisons.flat_map(|of| of_profile(of.name.as_deref(), &of.diff.profiles.after));
-    all.chain(gate.ranks.iter().filter_map(imbalance)).collect()
+    let all = gate.comparisons().flat_map(|of| of_profile(of.name.as_deref(), &of.diff.profiles.after));
+    all.chain(gate.jobs().filter_map(|job| imbalance(&job.ranks))).collect()
 }
 
 fn of_readings(readings: &Readings) -> Vec<Series> {

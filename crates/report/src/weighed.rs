@@ -41,9 +41,9 @@ pub(super) fn visit(subject: Subject<'_>, visit: Visit<'_>) {
 }
 
 fn of_gate(gate: &Gate, visit: Visit<'_>) {
-    let several = gate.comparisons.len() > 1 || !gate.ranks.is_empty();
+    let several = gate.only_pair().is_none();
     let mut known = Codes::default();
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let codes = known.of(&comparison.diff);
         for device in &comparison.diff.devices {
             let name = comparison.name.iter().filter(|_| several).cloned();

@@ -93,8 +93,8 @@ fn reports_of_megabytes_of_stacks_stay_within_what_readers_take() {
 
 fn stacks_stay_within_what_readers_take(count: u64) {
     let [before, after] = many_stacks(count);
-    let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
-    assert!(gate.comparisons[0].judgement.checks.len() as u64 > count);
+    let gate = Gate::from(compare(None, before, after, &["5%", "stack=0"]));
+    assert!(gate.only_pair().unwrap().judgement.checks.len() as u64 > count);
     let gate = Subject::Gate(&gate);
     let all = Options { top: Some(0), ..Options::default() };
     let json: Value = serde_json::from_str(&Format::Json.render(gate, &all).unwrap()).unwrap();
@@ -144,7 +144,7 @@ impl Write for Pipe {
 #[test]
 fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
     let [before, after] = many_stacks(MANY);
-    let gate = Gate { comparisons: vec![compare(None, before, after, &["stack=0"])], ranks: Vec::new() };
+    let gate = Gate::from(compare(None, before, after, &["stack=0"]));
     let gate = Subject::Gate(&gate);
     let all = Options { top: Some(0), ..Options::default() };
     for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Folded, Format::Speedscope] {

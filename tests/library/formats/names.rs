@@ -220,11 +220,8 @@ impl<'n> Hostile<'n> {
 
     /// One comparison for each name.
     fn gate(&self, names: &[Option<&str>], limits: &[&str]) -> Gate {
-        let comparisons = names
-            .iter()
-            .map(|name| compare(*name, self.profile(&self.before), self.profile(&self.after), limits))
-            .collect();
-        Gate { comparisons, ranks: Vec::new() }
+        let of = |name: &Option<&str>| compare(*name, self.profile(&self.before), self.profile(&self.after), limits);
+        Gate { parts: names.iter().map(|name| of(name).into()).collect() }
     }
 
     fn check_comparisons(&self, names: &[Option<&str>]) {
@@ -252,7 +249,7 @@ impl<'n> Hostile<'n> {
     fn check_phases(&self) {
         let options = Options { phases: true, ..Options::default() };
         let gate = self.gate(&[None], &["phase:*=0", "phase:nothing=0"]);
-        let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
+        let grew = gate.only_pair().unwrap().judgement.checks.iter().filter(|check| check.is_of_phases());
         assert!(self.name.is_empty() || grew.count() >= 2, "{}", self.name);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
         Reports::of(Subject::Profile(&self.profile(&self.after), None), &options).check(DEFAULT);
@@ -313,7 +310,7 @@ fn check_characters(characters: &[char]) {
         reports.check(DEFAULT);
         assert_eq!(reports.json()["devices"][0]["stacks"].as_array().unwrap().len(), stacks.len());
         let comparison = compare(None, profile(&before), profile(&after), &["0"]);
-        let gate = Gate { comparisons: vec![comparison], ranks: Vec::new() };
+        let gate = Gate::from(comparison);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
     }
 }

@@ -47,10 +47,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
         let diff = diff::compare(before, after, diff::Options::default());
         let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
         let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
-        let gate = Gate {
-            comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-            ranks: Vec::new(),
-        };
+        let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
         let options = report::Options::default();
         for &format in Format::ALL {
             let text = format.render(Subject::Gate(&gate), &options).unwrap();

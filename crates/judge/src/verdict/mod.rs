@@ -21,7 +21,7 @@ use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
 pub use checks::{About, Check, Judgement, Outcome, Standing};
-pub use gate::{Comparison, Gate, Reading, Readings};
+pub use gate::{Comparison, Gate, Job, PairOrJob, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};

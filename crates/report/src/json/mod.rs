@@ -33,13 +33,13 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
         Subject::History(of) => put(&history::HistoryReport(of), out),
         Subject::Scale(of) => put(&scale::ScaleReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
-        Subject::Gate(gate) => match &gate.comparisons[..] {
-            [one] if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
+        Subject::Gate(gate) => match gate.only_pair() {
+            Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
             _ => {
-                let lines: Vec<_> = gate.ranks.iter().map(|ranks| compared(gate, ranks)).collect();
-                let jobs = gate.ranks.iter().zip(&lines);
+                let lines: Vec<_> = gate.jobs().map(compared).collect();
+                let jobs = gate.jobs().zip(&lines);
                 let jobs: Vec<_> =
-                    jobs.map(|(of, lines)| suite::Job { of, lines, others: Others::changes(lines) }).collect();
+                    jobs.map(|(of, lines)| suite::JobTable { of, lines, others: Others::changes(lines) }).collect();
                 put(&suite::SuiteReport(gate, &jobs, options), out)
             }
         },

@@ -4,7 +4,7 @@ mod diagnostics;
 mod others;
 
 pub(super) use diagnostics::{
-    diagnostics_of_comparison, diagnostics_of_gate, diagnostics_of_profile, diagnostics_of_readings,
+    diagnostics_of_comparison, diagnostics_of_job, diagnostics_of_profile, diagnostics_of_readings,
     diagnostics_of_search,
 };
 pub(super) use others::Others;
@@ -12,7 +12,7 @@ pub(super) use others::Others;
 use std::cmp::Reverse;
 
 use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
-use ptmem_judge::verdict::{Comparison, Gate, Judgement, Ranks, Reading, Readings, Standing};
+use ptmem_judge::verdict::{Comparison, Job, Judgement, Reading, Readings, Standing};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::Options;
@@ -102,10 +102,9 @@ fn lines<'a, T, D>(
 }
 
 /// The devices of the ranks of a job, compared.
-pub(super) fn compared<'a>(gate: &'a Gate, ranks: &Ranks) -> Vec<Compared<'a>> {
-    let members = &gate.comparisons[ranks.members.clone()];
+pub(super) fn compared(job: &Job) -> Vec<Compared<'_>> {
     lines(
-        members,
+        &job.comparisons,
         |of| of.diff.devices.iter().collect(),
         |of, device| Facts {
             rank: of.member.as_ref().map_or("", |member| &member.label),

@@ -57,7 +57,7 @@ pub(super) fn ways(gate: &Gate, options: &Options) -> Vec<Way> {
 /// device that needs most of it counts.
 fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     let mut largest: BTreeMap<String, u128> = BTreeMap::new();
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
             let through = through(comparison, check);
