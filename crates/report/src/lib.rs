@@ -6,7 +6,9 @@
 
 mod csv;
 mod finding;
+mod folded;
 mod github;
+mod github_action_benchmark;
 mod github_output;
 mod gitlab;
 mod html;
@@ -19,13 +21,10 @@ mod place;
 mod ranks;
 mod run;
 mod sarif;
-mod series;
 mod source;
 mod sparkline;
-mod speedscope;
 mod table;
 mod view;
-mod weighed;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -95,10 +94,6 @@ pub enum Format {
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
-    /// Stacks by their bytes, for the viewer speedscope.
-    Speedscope,
-    /// Bencher Metric Format.
-    Bencher,
     /// customSmallerIsBetter of github-action-benchmark.
     GithubActionBenchmark,
     /// name=value lines for the file that GITHUB_OUTPUT names.
@@ -148,10 +143,8 @@ impl Format {
             Self::Junit => junit::render(subject, options),
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
-            Self::Folded => return weighed::write_folded(subject, out),
-            Self::Speedscope => return speedscope::write(subject, out),
-            Self::Bencher => return series::write_bencher(subject, out),
-            Self::GithubActionBenchmark => return series::write_benchmark(subject, out),
+            Self::Folded => return folded::write(subject, out),
+            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
         };

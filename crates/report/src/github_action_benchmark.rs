@@ -1,7 +1,5 @@
-//! The figures by which a history is kept: those of the after, or of the only snapshot; for Bencher and for
-//! github-action-benchmark.
+//! The figures of the after, or of the only snapshot, for github-action-benchmark.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ptmem_compare::diff::Metric;
@@ -9,19 +7,10 @@ use ptmem_judge::verdict::{About, Finding, Gate, Ranks, Readings};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::{Subject, known};
-use ptmem_base::json_writer::{self as json, list, object, one};
-
-/// Bencher Metric Format.
-pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let benchmarks = series(subject).into_iter().map(|(name, figures)| {
-        let figures = figures.into_iter().map(|(metric, value)| (metric, one("value", value)));
-        (name, figures.collect::<BTreeMap<_, _>>())
-    });
-    json::write(&benchmarks.collect::<BTreeMap<_, _>>(), out)
-}
+use ptmem_base::json_writer::{self as json, list, object};
 
 /// The JSON of github-action-benchmark (`customSmallerIsBetter`).
-pub(super) fn write_benchmark(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let series = series(subject);
     let entries =
         series.iter().flat_map(|(name, figures)| figures.iter().map(|(metric, value)| Entry(name, metric, *value)));
