@@ -2,7 +2,7 @@
 
 use crate::support::program::Program;
 use ptmem::diff::{Side, Sides};
-use ptmem::profile::{self, Kind, Options, Profile, Source};
+use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
 use ptmem::snapshot::{self, DeviceModules, Ending, EndingKind, RunFacts};
 use ptmem::verdict::{Accepted, Comparison, PairOrJob, Thresholds, Verdict};
 
@@ -58,8 +58,8 @@ fn recorded(scale: u64, part: Part) -> Profile {
         blocks: Vec::new(),
     };
     snapshot.run = Some(RunFacts { modules: vec![modules], ..RunFacts::default() });
-    let source = Source { path: "run.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot };
-    profile::measure(snapshot, source, Options::default()).unwrap()
+    let source = Source { path: "run.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot };
+    profile::measure(snapshot, source, ReadOptions::default()).unwrap()
 }
 
 /// A run before and after, as its scale and the recorded part.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use ptmem::report::{self, Format, Options, Subject};
+use ptmem::report::{self, Format, RenderOptions, Subject};
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
 use serde_json::Value;
 use uppsala::XsdValidator;
@@ -18,7 +18,7 @@ use super::html::check_html;
 pub struct Reports(pub BTreeMap<&'static str, String>);
 
 impl Reports {
-    pub fn of(subject: Subject<'_>, options: &Options) -> Self {
+    pub fn of(subject: Subject<'_>, options: &RenderOptions) -> Self {
         Self(Format::ALL.iter().map(|format| (format.name(), format.render(subject, options).unwrap())).collect())
     }
 

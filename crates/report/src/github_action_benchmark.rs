@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ptmem_compare::diff::Metric;
-use ptmem_judge::verdict::{About, Finding, Gate, Ranks, Readings};
+use ptmem_judge::verdict::{About, Gate, JudgedSearch, Ranks, Readings};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::{Subject, known};
@@ -74,7 +74,7 @@ fn imbalance(ranks: &Ranks) -> Option<Series> {
 }
 
 /// The leaks of every device with a clear result, in bytes per snapshot or step.
-fn of_leaks(finding: &Finding) -> Vec<Series> {
+fn of_leaks(finding: &JudgedSearch) -> Vec<Series> {
     let search = &finding.search;
     let clear = search.devices.iter().filter(|device| device.unclear.is_none());
     let series = clear.map(|device| {

@@ -8,7 +8,7 @@ use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
-use ptmem::profile::{self, Kind, Moment, Profile};
+use ptmem::profile::{self, InputKind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
@@ -167,7 +167,7 @@ impl Run<'_> {
         let layout = item.member.is_none() && arguments.view.formats().any(Format::has_pictures);
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
-        let options = profile::Options { at, layout, ..options };
+        let options = profile::ReadOptions { at, layout, ..options };
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
@@ -179,7 +179,7 @@ impl Run<'_> {
     fn require_updatable(&self, profiles: &Sides<Profile>) -> Result<()> {
         let Some(path) = &self.arguments.update else { return Ok(()) };
         let Sides { before, after } = profiles;
-        if before.source.kind != Kind::Profile {
+        if before.source.kind != InputKind::Profile {
             let after = shell_word(&after.source.path);
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
@@ -187,8 +187,8 @@ impl Run<'_> {
     }
 
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
-        let options = diff::Options {
-            match_ratio: self.config.match_ratio.unwrap_or(diff::Options::default().match_ratio),
+        let options = diff::DiffOptions {
+            match_ratio: self.config.match_ratio.unwrap_or(diff::DiffOptions::default().match_ratio),
             phases: self.arguments.phase_options(&pair.thresholds, self.config),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);

@@ -33,7 +33,7 @@ use cause::Cause;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use row::{Kind, Listing, Row, RowKind, RowLine, RowLines, listed};
+pub use row::{ChangeKind, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub use stacks::pairs;
 use stacks::rows;
 pub use touched::Touched;
@@ -164,17 +164,17 @@ impl Diff {
 
 /// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct DiffOptions {
     /// The similarity, from 0 to 1, from which stacks count as the same although the code has changed.
     pub match_ratio: f64,
     /// Options for phases.
     pub phases: PhaseOptions,
 }
 
-/// Default of [`Options::match_ratio`].
+/// Default of [`DiffOptions::match_ratio`].
 const MATCH_RATIO: f64 = 0.75;
 
-impl Default for Options {
+impl Default for DiffOptions {
     fn default() -> Self {
         Self { match_ratio: MATCH_RATIO, phases: PhaseOptions::default() }
     }
@@ -193,7 +193,7 @@ fn level_names(profiles: &mut Sides<Profile>) {
 /// Compares a before with an after. Where the before was read at [`Moment::Aligned`], both are compared where the program
 /// does the same: at the peak of the after, and where the before does what it does there.
 #[must_use]
-pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
+pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     let pairs = pair_devices(&before, &after);
     let mut profiles = Sides { before, after };
     level_names(&mut profiles);
@@ -257,7 +257,7 @@ fn compare_devices(
     of_categories: &Sides<Grouper<'_>>,
     index: Sides<Option<usize>>,
     aligned: Aligned,
-    options: Options,
+    options: DiffOptions,
     found: &mut Vec<Diagnostic>,
 ) -> DeviceDiff {
     let devices = devices(profiles, index);

@@ -11,7 +11,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
-pub use edits::{Edit, Kind};
+pub use edits::{Edit, EditKind};
 use edits::{of_code, of_configuration};
 
 /// A line of the code, by its path from the root of the checkout.

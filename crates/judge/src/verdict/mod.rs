@@ -20,11 +20,11 @@ mod words;
 use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
-pub use checks::{About, Check, Judgement, Outcome, Standing};
+pub use checks::{About, Check, Judgement, Mark, Outcome, Standing};
 pub use gate::{Comparison, Gate, Job, PairOrJob, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
-pub use leak::{Finding, LeakGate, judge_leaks};
+pub use leak::{JudgedSearch, LeakGate, judge_leaks};
 pub use memory::out_of_memory;
 pub(crate) use modules::module_names;
 pub use partial::Bound;

@@ -9,13 +9,13 @@ use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::Comparison;
 
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
-use crate::Options;
+use crate::RenderOptions;
 use crate::ranks::diagnostics_of_comparison;
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of one comparison.
-    pub(super) DiffReport<'a>(comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+    pub(super) DiffReport<'a>(comparison: &'a Comparison, has_stacks: bool, options: &'a RenderOptions) {
         schema: "ptmem.diff/2",
         tool: Tool(),
         name?: comparison.name,
@@ -32,7 +32,7 @@ object! {
 }
 
 object! {
-    DeviceReport<'a>(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+    DeviceReport<'a>(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &'a RenderOptions) {
         before_device: device.device.before,
         after_device: device.device.after,
         rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
@@ -49,14 +49,14 @@ object! {
     }
 }
 
-fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options: &Options) -> Vec<Row> {
+fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options: &RenderOptions) -> Vec<Row> {
     if !has_stacks {
         return Vec::new();
     }
     diff::listed(&device.rows, options.listing(comparison), comparison.judgement.explanation(device))
 }
 
-fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> Lines {
+fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize) -> Lines {
     let layout = Layout { top, least: 1, changes: true, fold: false };
     Lines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
 }

@@ -19,11 +19,11 @@ pub(super) use profile::{IntervalRecord, PhaseRecord};
 use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};
-use super::{Options, Subject};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::write as put;
 
 /// Writes the result as one object.
-pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     match subject {
         Subject::Profile(of, judgement) => put(&profile::ProfileReport(of, judgement, true, options), out),
         Subject::Ranks(of) => {
@@ -48,6 +48,6 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
 
 /// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
 /// hundreds of megabytes, and of no use to a reader.
-fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
+fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &RenderOptions) -> &'l [Line<'l, T, D>] {
     &lines[..options.limit(lines.len())]
 }

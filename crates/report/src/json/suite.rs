@@ -6,14 +6,14 @@ use ptmem_judge::verdict::{Comparison, Gate, Job, Missing};
 use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
-use crate::Options;
+use crate::RenderOptions;
 use crate::known;
 use crate::ranks::{self, Compared, Others};
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of several comparisons.
-    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [JobTable<'a>], options: &'a Options) {
+    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [JobTable<'a>], options: &'a RenderOptions) {
         schema: "ptmem.suite/1",
         tool: Tool(),
         verdict: gate.verdict().name(),
@@ -31,13 +31,13 @@ pub(super) struct JobTable<'a> {
 }
 
 /// Whether the stacks of a comparison are in the report: of a job, those of the first ranks are.
-fn has_stacks(comparison: &Comparison, jobs: &[JobTable<'_>], options: &Options) -> bool {
+fn has_stacks(comparison: &Comparison, jobs: &[JobTable<'_>], options: &RenderOptions) -> bool {
     let mut listed = jobs.iter().flat_map(|job| with_stacks(job.lines, options));
     comparison.member.is_none() || listed.any(|line| std::ptr::eq(line.of, comparison))
 }
 
 object! {
-    JobReport<'a>(job: &'a JobTable<'a>, options: &'a Options) {
+    JobReport<'a>(job: &'a JobTable<'a>, options: &'a RenderOptions) {
         name: job.of.ranks.name,
         before: job.of.ranks.paths.before,
         after: job.of.ranks.paths.after,
@@ -54,7 +54,7 @@ object! {
 }
 
 /// The rows of the worst rank.
-fn rows(job: &JobTable<'_>, options: &Options) -> Vec<Row> {
+fn rows(job: &JobTable<'_>, options: &RenderOptions) -> Vec<Row> {
     job.lines.first().map(|line| line.rows(options)).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::sides::Side;
-use ptmem_judge::verdict::{Comparison, Finding, Job, Judgement, Member, Ranks, Readings, numbers};
+use ptmem_judge::verdict::{Comparison, Job, JudgedSearch, Judgement, Member, Ranks, Readings, numbers};
 use ptmem_trace::profile::Profile;
 
 use crate::grouped;
@@ -26,7 +26,7 @@ pub(crate) fn diagnostics_of_profile<'a>(
 }
 
 /// The diagnostics of a search for leaks, then those of its judgement.
-pub(crate) fn diagnostics_of_search(finding: &Finding) -> impl Iterator<Item = &Diagnostic> + Clone {
+pub(crate) fn diagnostics_of_search(finding: &JudgedSearch) -> impl Iterator<Item = &Diagnostic> + Clone {
     finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics)
 }
 

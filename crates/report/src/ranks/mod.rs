@@ -12,12 +12,11 @@ pub(super) use others::Others;
 use std::cmp::Reverse;
 
 use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
-use ptmem_judge::verdict::{Comparison, Job, Judgement, Reading, Readings, Standing};
+use ptmem_judge::verdict::{Comparison, Job, Judgement, Mark, Reading, Readings, Standing};
 use ptmem_trace::profile::DeviceProfile;
 
-use super::Options;
+use super::RenderOptions;
 use super::known;
-use super::view::Mark;
 
 /// One device of one rank.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl Compared<'_> {
     }
 
     /// The rows that are listed of it.
-    pub(super) fn rows(&self, options: &Options) -> Vec<Row> {
+    pub(super) fn rows(&self, options: &RenderOptions) -> Vec<Row> {
         let Some(device) = self.device else { return Vec::new() };
         diff::listed(&device.rows, options.listing(self.of), self.of.judgement.explanation(device))
     }

@@ -7,7 +7,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 use ptmem_trace::profile::Metric;
 
-use crate::Options;
+use crate::RenderOptions;
 
 /// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
 const MOST_ENTRIES: usize = 10;
@@ -24,7 +24,7 @@ pub(crate) struct Way {
 }
 
 /// The ways to accept the growth for a gate that fails by it; none for any other.
-pub(super) fn ways(gate: &Gate, options: &Options) -> Vec<Way> {
+pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     let Some(given) = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression) else {
         return Vec::new();
     };

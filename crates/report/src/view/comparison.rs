@@ -5,16 +5,15 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Outcome, PairOrJob, Ranks, Standing};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Outcome, PairOrJob, Ranks, Standing};
 
 use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Column, Explanation, Fact, Group, Mark, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure,
-    words,
+    Column, Explanation, Fact, Group, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure, words,
 };
-use crate::Options;
+use crate::RenderOptions;
 use crate::finding::grew_most;
 use crate::known;
 use crate::picture::Picture;
@@ -22,7 +21,7 @@ use crate::place::user_place;
 use crate::ranks::{self, Compared, Others};
 
 /// The model of a gate.
-pub(super) fn view(gate: &Gate, options: &Options) -> View {
+pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
     let groups = gate.parts.iter().filter_map(|part| match part {
         PairOrJob::Pair(pair) => Some(of_comparison(pair, options)),
         PairOrJob::Job(job) if job.comparisons.is_empty() => None,
@@ -40,7 +39,7 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
 }
 
 /// The comparison of two snapshots.
-fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
+fn of_comparison(comparison: &Comparison, options: &RenderOptions) -> Group {
     let Comparison { diff, judgement, .. } = comparison;
     let sides = diff.profiles.each();
     let sections = diff.devices.iter().map(|device| Section {
@@ -63,7 +62,12 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
 }
 
 /// A device of a comparison, with the other ranks where it is of a job.
-fn section(comparison: &Comparison, device: &DeviceDiff, others: Option<&Others<'_>>, options: &Options) -> Section {
+fn section(
+    comparison: &Comparison,
+    device: &DeviceDiff,
+    others: Option<&Others<'_>>,
+    options: &RenderOptions,
+) -> Section {
     let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
     Section {
         name: device.name(),
@@ -75,7 +79,7 @@ fn section(comparison: &Comparison, device: &DeviceDiff, others: Option<&Others<
 }
 
 /// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
-fn of_job(job: &Job, is_all: bool, options: &Options) -> Group {
+fn of_job(job: &Job, is_all: bool, options: &RenderOptions) -> Group {
     let lines = ranks::compared(job);
     let ranks = &job.ranks;
     let shown = lines.iter().take(options.ranks_in_full());
@@ -101,7 +105,7 @@ fn source_of_job(job: &Job, side: Side) -> Source {
     Source { side: Some(side), path, amount: count((comparisons.len() + alone) as u64, "rank", "ranks") }
 }
 
-fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Options) -> Option<Section> {
+fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &RenderOptions) -> Option<Section> {
     let all = Others::changes(lines);
     let mut section = section(line.of, line.device?, Some(&all).filter(|others| others.ranks > 1), options);
     if lines.first().is_some_and(|worst| worst.name == line.name) {
@@ -125,7 +129,7 @@ fn heads() -> [Column; 6] {
 }
 
 /// A row for each device, the worst first; empty if there is only one.
-fn overview(gate: &Gate, options: &Options) -> Option<Table> {
+fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
     let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
     for comparison in gate.pairs() {
         devices.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
@@ -170,7 +174,7 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
 }
 
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
-fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
+fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &RenderOptions) -> Vec<Row> {
     let listed = rows(
         lines,
         options,
@@ -207,7 +211,7 @@ fn missing_row(name: String, side: Side) -> Row {
 
 /// The stack that explains the verdict: that of the worst check of the worst device, of several equal ones the one that
 /// grew most.
-fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
+fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
     let worst = gate.worst_first().into_iter();
     let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
     let (comparison, device) = devices.min_by_key(|&(comparison, device)| {

@@ -48,7 +48,7 @@ impl Mode {
 
 /// When something is a leak.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Options {
+pub struct LeakOptions {
     /// The grouping of stacks.
     pub group_by: GroupBy,
     /// Number of levels of layers that keep their numbers in the paths of modules.
@@ -69,19 +69,19 @@ pub struct Options {
     pub allow_oom: bool,
 }
 
-/// Default of [`Options::min_share`].
+/// Default of [`LeakOptions::min_share`].
 pub(crate) const MIN_SHARE: f64 = 0.8;
 
-impl Options {
+impl LeakOptions {
     /// How to read the snapshots: only the end of each matters for a series.
     #[must_use]
-    pub fn reading(&self) -> profile::Options {
-        profile::Options {
+    pub fn reading(&self) -> profile::ReadOptions {
+        profile::ReadOptions {
             group_by: self.group_by,
             unfold: self.unfold,
             at: Moment::End,
             rules: self.rules.clone(),
-            ..profile::Options::default()
+            ..profile::ReadOptions::default()
         }
     }
 
@@ -266,7 +266,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(ooms: &[Oom], request: Option<String>, options: &Options) -> Option<Self> {
+    fn new(ooms: &[Oom], request: Option<String>, options: &LeakOptions) -> Option<Self> {
         let first = *ooms.first().filter(|_| !options.allow_oom)?;
         Some(Self { first, request, count: ooms.len(), from_the_first: false })
     }
@@ -344,13 +344,13 @@ impl DeviceLeaks {
 
     /// The trend of something over the points that count. A series may have begun to grow late. Steps are short and
     /// equal except for the first ones: real growth occurs in nearly all of them.
-    fn trend(&self, values: &[u64], options: &Options) -> Option<Trend> {
+    fn trend(&self, values: &[u64], options: &LeakOptions) -> Option<Trend> {
         let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
         trend(values, options.least_growth(), options.min_share())
     }
 
     /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
-    fn leak(&self, held: &[Held], growth: Growing, options: &Options) -> Option<Leak> {
+    fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
         let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
         // Most stacks are left out here.
         if values.last()? - values.iter().min()? < options.least_growth().max(1) {
@@ -363,7 +363,7 @@ impl DeviceLeaks {
 
     /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
     /// allocated is a little larger than that, and so is what nothing uses.
-    fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &Options) -> Option<Leak> {
+    fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
         let measures: [fn(&Point) -> Option<u64>; 2] = [|point| point.reserved, unused];
         let [pool, unused] = measures.map(|value| {
             let held = self.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
@@ -377,7 +377,7 @@ impl DeviceLeaks {
 
     /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
     /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
-    fn add_growth(&mut self, peak: Option<u64>, options: &Options) {
+    fn add_growth(&mut self, peak: Option<u64>, options: &LeakOptions) {
         const TOTALS: [fn(&Point) -> Option<u64>; 3] =
             [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
         let [allocated, reserved, fragmentation] =

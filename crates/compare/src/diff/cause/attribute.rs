@@ -11,7 +11,7 @@ use ptmem_trace::profile::{Moment, Profile};
 use super::growth::{Growth, Lives, ratio};
 use super::marks::Marks;
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
-use crate::patch::{Edit, Kind, Patch};
+use crate::patch::{Edit, EditKind, Patch};
 
 /// How growth leads to an edit, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -96,12 +96,12 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
     let mut edits = edits.to_vec();
     for (name, versions) in versions {
         let names = |edit: &Edit| {
-            let text = edit.line.after.as_ref().filter(|_| edit.kind == Kind::Configuration);
+            let text = edit.line.after.as_ref().filter(|_| edit.kind == EditKind::Configuration);
             text.is_some_and(|(_, text)| text.contains(&name) && text.contains(&versions.after))
         };
         let line = edits.iter().position(names).map(|at| edits.remove(at));
         let edit = line.unwrap_or_else(|| Edit {
-            kind: Kind::Configuration,
+            kind: EditKind::Configuration,
             path: Sides::default(),
             line: Sides::default(),
             near: None,
@@ -109,7 +109,7 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
             lines: Sides::default(),
             body: Sides::default(),
         });
-        edits.push(Edit { kind: Kind::Dependency(name, versions), ..edit });
+        edits.push(Edit { kind: EditKind::Dependency(name, versions), ..edit });
     }
     edits
 }
@@ -222,7 +222,7 @@ fn running(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives
         for (weight, stack) in [2, 1].into_iter().zip(around) {
             let all = stack.map(|stack| marks.before.all(stack)).unwrap_or_default();
             all.into_iter()
-                .filter(|edit| edits[*edit].kind != Kind::Log)
+                .filter(|edit| edits[*edit].kind != EditKind::Log)
                 .for_each(|edit| *votes.entry(edit).or_default() += weight);
         }
     }

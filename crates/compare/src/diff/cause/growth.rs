@@ -10,7 +10,7 @@ use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::trace::{Life, Position};
 use rustc_hash::FxHashMap;
 
-use crate::diff::{DeviceDiff, Kind, Row};
+use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// How a row grew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl<'d> Lives<'d> {
     /// How a row that grew did so.
     pub(super) fn growth(&self, index: usize, row: &Row) -> Growth {
         let of = self.of.map(|rows| &rows[index]);
-        if matches!(row.change, Kind::HeldEarlier | Kind::HeldLater) {
+        if matches!(row.change, ChangeKind::HeldEarlier | ChangeKind::HeldLater) {
             return Growth::MovedPeak;
         }
         if of.before.is_empty() {

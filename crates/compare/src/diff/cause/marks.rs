@@ -9,7 +9,7 @@ use ptmem_trace::stack::{Code, Owner};
 use rustc_hash::FxHashMap;
 
 use super::How;
-use crate::patch::{Edit, Kind, Patch};
+use crate::patch::{Edit, EditKind, Patch};
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
@@ -82,7 +82,7 @@ impl<'e> EditsOfSide<'e> {
             if let Some(path) = edit.path.of(side) {
                 all.files.entry(path).or_default().push((index, edit));
             }
-            if let Kind::Dependency(name, _) = &edit.kind {
+            if let EditKind::Dependency(name, _) = &edit.kind {
                 all.packages.entry(normal(name)).or_insert(index);
             }
         }
@@ -105,7 +105,8 @@ impl<'e> EditsOfSide<'e> {
                 let found = (range.end() - range.start(), index);
                 lines = lines.filter(|&least| least <= found).or(Some(found));
             }
-            let body = edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == Kind::Code);
+            let body =
+                edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == EditKind::Code);
             if let Some(body) = body {
                 let found = (body.end() - body.start(), !edit.may_keep(), index);
                 scopes = scopes.filter(|&least| least <= found).or(Some(found));

@@ -8,7 +8,7 @@ use ptmem_base::units::Size;
 
 use super::attribute::{Cause, How, Share};
 use super::growth::Growth;
-use crate::patch::{Edit, Kind};
+use crate::patch::{Edit, EditKind};
 
 /// Edits that are named in a sentence.
 const MOST_NAMED: usize = 4;
@@ -19,7 +19,7 @@ impl Edit {
     pub fn can_matter(&self) -> bool {
         let is_import = |text: &str| text.starts_with("import ") || text.starts_with("from ");
         let texts = [&self.line.before, &self.line.after].into_iter().flatten();
-        self.kind != Kind::Log && !(self.kind == Kind::Code && texts.clone().all(|(_, text)| is_import(text)))
+        self.kind != EditKind::Log && !(self.kind == EditKind::Code && texts.clone().all(|(_, text)| is_import(text)))
     }
 
     /// True if its text puts something somewhere, or no longer removes it.
@@ -43,12 +43,12 @@ impl Edit {
             "no_grad",
         ];
         let texts = [&self.line.before, &self.line.after].into_iter().flatten();
-        self.kind == Kind::Code && texts.into_iter().any(|(_, text)| WORDS.iter().any(|word| text.contains(word)))
+        self.kind == EditKind::Code && texts.into_iter().any(|(_, text)| WORDS.iter().any(|word| text.contains(word)))
     }
 
     /// True if it is a number of a configuration, and blocks that are `ratio` times as large follow from it.
     pub(super) fn explains(&self, ratio: f64) -> bool {
-        let Some(Sides { before, after }) = self.numbers().filter(|_| self.kind == Kind::Configuration) else {
+        let Some(Sides { before, after }) = self.numbers().filter(|_| self.kind == EditKind::Configuration) else {
             return false;
         };
         let times = if after > before { after / before } else { before / after };
@@ -72,7 +72,7 @@ impl Edit {
     /// It in words, to follow "this change".
     #[must_use]
     pub fn words(&self) -> String {
-        if let Kind::Dependency(name, versions) = &self.kind {
+        if let EditKind::Dependency(name, versions) = &self.kind {
             let place = self.shown().map(|_| format!(" ({})", self.place())).unwrap_or_default();
             return format!("{name} {} → {}{place}", versions.before, versions.after);
         }

@@ -35,7 +35,7 @@ const SAME_FUNCTION: f64 = 0.5;
 
 /// Figures of a group of stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Figures {
+pub struct GroupFigures {
     /// `alloc` events.
     pub allocations: u64,
     /// Blocks held at the moment that is compared.
@@ -46,7 +46,7 @@ pub struct Figures {
     pub allocated_total: u64,
 }
 
-impl Figures {
+impl GroupFigures {
     /// How often something was allocated: what a larger batch leaves alone.
     pub(crate) fn counts(self) -> Self {
         Self { allocations: self.allocations, blocks: self.blocks, ..Self::default() }
@@ -86,7 +86,7 @@ pub struct Group<'t> {
     /// The operators in that stack.
     pub operators: Vec<&'t str>,
     /// Its figures.
-    pub figures: Figures,
+    pub figures: GroupFigures,
 }
 
 impl Group<'_> {
