@@ -7,7 +7,7 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
 
-use super::gate::{Part, headline};
+use super::headline::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 
 /// Leaks of one snapshot or series, with the verdict.

@@ -5,6 +5,7 @@ mod cause;
 mod checks;
 mod gate;
 mod growth;
+mod headline;
 mod judge;
 mod leak;
 mod maxima;
