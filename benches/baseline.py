@@ -31,6 +31,8 @@ FORMATS = [
     "sarif",
     "csv",
     "folded",
+    "speedscope",
+    "bencher",
     "github-action-benchmark",
     "github-output",
     "brief",

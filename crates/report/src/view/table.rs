@@ -1,9 +1,7 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use ptmem_judge::verdict::Mark;
-
-use super::{StackLine, Value};
-use crate::RenderOptions;
+use super::{Mark, StackLine, Value};
+use crate::Options;
 use crate::source::Site;
 
 /// A table.
@@ -146,7 +144,7 @@ impl Table {
 /// Rows for the things that are listed, and one for all others together: its name is their number.
 pub(super) fn rows<T>(
     all: &[T],
-    options: &RenderOptions,
+    options: &Options,
     row: impl FnMut(&T) -> Row,
     others: impl FnOnce(&[T], Value) -> Vec<Value>,
 ) -> Vec<Row> {

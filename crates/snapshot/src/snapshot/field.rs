@@ -68,11 +68,11 @@ impl Key {
     }
 
     /// The kind of record that a dictionary with this key becomes.
-    pub(super) fn kind(self) -> Option<super::build::RecordKind> {
-        use super::build::RecordKind;
+    pub(super) fn kind(self) -> Option<super::build::Kind> {
+        use super::build::Kind;
         match self {
-            Self::Action => Some(RecordKind::Event),
-            Self::Filename => Some(RecordKind::Frame),
+            Self::Action => Some(Kind::Event),
+            Self::Filename => Some(Kind::Frame),
             _ => None,
         }
     }

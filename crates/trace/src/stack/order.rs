@@ -1,6 +1,6 @@
 //! Pairs the lines of a function where lines have moved: their order stays.
 
-use super::GroupFigures;
+use super::Figures;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -11,12 +11,11 @@ pub struct InOrder<'t> {
     /// The operators that allocate; empty where none were recorded.
     pub operators: &'t [&'t str],
     /// The figures of its allocations.
-    pub figures: GroupFigures,
+    pub figures: Figures,
 }
 
 /// The figures of lines that must be the same besides their operators, from all to none; then operators must be known.
-const LEVELS: [fn(GroupFigures) -> GroupFigures; 3] =
-    [std::convert::identity, GroupFigures::counts, GroupFigures::none];
+const LEVELS: [fn(Figures) -> Figures; 3] = [std::convert::identity, Figures::counts, Figures::none];
 
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
 /// the pairs. A line with an ambiguous partner is not paired.
@@ -59,7 +58,7 @@ struct Gap {
 }
 
 /// Lines with those figures that count.
-fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(GroupFigures) -> GroupFigures) -> Vec<InOrder<'t>> {
+fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(Figures) -> Figures) -> Vec<InOrder<'t>> {
     let lines = indices.iter().map(|&index| side[index]);
     lines.map(|line| InOrder { figures: figures(line.figures), ..line }).collect()
 }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     fn line(operators: &'static [&str], allocations: u64, bytes: u64) -> InOrder<'static> {
-        InOrder { operators, figures: GroupFigures { allocations, bytes, ..GroupFigures::default() } }
+        InOrder { operators, figures: Figures { allocations, bytes, ..Figures::default() } }
     }
 
     #[test]
