@@ -31,8 +31,6 @@ FORMATS = [
     "sarif",
     "csv",
     "folded",
-    "speedscope",
-    "bencher",
     "github-action-benchmark",
     "github-output",
     "brief",

@@ -19,11 +19,11 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
 use ptmem::diff;
-use ptmem::profile::{Kind, Options, Profile, Source, measure};
+use ptmem::profile::{InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Origin, Replay};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
-use ptmem::stack::{Figures, Group, GroupBy, Grouper, Rules, pair};
+use ptmem::stack::{Group, GroupBy, GroupFigures, Grouper, Rules, pair};
 use ptmem::verdict::{Comparison, Gate, Growth, Level, Thresholds, judge_diff};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
@@ -34,8 +34,8 @@ fn input(bytes: u64, ramp: bool) -> Vec<u8> {
 
 fn profile_of(file: &[u8]) -> Profile {
     let snapshot = snapshot::read(file).expect("the input is a snapshot");
-    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: Kind::Snapshot };
-    measure(snapshot, source, Options::default()).expect("the input can be replayed")
+    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: InputKind::Snapshot };
+    measure(snapshot, source, ReadOptions::default()).expect("the input can be replayed")
 }
 
 /// Two files, read at the same time, compared and judged.
@@ -45,7 +45,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
         let after = profile_of(after);
         (before.join().expect("the thread ends well"), after)
     });
-    let diff = diff::compare(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::DiffOptions::default());
     let thresholds = Thresholds {
         growth: vec![Growth::parse("5%", Level::Fail).expect("a threshold")],
         min_delta: 1 << 20,
@@ -53,7 +53,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
     };
     let judgement = judge_diff(&diff, &thresholds);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: thresholds.min_delta };
-    Gate { comparisons: vec![comparison], ranks: Vec::new() }
+    Gate::from(comparison)
 }
 
 /// Size of the input in MB.
@@ -122,13 +122,13 @@ fn stages(criterion: &mut Criterion) {
     group.bench_function("match", |b| {
         b.iter_batched(
             || (profile_of(&before), profile_of(&after)),
-            |(before, after)| diff::compare(before, after, diff::Options::default()),
+            |(before, after)| diff::compare(before, after, diff::DiffOptions::default()),
             BatchSize::PerIteration,
         );
     });
     let gate = gate(&before, &after);
     for format in [Format::Table, Format::Json] {
-        let options = report::Options::default();
+        let options = report::RenderOptions::default();
         let render = || format.render(Subject::Gate(black_box(&gate)), &options).expect("a report holds anything");
         group.bench_function(format!("render/{}", format.name()), |b| b.iter(render));
     }
@@ -139,7 +139,8 @@ fn stages(criterion: &mut Criterion) {
 fn pipeline(criterion: &mut Criterion) {
     let before = input(megabytes() * 1_000_000, false);
     let after = input(megabytes() * 1_000_000, true);
-    let table = |subject: Subject<'_>| Format::Table.render(subject, &report::Options::default()).expect("a table");
+    let table =
+        |subject: Subject<'_>| Format::Table.render(subject, &report::RenderOptions::default()).expect("a table");
 
     let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(8));
@@ -187,7 +188,7 @@ fn groups<'t>(grouper: &'t Grouper<'t>) -> Vec<Group<'t>> {
     let group = |(number, stack): (usize, StackId)| {
         let number = number as u64;
         let figures =
-            Figures { allocations: number % 64 + 1, blocks: number % 16, bytes: number << 12, allocated_total: 0 };
+            GroupFigures { allocations: number % 64 + 1, blocks: number % 16, bytes: number << 12, allocated_total: 0 };
         grouper.group(grouper.key(stack), stack, figures)
     };
     grouper.code().tables().stacks().enumerate().map(group).collect()

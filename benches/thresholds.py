@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What changes if a number that decides is 20 % smaller or larger: the last column of a table in docs/architecture.md.
+"""What changes if a number that decides is 20 % smaller or larger, for each row of a table in docs/architecture.md.
 
 Copies the tree, lets each constant of that table be scaled by the environment in the copy, builds it once, and runs it
 over the recordings of fixtures/, parts and pairs of them. Integers are rounded away from their value.

@@ -8,7 +8,7 @@ use crate::leak;
 use crate::profile::{self, Moment, Profile};
 use crate::report::{self, Format, Subject};
 use crate::sides::Sides;
-use crate::verdict::{self, About, Comparison, Finding, Gate, Judgement, LeakGate, Thresholds};
+use crate::verdict::{self, About, Comparison, Gate, JudgedSearch, Judgement, LeakGate, Thresholds};
 
 /// Reads a snapshot, plain, compressed or in an archive of `torch.save`, or a saved profile, and computes its figures.
 ///
@@ -16,7 +16,7 @@ use crate::verdict::{self, About, Comparison, Finding, Gate, Judgement, LeakGate
 ///
 /// # Errors
 /// If the input is none of these, or damaged.
-pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<Profile, profile::Error> {
+pub fn read(input: impl Read, name: &str, options: profile::ReadOptions) -> Result<Profile, profile::Error> {
     profile::read(input, name, options)
 }
 
@@ -33,10 +33,11 @@ pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     }
     let wanted = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
-    let diff = diff::compare(profiles.before, profiles.after, diff::Options { phases, ..diff::Options::default() });
+    let diff =
+        diff::compare(profiles.before, profiles.after, diff::DiffOptions { phases, ..diff::DiffOptions::default() });
     let judgement = verdict::judge_diff(&diff, limits);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: limits.min_delta };
-    Gate { comparisons: vec![comparison], ..Gate::default() }
+    comparison.into()
 }
 
 /// Judges one snapshot by the absolute limits among `limits`.
@@ -53,7 +54,7 @@ pub fn check(profile: &Profile, limits: &Thresholds) -> Judgement {
 /// If an input cannot be read, or there is none.
 pub fn find_leaks<R: Read>(
     inputs: impl IntoIterator<Item = (String, R)>,
-    options: &leak::Options,
+    options: &leak::LeakOptions,
     max_leak: u64,
 ) -> Result<LeakGate, FindLeaksError> {
     let reading = options.reading();
@@ -73,7 +74,7 @@ pub fn find_leaks<R: Read>(
         leak::over(&profiles, &[], options)
     };
     let judgement = verdict::judge_leaks(&search, max_leak, false);
-    Ok(LeakGate { findings: vec![Finding { search, judgement }] })
+    Ok(LeakGate { findings: vec![JudgedSearch { search, judgement }] })
 }
 
 /// The error of [`find_leaks`].
@@ -105,6 +106,6 @@ impl FindLeaksError {
 ///
 /// # Errors
 /// If the format cannot hold the result; with the types of this crate that does not happen.
-pub fn render(result: Subject<'_>, format: Format, options: &report::Options) -> io::Result<String> {
+pub fn render(result: Subject<'_>, format: Format, options: &report::RenderOptions) -> io::Result<String> {
     format.render(result, options)
 }

@@ -86,7 +86,7 @@ pub use ptmem_trace::{profile, stack, trace};
 
 pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use leak::Options as LeakOptions;
-pub use profile::{DeviceProfile, Error as ReadError, Options as ReadOptions, Profile};
-pub use report::{Format, Options as RenderOptions, Subject};
+pub use leak::LeakOptions;
+pub use profile::{DeviceProfile, Error as ReadError, Profile, ReadOptions};
+pub use report::{Format, RenderOptions, Subject};
 pub use verdict::{Gate, Judgement, LeakGate, Thresholds, Verdict};

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no target needs all")]
 
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{Held, Moment, Options, Profile, StackTotal, read};
+use ptmem::profile::{Held, Moment, Profile, ReadOptions, StackTotal, read};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
 
@@ -22,10 +22,10 @@ pub fn adds_up(profile: &Profile) {
 }
 
 /// Every format renders, and what is said to be JSON is.
-pub fn report(subject: Subject<'_>, options: &report::Options) {
+pub fn report(subject: Subject<'_>, options: &report::RenderOptions) {
     for &format in Format::ALL {
         let text = format.render(subject, options).expect("every format holds everything");
-        if matches!(format, Format::Json | Format::Sarif | Format::Bencher | Format::GithubActionBenchmark) {
+        if matches!(format, Format::Json | Format::Sarif | Format::GithubActionBenchmark) {
             serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");
         }
     }
@@ -38,7 +38,7 @@ pub fn is_saved_whole(profile: &Profile) {
     let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
     // Nor of times, and one that is kept coarsely knows four moments.
     let at = Moment::Peak;
-    let options = Options { every: None, group_by, at, ..profile.options.clone() };
+    let options = ReadOptions { every: None, group_by, at, ..profile.options.clone() };
     let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
     assert_eq!(text, text_of(&again, &again.raises).unwrap());
 }

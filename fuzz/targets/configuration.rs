@@ -6,7 +6,7 @@ mod checks;
 
 use libfuzzer_sys::fuzz_target;
 use ptmem::config::Config;
-use ptmem::profile::{Options, Profile, read};
+use ptmem::profile::{Profile, ReadOptions, read};
 use ptmem::report::{self, Subject};
 use ptmem::stack::GroupBy;
 use ptmem::{Thresholds, compare};
@@ -17,10 +17,10 @@ fuzz_target!(|text: &str| {
         assert!(config.suite(suite).is_ok());
     }
     let _ = config.suite("nightly");
-    let options = Options {
+    let options = ReadOptions {
         rules: config.rules,
         group_by: config.group_by.filter(|by| !by.is_origin()).unwrap_or(GroupBy::Stack),
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let limits = Thresholds {
         growth: config.limits.growth,
@@ -31,9 +31,9 @@ fuzz_target!(|text: &str| {
     };
     let before = profile(include_bytes!("../../fixtures/before.pkl"), &options);
     let after = profile(include_bytes!("../../fixtures/after.pkl"), &options);
-    checks::report(Subject::Gate(&compare(before, after, &limits)), &report::Options::default());
+    checks::report(Subject::Gate(&compare(before, after, &limits)), &report::RenderOptions::default());
 });
 
-fn profile(bytes: &[u8], options: &Options) -> Profile {
+fn profile(bytes: &[u8], options: &ReadOptions) -> Profile {
     read(bytes, "fixture", options.clone()).expect("a fixture")
 }

@@ -7,7 +7,7 @@ mod checks;
 
 use libfuzzer_sys::fuzz_target;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{Options, read};
+use ptmem::profile::{ReadOptions, read};
 use ptmem::report::{self, Subject};
 use ptmem::{Thresholds, compare, tree};
 use sha1::{Digest, Sha1};
@@ -20,13 +20,17 @@ fuzz_target!(|text: &str| {
     text[..at].split('\r').for_each(|part| hash.update(part));
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let text = format!("{}{DIGEST}{digest}\"\n}}\n", &text[..at]);
-    let Ok(profile) = read(text.as_bytes(), "saved", Options::default()) else { return };
-    let options = report::Options { tree: Some(tree::Options::default()), phases: true, ..report::Options::default() };
+    let Ok(profile) = read(text.as_bytes(), "saved", ReadOptions::default()) else { return };
+    let options = report::RenderOptions {
+        tree: Some(tree::TreeOptions::default()),
+        phases: true,
+        ..report::RenderOptions::default()
+    };
     checks::report(Subject::Profile(&profile, None), &options);
     let again = text_of(&profile, &profile.raises).expect("what is read can be saved");
-    let again = read(again.as_bytes(), "saved", Options::default()).expect("what is saved can be read");
+    let again = read(again.as_bytes(), "saved", ReadOptions::default()).expect("what is saved can be read");
     // Stacks that the file has twice are one by then.
     checks::is_saved_whole(&again);
     let limits = Thresholds::default().max_growth("0").expect("a limit");
-    checks::report(Subject::Gate(&compare(profile, again, &limits)), &report::Options::default());
+    checks::report(Subject::Gate(&compare(profile, again, &limits)), &report::RenderOptions::default());
 });

@@ -73,7 +73,7 @@ pub(crate) struct Request<'a> {
     /// Whether phases are listed.
     pub(crate) phases: bool,
     /// The call tree in place of the list of stacks.
-    pub(crate) tree: Option<tree::Options>,
+    pub(crate) tree: Option<tree::TreeOptions>,
 }
 
 /// The judged input.

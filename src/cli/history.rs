@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
         bail!("{path}: {reason}");
     }
     let device_memory = arguments.device.memory(&config);
-    let options = history::Options { min_step: arguments.min_step, device_memory };
+    let options = history::HistoryOptions { min_step: arguments.min_step, device_memory };
     let history = History::new(series.points, &series.profiles, series.skipped, &options);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
 }
 
 /// Reads files, and those of directories and globs.
-fn read(paths: &[PathBuf], last: usize, reading: &profile::Options) -> Result<Series> {
+fn read(paths: &[PathBuf], last: usize, reading: &profile::ReadOptions) -> Result<Series> {
     let mut files = ranks::files(paths)?;
     files.drain(..files.len().saturating_sub(last));
     let mut series = Series::default();
@@ -114,7 +114,7 @@ struct Version {
 const SHORT: usize = 10;
 
 /// Reads the latest versions of a file, the oldest first.
-fn versions(path: &Path, last: usize, reading: &profile::Options) -> Result<Series> {
+fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<Series> {
     let name = path.display();
     let file = path.file_name().and_then(|file| file.to_str());
     let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;

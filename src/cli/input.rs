@@ -6,14 +6,14 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::profile::{self, Moment, Opened, Options, Profile};
+use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions};
 use ptmem::sides::Sides;
 
 use super::advice;
 use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time where that is asked for.
-pub(super) fn profiles(files: Sides<&Path>, options: &Options, parallel: bool) -> Result<Sides<Profile>> {
+pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
     if parallel {
         let read = files.map_at_once(|path| profile(path, options));
         return Ok(Sides { before: read.before?, after: read.after? });
@@ -22,12 +22,12 @@ pub(super) fn profiles(files: Sides<&Path>, options: &Options, parallel: bool) -
 }
 
 /// Reads a snapshot, or a saved profile.
-pub(super) fn open(path: &Path, options: &Options) -> Result<Opened> {
+pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Opened> {
     read(path, |input, name| profile::open(input, name, options.clone()))
 }
 
 /// Reads a snapshot and computes its profile.
-pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
+pub(super) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
     let mut profile = read(path, |input, name| profile::read(input, name, options.clone()))?;
     advice::complete_diagnostics(&mut profile.diagnostics);
     Ok(profile)

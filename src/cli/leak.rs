@@ -12,7 +12,7 @@ use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report::Subject;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, Finding, LeakGate, Rank};
+use ptmem::verdict::{self, JudgedSearch, LeakGate, Rank};
 
 use super::args::{BaseArguments, ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::base::{self, Answer};
@@ -84,7 +84,7 @@ impl Run {
         self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
     }
 
-    fn search(&self, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+    fn search(&self, options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
         let mut search = match &self.files[..] {
             [file] => search_steps(&file.path, options, reading)?,
             files => search_series(files, options, reading)?,
@@ -97,13 +97,13 @@ impl Run {
 }
 
 /// The options by which leaks are looked for.
-fn options(arguments: &LeakArguments, config: &Config, reading: &profile::Options) -> leak::Options {
+fn options(arguments: &LeakArguments, config: &Config, reading: &profile::ReadOptions) -> leak::LeakOptions {
     let steps = match (&arguments.step, arguments.windows) {
         (Some(pattern), _) => Wanted::Named(pattern.clone()),
         (None, Some(count)) => Wanted::Windows(count.into()),
         (None, None) => Wanted::Any,
     };
-    leak::Options {
+    leak::LeakOptions {
         group_by: reading.group_by,
         unfold: reading.unfold,
         rules: reading.rules.clone(),
@@ -119,7 +119,7 @@ fn options(arguments: &LeakArguments, config: &Config, reading: &profile::Option
 /// Looks for leaks, and judges what is found.
 fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<LeakGate> {
     let reading = arguments.grouping.reading(config, &arguments.view.input);
-    let reading = profile::Options { at: Moment::End, device: arguments.view.device, ..reading };
+    let reading = profile::ReadOptions { at: Moment::End, device: arguments.view.device, ..reading };
     let options = options(arguments, config, &reading);
     let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
@@ -131,7 +131,7 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
         |index| {
             let search = runs[index].search(&options, &reading)?;
             let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
-            Ok(Finding { search, judgement })
+            Ok(JudgedSearch { search, judgement })
         },
         |_, finding| findings.push(finding),
     )?;
@@ -212,7 +212,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     Ok(runs.collect())
 }
 
-fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+fn search_steps(path: &Path, options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
     let profile = input::profile(path, reading)?;
     let found = leak::search(&profile, options);
     // A saved profile without usable steps is the first of a series.
@@ -223,7 +223,7 @@ fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options
     Ok(found)
 }
 
-fn search_series(files: &[Found], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+fn search_series(files: &[Found], options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
     let mut profiles = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;

@@ -64,11 +64,11 @@ impl Output {
         subject: Subject<'_>,
         format: Format,
         exports: &[Export],
-        options: &report::Options,
+        options: &report::RenderOptions,
     ) -> Result<()> {
         // A table in a file is for people as well, but has no colours, and not the width of this terminal.
         let of_files =
-            report::Options { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
+            report::RenderOptions { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
         for Export { format, path } in exports {
             self.write(path, |out| match format {
                 Format::Table => out.write_all(strip_str(&format.render(subject, &of_files)?).to_string().as_bytes()),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use ptmem::profile::{self, Kind, saved};
+use ptmem::profile::{self, InputKind, saved};
 
 use super::args::{ConfigArguments, InputArguments, heading};
 use super::input;
@@ -29,11 +29,14 @@ pub(crate) struct ProfileArguments {
 
 pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options =
-        profile::Options { rules: config.rules.clone(), device: arguments.device, ..arguments.input.reading(&config) };
+    let options = profile::ReadOptions {
+        rules: config.rules.clone(),
+        device: arguments.device,
+        ..arguments.input.reading(&config)
+    };
     output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
-    if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
+    if profile.source.kind != InputKind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
     let saved::Written { text, notes } = saved::write(&profile, &profile.raises)?;

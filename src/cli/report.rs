@@ -13,34 +13,39 @@ use super::{checkout, sources, surroundings};
 const MORE: &str = "-v";
 
 /// The options of the reports of all commands.
-fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::Options {
-    report::Options {
+fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output) -> report::RenderOptions {
+    report::RenderOptions {
         top: Some(top),
         table: TableOptions { width: output.width(), more: (!is_verbose).then_some(MORE) },
         markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..MarkdownOptions::default() },
         run: surroundings::run(),
-        ..report::Options::default()
+        ..report::RenderOptions::default()
     }
 }
 
 /// The options of reports on one profile, or on a before and an after.
-pub(super) fn report_options(view: &View, output: &Output) -> report::Options {
+pub(super) fn report_options(view: &View, output: &Output) -> report::RenderOptions {
     let basic = basic_options(view.top, view.verbose, view.max_bytes, output);
     let markdown = MarkdownOptions {
         comment_key: Some(view.comment_key.clone()),
         picture: view.picture.clone(),
         ..basic.markdown
     };
-    report::Options { markdown, source: view.source, ..basic }
+    report::RenderOptions { markdown, source: view.source, ..basic }
 }
 
 impl View {
     /// Writes the files that were asked for, and prints the report.
-    pub(super) fn write(&self, subject: Subject<'_>, options: &mut report::Options, output: &Output) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        subject: Subject<'_>,
+        options: &mut report::RenderOptions,
+        output: &Output,
+    ) -> Result<()> {
         let mut formats = self.formats();
         if self.source || self.formats().any(Format::points_at_lines) {
             options.checkout = match subject {
-                Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
+                Subject::Gate(gate) => checkout::files(gate.comparisons().map(|c| c.diff.profiles.after.code())),
                 Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
                 Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
                 Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),

@@ -68,7 +68,7 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     let of_profile = arguments.stacks.options_of_one(&config, &arguments.view, found.is_some())?;
-    let of_profile = profile::Options { every: arguments.phases.every()?, ..of_profile };
+    let of_profile = profile::ReadOptions { every: arguments.phases.every()?, ..of_profile };
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
     options.skip_first = config.skip_first;

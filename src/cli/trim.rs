@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
     let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
         bail!("{name}: is a saved profile, which has no history to cut; expected a snapshot");
     };
-    let options = trim::Options {
+    let options = trim::TrimOptions {
         between: arguments.between.clone(),
         devices: arguments.device.clone(),
         top: arguments.top,

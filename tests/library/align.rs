@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ptmem::align::{End, Missing, Unclear};
 use ptmem::diagnostic::Code;
 use ptmem::diff::{self, Diff};
-use ptmem::profile::{self, Options, Profile, saved};
+use ptmem::profile::{self, Profile, ReadOptions, saved};
 use ptmem::sides::Side;
 
 use crate::support::edit::{self, Edited};
@@ -17,17 +17,17 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn profile(path: &Path) -> Profile {
-    profile::read(File::open(path).unwrap(), "snapshot", Options::default()).unwrap()
+    profile::read(File::open(path).unwrap(), "snapshot", ReadOptions::default()).unwrap()
 }
 
 /// The profile as it is read back from the file that it was saved to.
 fn saved(profile: &Profile) -> Profile {
     let text = saved::text_of(profile, &[]).unwrap();
-    profile::read(text.as_bytes(), "saved", Options::default()).unwrap()
+    profile::read(text.as_bytes(), "saved", ReadOptions::default()).unwrap()
 }
 
 fn compare(before: Profile, after: Profile) -> Diff {
-    diff::compare(before, after, diff::Options::default())
+    diff::compare(before, after, diff::DiffOptions::default())
 }
 
 fn missing(diff: &Diff) -> Vec<Missing> {
@@ -97,7 +97,7 @@ fn a_saved_profile_keeps_the_course_and_the_highest() {
     let path = fixture("before.pkl");
     let snapshot = profile(&path);
     let text = saved::text_of(&snapshot, &[]).unwrap();
-    let read = profile::read(text.as_bytes(), "saved", Options::default()).unwrap();
+    let read = profile::read(text.as_bytes(), "saved", ReadOptions::default()).unwrap();
     let lengths = [&snapshot, &read].map(|of| of.devices[0].trace.begun().count());
     assert_eq!(lengths, [400, 400]);
     let highest = [&snapshot, &read].map(|of| {

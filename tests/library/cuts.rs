@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ptmem::align::End;
 use ptmem::diff;
-use ptmem::profile::{self, Kind, Opened, Options, Profile, Source};
+use ptmem::profile::{self, InputKind, Opened, Profile, ReadOptions, Source};
 use ptmem::snapshot::Snapshot;
 use ptmem::trace::Origin;
 use ptmem::trim::{self, trim};
@@ -60,15 +60,15 @@ struct Cut {
 }
 
 fn open(path: &Path) -> Option<Snapshot> {
-    match profile::open(File::open(path).unwrap(), "whole", Options::default()) {
+    match profile::open(File::open(path).unwrap(), "whole", ReadOptions::default()) {
         Ok(Opened::Snapshot(snapshot, _)) => Some(*snapshot),
         Ok(Opened::Profile(_)) | Err(_) => None,
     }
 }
 
 fn measured(snapshot: Snapshot) -> Profile {
-    let source = Source { path: String::new(), bytes: 0, kind: Kind::Snapshot };
-    profile::measure(snapshot, source, Options::default()).unwrap()
+    let source = Source { path: String::new(), bytes: 0, kind: InputKind::Snapshot };
+    profile::measure(snapshot, source, ReadOptions::default()).unwrap()
 }
 
 /// The file that a recording of one device would have left that began later, or ended earlier.
@@ -78,10 +78,13 @@ fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
         End::Head => format!("{}..", (events * share / 100).saturating_sub(1)),
         End::Tail => format!("..{}", (events * (100 - share) / 100).saturating_sub(1)),
     };
-    let options =
-        trim::Options { between: Some(window.parse().unwrap()), devices: vec![device], ..trim::Options::default() };
+    let options = trim::TrimOptions {
+        between: Some(window.parse().unwrap()),
+        devices: vec![device],
+        ..trim::TrimOptions::default()
+    };
     let bytes = trim(snapshot, &options).unwrap().bytes;
-    profile::read(&*bytes, "cut", Options::default()).unwrap()
+    profile::read(&*bytes, "cut", ReadOptions::default()).unwrap()
 }
 
 /// The stacks that allocate, in order, grouped as in comparisons; their sizes as well where they are few.
@@ -168,7 +171,7 @@ enum Told {
 
 /// What the comparison of a device tells of the part.
 fn told_of(whole: Profile, part: Profile, device: u32) -> Told {
-    let diff = diff::compare(whole, part, diff::Options::default());
+    let diff = diff::compare(whole, part, diff::DiffOptions::default());
     let mut of_device = diff.devices.iter().filter(|compared| compared.ordinal() == Some(device));
     of_device.next().map_or(Told::Nothing, |compared| {
         match (compared.missing.is_empty(), compared.parts_unclear.is_some()) {
@@ -235,7 +238,7 @@ fn cuts_are_found_where_all_sizes_changed() {
         for (whole, rest) in [("before", "after"), ("after", "before")] {
             let whole = measured(open(&side(whole)).unwrap());
             let rest = cut(&open(&side(rest)).unwrap(), 0, End::Tail, 60);
-            let diff = diff::compare(whole, rest, diff::Options::default());
+            let diff = diff::compare(whole, rest, diff::DiffOptions::default());
             let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
             assert_eq!(found, [End::Tail], "{change}");
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Moment, Options, Profile};
+use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::replay::{self, Origin, Position};
 use ptmem::snapshot;
 use ptmem::stack::{GroupBy, Grouper};
@@ -54,9 +54,9 @@ fn a_saved_profile_knows_every_event() {
     for (seed, path) in crate::support::fixtures::snapshots().into_iter().enumerate() {
         let name = path.display();
         let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
-        let mut live = profile::read(File::open(&path).unwrap(), "x.pkl", Options::default()).unwrap();
+        let mut live = profile::read(File::open(&path).unwrap(), "x.pkl", ReadOptions::default()).unwrap();
         let text = text_of(&live, &[]).unwrap();
-        let mut saved = profile::read(text.as_bytes(), "x.json", Options::default()).unwrap();
+        let mut saved = profile::read(text.as_bytes(), "x.json", ReadOptions::default()).unwrap();
         for (index, (&id, device)) in snapshot.devices.iter().enumerate() {
             let allocations = replay::run(&snapshot, id, device).unwrap().allocations;
             assert_eq!(live.devices[index].figures, saved.devices[index].figures, "{name}");

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use ptmem::diff;
 use ptmem::profile::{self, Profile};
-use ptmem::report::{Format, Options, Subject};
+use ptmem::report::{Format, RenderOptions, Subject};
 use ptmem::verdict::{self, Comparison, Gate, Thresholds};
 use serde_json::Value as Json;
 
 fn load(name: &str) -> Profile {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect();
-    profile::read(std::fs::File::open(path).unwrap(), name, profile::Options::default()).unwrap()
+    profile::read(std::fs::File::open(path).unwrap(), name, profile::ReadOptions::default()).unwrap()
 }
 
 fn saved(profile: &Profile) -> String {
@@ -18,11 +18,11 @@ fn saved(profile: &Profile) -> String {
 }
 
 fn read(text: &str) -> Profile {
-    profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap()
+    profile::read(text.as_bytes(), "saved.json", profile::ReadOptions::default()).unwrap()
 }
 
 fn json(profile: &Profile) -> Json {
-    let text = Format::Json.render(Subject::Profile(profile, None), &Options::default()).unwrap();
+    let text = Format::Json.render(Subject::Profile(profile, None), &RenderOptions::default()).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -55,19 +55,16 @@ fn json_and_saved_profiles_have_the_stack_of_a_failed_request() {
 }
 
 fn gate(before: Profile, after: Profile) -> Gate {
-    let diff = diff::compare(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::DiffOptions::default());
     let judgement = verdict::judge_diff(&diff, &Thresholds::default());
-    Gate {
-        comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-        ranks: Vec::new(),
-    }
+    Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 })
 }
 
 #[test]
 fn annotations_point_at_the_request_that_failed() {
     for after in [load(IN_FORWARD), read(&saved(&load(IN_FORWARD)))] {
         let gate = gate(load("before.pkl"), after);
-        let text = |format: Format| format.render(Subject::Gate(&gate), &Options::default()).unwrap();
+        let text = |format: Format| format.render(Subject::Gate(&gate), &RenderOptions::default()).unwrap();
         let sarif: Json = serde_json::from_str(&text(Format::Sarif)).unwrap();
         let result = &sarif["runs"][0]["results"][0];
         assert_eq!(result["ruleId"], "oom", "{result}");

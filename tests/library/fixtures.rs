@@ -6,8 +6,8 @@ use std::process::Command;
 use crate::support::fixtures::folder;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
-use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
-use ptmem::replay::{self, Counter, History, Position};
+use ptmem::profile::{self, Bucket, DeviceProfile, Held, InputKind, Moment, Profile, ReadOptions, Source, StackTotal};
+use ptmem::replay::{self, Counter, HistoryKind, Position};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use ptmem::trace::Window;
@@ -20,15 +20,15 @@ fn names() -> Vec<String> {
     relative.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
 }
 
-fn load_with(name: &str, options: Options) -> Profile {
+fn load_with(name: &str, options: ReadOptions) -> Profile {
     let path = folder().join(format!("{name}.pkl"));
     let snapshot = snapshot::read(std::fs::File::open(&path).unwrap());
     let snapshot = snapshot.unwrap_or_else(|error| panic!("{name}: {error}"));
-    profile::measure(snapshot, Source { path: name.to_owned(), bytes: 0, kind: Kind::Snapshot }, options).unwrap()
+    profile::measure(snapshot, Source { path: name.to_owned(), bytes: 0, kind: InputKind::Snapshot }, options).unwrap()
 }
 
 fn load(name: &str) -> Profile {
-    load_with(name, Options::default())
+    load_with(name, ReadOptions::default())
 }
 
 /// The true figures of a file, from its story. The files of a folder share one.
@@ -75,7 +75,7 @@ fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Va
             [("baseline", counter.baseline, counter.baseline_error), ("peak", counter.peak, counter.peak_error)];
         for (figure, value, error) in figures {
             let Some((value, error)) = value.zip(error) else {
-                let is_state = device.figures.history == History::StateOnly;
+                let is_state = device.figures.history == HistoryKind::StateOnly;
                 assert!(is_state || story == UNRECORDED_FREES, "{place}: {name} {figure}");
                 continue;
             };
@@ -177,7 +177,7 @@ fn what_is_held_at_the_end_is_held_by_its_line() {
     for name in names() {
         let truth = truth(&name);
         let Some(held) = truth["held"].as_array() else { continue };
-        let profile = load_with(&name, Options { group_by: GroupBy::Line, ..Options::default() });
+        let profile = load_with(&name, ReadOptions { group_by: GroupBy::Line, ..ReadOptions::default() });
         for row in held.iter().filter(|row| row["file"] != "") {
             let text = |key: &str| row[key].as_str().unwrap();
             let label = format!("{} ({}:{})", text("function"), text("file"), row["line"]);
@@ -257,8 +257,8 @@ fn the_fixtures_are_what_the_script_writes() {
 }
 
 fn compare(before: &str, after: &str, group_by: GroupBy) -> diff::Diff {
-    let options = Options { group_by, ..Options::default() };
-    diff::compare(load_with(before, options.clone()), load_with(after, options), diff::Options::default())
+    let options = ReadOptions { group_by, ..ReadOptions::default() };
+    diff::compare(load_with(before, options.clone()), load_with(after, options), diff::DiffOptions::default())
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn moved_lines_change_nothing() {
     for &by in GroupBy::ALL {
         let diff = compare("before", "moved", by);
         let rows = &diff.devices[0].rows;
-        assert!(rows.iter().all(|row| row.change == diff::Kind::Same), "{by}: {rows:?}");
+        assert!(rows.iter().all(|row| row.change == diff::ChangeKind::Same), "{by}: {rows:?}");
         assert!(diff.devices[0].metrics.iter().all(|(_, change)| change.gained() == Some(0)));
         let sees_lines = matches!(by, GroupBy::Frames | GroupBy::Line);
         assert_eq!(rows.iter().any(|row| row.moved), sees_lines, "{by}: {rows:?}");
@@ -304,7 +304,7 @@ fn moved_lines_change_nothing() {
 
 #[test]
 fn the_live_set_at_the_oom_is_not_that_of_the_end() {
-    let profile = load_with("oom", Options { at: Moment::Oom, ..Options::default() });
+    let profile = load_with("oom", ReadOptions { at: Moment::Oom, ..ReadOptions::default() });
     let device = &profile.devices[0];
     assert_eq!(device.at, Some(Position::after(1895)));
     assert_eq!(Some(device.allocated_at()), device.figures.ooms[0].allocated);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::large::Plan;
-use ptmem::profile::{Kind, Options, Source, measure};
+use ptmem::profile::{InputKind, ReadOptions, Source, measure};
 use ptmem::snapshot::{Action, Event, Snapshot, read};
 
 fn written(plan: &Plan) -> Vec<u8> {
@@ -16,8 +16,8 @@ fn written(plan: &Plan) -> Vec<u8> {
 /// The snapshot, after it was held against itself.
 fn snapshot(plan: &Plan) -> Snapshot {
     let file = written(plan);
-    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: Kind::Snapshot };
-    let profile = measure(read(&file[..]).unwrap(), source, Options::default()).unwrap();
+    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: InputKind::Snapshot };
+    let profile = measure(read(&file[..]).unwrap(), source, ReadOptions::default()).unwrap();
     assert_eq!(profile.diagnostics, []);
     assert_eq!(profile.devices.len() as u64, plan.devices);
     for device in &profile.devices {

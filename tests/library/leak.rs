@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::fixtures;
 use crate::support::program::Program;
 use ptmem::budget::DeviceMemory;
-use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search};
+use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
 use ptmem::profile::saved::text_of;
@@ -16,17 +16,17 @@ use ptmem::stack::GroupBy;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::Value as Json;
 
-fn search(path: &Path, options: &Options) -> Search {
+fn search(path: &Path, options: &LeakOptions) -> Search {
     let profile = profile::read(File::open(path).unwrap(), path.to_str().unwrap(), options.reading());
     leak::search(&profile.unwrap(), options)
 }
 
-fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
+fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
     leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
 }
 
 fn at_end(path: &Path) -> Profile {
-    let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+    let options = profile::ReadOptions { at: Moment::End, ..profile::ReadOptions::default() };
     profile::read(File::open(path).unwrap(), path.to_str().unwrap(), options).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
             let of_folder = truth(&path.parent().unwrap().with_extension("json"));
             of_folder[path.file_stem().unwrap().to_str().unwrap()]["leak"].clone()
         };
-        let found = search(&path, &Options::default());
+        let found = search(&path, &LeakOptions::default());
         let leaks: Vec<_> = found.leaks().collect();
         let name = path.display();
         // Each snapshot of a series holds only a few steps.
@@ -100,7 +100,7 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
 fn steps_are_found_without_names() {
     for (named, plain, how) in [("drip", "drip-plain", "Optimizer.step#*"), ("cache", "cache-plain", "ProfilerStep#*")]
     {
-        let of = |name: &str| search(&fixtures::folder().join(format!("{name}.pkl")), &Options::default());
+        let of = |name: &str| search(&fixtures::folder().join(format!("{name}.pkl")), &LeakOptions::default());
         let (named, plain) = (of(named), of(plain));
         assert_eq!(named.devices[0].how, Some(How::Named(how.to_owned())));
         assert!(matches!(plain.devices[0].how, Some(How::Recurring(_))), "{:?}", plain.devices[0].how);
@@ -122,7 +122,7 @@ fn folder(name: &str) -> Vec<PathBuf> {
 fn a_series_shows_what_grows() {
     let files = folder("leak-series");
     let truth = truth(&fixtures::folder().join("leak-series.json"));
-    let found = series(files.iter().map(|path| at_end(path)), &Options::default());
+    let found = series(files.iter().map(|path| at_end(path)), &LeakOptions::default());
     let [device] = &found.devices[..] else { panic!() };
     let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
     let last = &truth["step-300"]["leak"];
@@ -138,17 +138,17 @@ fn a_series_shows_what_grows() {
     assert_eq!(judge_leaks(&found, 870_400, false).verdict, Verdict::Pass);
     assert_eq!(judge_leaks(&found, 870_399, false).verdict, Verdict::Regression);
     // The limit on what is worth telling.
-    let least = Options { min_growth: Some(2 * 870_400 + 1), ..Options::default() };
+    let least = LeakOptions { min_growth: Some(2 * 870_400 + 1), ..LeakOptions::default() };
     assert_eq!(verdict(&series(files.iter().map(|path| at_end(path)), &least)), Verdict::Pass);
 
-    let found = series(folder("no-leak-series").iter().map(|path| at_end(path)), &Options::default());
+    let found = series(folder("no-leak-series").iter().map(|path| at_end(path)), &LeakOptions::default());
     assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
 }
 
 #[test]
 fn a_pool_that_grows_is_a_leak_of_its_own() {
     let files = folder("fragmentation-series");
-    let found = series(files.iter().map(|path| at_end(path)), &Options::default());
+    let found = series(files.iter().map(|path| at_end(path)), &LeakOptions::default());
     let [leak] = &found.devices[0].leaks[..] else { panic!("{:#?}", found.devices[0].leaks) };
     assert_eq!((leak.metric, &*leak.label), (LeakMetric::Fragmentation, "<fragmentation>"));
     assert_eq!((leak.grew, leak.judged, leak.end.blocks), (2, 2, 0));
@@ -159,7 +159,7 @@ fn a_pool_that_grows_is_a_leak_of_its_own() {
     let codes: Vec<_> = found.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert!(codes.contains(&"fragmentation-grows"), "{codes:?}");
     // A leak is not called so.
-    let found = series(folder("leak-series").iter().map(|path| at_end(path)), &Options::default());
+    let found = series(folder("leak-series").iter().map(|path| at_end(path)), &LeakOptions::default());
     assert!(found.leaks().all(|(_, leak)| leak.metric == LeakMetric::Allocated));
     assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code.name() != "fragmentation-grows"));
 }
@@ -183,7 +183,7 @@ fn a_saved_profile_has_the_steps_of_its_snapshot() {
     let fixtures = fixtures::snapshots();
     for path in fixtures.iter().filter(|path| path.parent().unwrap().ends_with("fixtures")) {
         for group_by in [GroupBy::Stack, GroupBy::Line, GroupBy::Frames] {
-            let options = Options { group_by, ..Options::default() };
+            let options = LeakOptions { group_by, ..LeakOptions::default() };
             let read = |bytes: &[u8]| profile::read(bytes, "x", options.reading()).unwrap();
             let live = read(&std::fs::read(path).unwrap());
             let saved = read(text_of(&live, &[]).unwrap().as_bytes());
@@ -203,7 +203,7 @@ fn a_saved_profile_has_the_steps_of_its_snapshot() {
 fn recordings_raise_no_alarm() {
     for path in fixtures::recorded().iter().filter(|path| !path.parent().unwrap().ends_with("corners")) {
         // In some of them memory ran out.
-        let options = Options { allow_oom: true, ..Options::default() };
+        let options = LeakOptions { allow_oom: true, ..LeakOptions::default() };
         let found = search(path, &options);
         assert_eq!(found.leaks().count(), 0, "{}: {:#?}", path.display(), found.devices);
         assert_ne!(verdict(&found), Verdict::Regression);
@@ -229,7 +229,7 @@ fn only_device(search: &Search) -> &DeviceLeaks {
 }
 
 fn leaks(program: &Program) -> Vec<(String, i128)> {
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     let device = only_device(&search);
     assert_eq!(device.unclear, None);
     device.leaks.iter().map(|leak| (leak.label.clone(), leak.bytes_per_step)).collect()
@@ -274,7 +274,7 @@ fn what_lives_too_long_for_the_steps_is_not_judged() {
             _ => {}
         }
     });
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!(verdict(&search), Verdict::Inconclusive);
     let unclear = only_device(&search).unclear.as_ref().unwrap();
     assert!(unclear.reason.contains("train (job.py:30) leaves blocks behind that live for some steps"), "{unclear:?}");
@@ -325,12 +325,12 @@ fn a_leak_may_miss_a_step() {
         }
     };
     // Steps 1 to 18 of 0 to 19 are usable; 2, 8 and 14 of them leave nothing.
-    let search = steps(20, nearly).search(&Options::default());
+    let search = steps(20, nearly).search(&LeakOptions::default());
     let [leak] = &only_device(&search).leaks[..] else { panic!() };
     assert_eq!((leak.grew, leak.judged, leak.bytes), (15, 18, 15 * 2048));
     assert_eq!(leak.bytes_per_step, 1707);
     assert_eq!(leak.blocks_per_step(), "0.8");
-    let every = Options { min_share: Some(0.9), ..Options::default() };
+    let every = LeakOptions { min_share: Some(0.9), ..LeakOptions::default() };
     assert_eq!(steps(20, nearly).search(&every).leaks().count(), 0);
     let sizes = |program: &mut Program, step: usize| {
         if step.is_multiple_of(2) {
@@ -338,7 +338,7 @@ fn a_leak_may_miss_a_step() {
         }
     };
     assert_eq!(leaks(&steps(20, sizes)), []);
-    let half = Options { min_share: Some(0.5), ..Options::default() };
+    let half = LeakOptions { min_share: Some(0.5), ..LeakOptions::default() };
     assert_eq!(steps(20, sizes).search(&half).leaks().count(), 1);
 }
 
@@ -350,26 +350,27 @@ fn several_leaks_are_told_apart() {
         program.alloc("z", "train:41", 512);
     });
     assert_eq!(leaks(&program), [("train (job.py:40)".to_owned(), 4608), ("log (job.py:30)".to_owned(), 512)]);
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!(only_device(&search).leaks[0].also, ["train (job.py:41)"]);
     // Small leaks are left out when asked.
-    let large = Options { min_growth: Some(10_000), ..Options::default() };
+    let large = LeakOptions { min_growth: Some(10_000), ..LeakOptions::default() };
     assert_eq!(program.search(&large).leaks().count(), 1);
     // By line they are three.
-    let by_line = Options { group_by: GroupBy::Line, ..Options::default() };
+    let by_line = LeakOptions { group_by: GroupBy::Line, ..LeakOptions::default() };
     assert_eq!(program.search(&by_line).leaks().count(), 3);
 }
 
 #[test]
 fn too_few_steps_are_inconclusive() {
-    let leaking = |count| steps(count, |program, _| program.alloc("leak", "train:30", 512)).search(&Options::default());
+    let leaking =
+        |count| steps(count, |program, _| program.alloc("leak", "train:30", 512)).search(&LeakOptions::default());
     for count in 1..5 {
         let found = leaking(count);
         assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive), "{count} steps");
     }
     assert_eq!((leaking(5).leaks().count(), verdict(&leaking(5))), (1, Verdict::Regression));
     // More of them are warm-up than there are.
-    let skip = Options { skip: Some(9), ..Options::default() };
+    let skip = LeakOptions { skip: Some(9), ..LeakOptions::default() };
     let found = steps(8, |program, _| program.alloc("leak", "train:30", 512)).search(&skip);
     assert_eq!(verdict(&found), Verdict::Inconclusive);
 }
@@ -382,7 +383,8 @@ fn steps_go_by_names_that_are_asked_for() {
         program.work();
         program.alloc("leak", "train:30", 512);
     }
-    let named = |glob: &str| Options { steps: Wanted::Named(Pattern::glob(glob).unwrap()), ..Options::default() };
+    let named =
+        |glob: &str| LeakOptions { steps: Wanted::Named(Pattern::glob(glob).unwrap()), ..LeakOptions::default() };
     let found = program.search(&named("*batch*"));
     assert_eq!(only_device(&found).points.len(), 9);
     assert_eq!(only_device(&found).points[3].name, "{\"batch\": 3}");
@@ -393,7 +395,7 @@ fn steps_go_by_names_that_are_asked_for() {
     assert!(why.contains("'epoch*'") && why.contains("{\"batch\": 0}"), "{why}");
     assert_eq!(verdict(&found), Verdict::Inconclusive);
     // Equal parts.
-    let windows = Options { steps: Wanted::Windows(6), ..Options::default() };
+    let windows = LeakOptions { steps: Wanted::Windows(6), ..LeakOptions::default() };
     let found = program.search(&windows);
     assert_eq!((only_device(&found).points.len(), found.leaks().count()), (6, 1));
 }
@@ -419,7 +421,7 @@ fn two_optimizers(count: usize) -> Program {
 
 #[test]
 fn a_step_may_call_several_optimizers() {
-    let search = two_optimizers(10).search(&Options::default());
+    let search = two_optimizers(10).search(&LeakOptions::default());
     let device = only_device(&search);
     assert_eq!(device.points.len(), 10);
     assert_eq!(device.how, Some(How::Named("Optimizer.step#*, 2 to a step".to_owned())));
@@ -440,7 +442,7 @@ fn a_window_that_was_full_before_the_recording_is_no_leak() {
         program.alloc(format!("metric {step}"), "train:30", 2048);
         program.free(&format!("metric {}", step - 30));
     }
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Pass), "{:#?}", search.devices);
 }
 
@@ -482,7 +484,7 @@ fn what_is_given_up_when_the_program_ends_leaked_until_then() {
     for step in 0..12 {
         program.free(&format!("loss {step}"));
     }
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     let leaks: Vec<_> = search.leaks().collect();
     assert_eq!(leaks.len(), 1);
     let (_, leak) = leaks[0];
@@ -502,7 +504,7 @@ fn what_a_loop_without_names_keeps_to_its_end_is_found() {
     for batch in 0..10 {
         (0..9).for_each(|part| program.free(&format!("{batch}.{part}")));
     }
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!((search.leaks().count(), verdict(&search)), (1, Verdict::Regression), "{:#?}", search.devices);
 }
 
@@ -514,7 +516,7 @@ fn growth_that_no_stack_shows_is_told() {
             program.free(&format!("buffer {}", step - 1));
         }
     });
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!(search.leaks().count(), 0);
     let told = |search: &Search| search.diagnostics.iter().any(|found| found.code.name() == "allocated-grows");
     assert!(told(&search), "{:?}", search.diagnostics);
@@ -523,7 +525,7 @@ fn growth_that_no_stack_shows_is_told() {
     let named =
         "no stack leaves blocks behind in 10 steps, but allocated bytes grow; append (job.py:30) holds most of it";
     assert_eq!(line, format!("INCONCLUSIVE leak: {named}"));
-    assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));
+    assert!(!told(&steps(12, |_, _| ()).search(&LeakOptions::default())));
     // A buffer that is larger in every second step.
     let uneven = steps(12, |program, step| {
         program.alloc(format!("buffer {step}"), "append:30", 512 * (10 + step as u64 + step as u64 % 2 * 3));
@@ -531,7 +533,7 @@ fn growth_that_no_stack_shows_is_told() {
             program.free(&format!("buffer {}", step - 1));
         }
     });
-    assert!(!told(&uneven.search(&Options::default())));
+    assert!(!told(&uneven.search(&LeakOptions::default())));
     // A buffer that grows in ten steps and is then made anew.
     let requests = steps(40, |program, step| {
         program.alloc(format!("buffer {step}"), "append:30", 512 * (step as u64 % 10 + 1));
@@ -539,8 +541,8 @@ fn growth_that_no_stack_shows_is_told() {
             program.free(&format!("buffer {}", step - 1));
         }
     });
-    assert!(!told(&requests.search(&Options::default())));
-    assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&Options::default())));
+    assert!(!told(&requests.search(&LeakOptions::default())));
+    assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&LeakOptions::default())));
 }
 
 /// Models are kept once per run of three batches: in a third of the steps.
@@ -554,7 +556,7 @@ fn what_is_kept_once_in_several_steps_is_found() {
         })
     };
     let runs = [0, 3, 6, 9, 12, 15, 18, 21];
-    let search = kept(&runs, |_| 64 * 1024).search(&Options::default());
+    let search = kept(&runs, |_| 64 * 1024).search(&LeakOptions::default());
     let [leak] = &only_device(&search).leaks[..] else { panic!("{:#?}", search.devices) };
     assert_eq!((leak.label.as_str(), leak.grew, leak.judged), ("build (job.py:40)", 7, 22));
     assert_eq!((leak.bytes, verdict(&search)), (7 * 64 * 1024, Verdict::Regression));
@@ -567,7 +569,7 @@ fn what_is_kept_once_in_several_steps_is_found() {
     ] {
         assert_eq!(leaks(&other), []);
     }
-    let search = kept(&runs, |step| 64 * 1024 + 512 * step as u64).search(&Options::default());
+    let search = kept(&runs, |step| 64 * 1024 + 512 * step as u64).search(&LeakOptions::default());
     let line = judge_leaks(&search, 0, false).headline().to_string();
     assert!(line.contains("allocated bytes grow; build (job.py:40) holds most of it"), "{line}");
     assert_eq!(verdict(&search), Verdict::Inconclusive);
@@ -582,7 +584,7 @@ fn what_is_built_up_is_no_step() {
         program.alloc(format!("weight {weight}"), "load:6", 2048);
         program.free("wide");
     }
-    let search = program.search(&Options::default());
+    let search = program.search(&LeakOptions::default());
     assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Inconclusive), "{:#?}", search.devices);
 }
 
@@ -590,12 +592,12 @@ fn what_is_built_up_is_no_step() {
 fn memory_of_the_device_runs_out() {
     let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));
     let options =
-        Options { device_memory: Some(DeviceMemory { bytes: 1 << 20, overhead: None }), ..Options::default() };
+        LeakOptions { device_memory: Some(DeviceMemory { bytes: 1 << 20, overhead: None }), ..LeakOptions::default() };
     let search = program.search(&options);
     let growth = only_device(&search).growth;
     assert_eq!(growth.allocated, Some(4096));
     // At the peak of the last step 7 leaks and what it works with are allocated.
     let peak: u64 = 7 * 4096 + 512 * 1000;
     assert_eq!(growth.runs_out_after, Some(((1_u64 << 20) - peak).div_ceil(4096)));
-    assert_eq!(only_device(&program.search(&Options::default())).growth.runs_out_after, None);
+    assert_eq!(only_device(&program.search(&LeakOptions::default())).growth.runs_out_after, None);
 }

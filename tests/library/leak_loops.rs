@@ -1,7 +1,7 @@
 //! Loops of inference without names: each round is one call of a model, which calls its layers.
 
 use crate::support::program::Program;
-use ptmem::leak::{Options, Search};
+use ptmem::leak::{LeakOptions, Search};
 use ptmem::verdict::{Verdict, judge_leaks};
 
 const CALL: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:_call_impl:1790";
@@ -94,7 +94,7 @@ impl Inference {
     }
 
     fn search(self) -> Search {
-        self.program().search(&Options::default())
+        self.program().search(&LeakOptions::default())
     }
 
     fn verdict(self) -> Verdict {
@@ -213,7 +213,7 @@ impl Evaluation {
 
     /// The verdict with its line.
     fn told(self) -> (Verdict, String) {
-        let judgement = judge_leaks(&self.program().search(&Options::default()), 0, false);
+        let judgement = judge_leaks(&self.program().search(&LeakOptions::default()), 0, false);
         (judgement.verdict, judgement.headline().to_string())
     }
 }

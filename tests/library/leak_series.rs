@@ -5,11 +5,11 @@ use std::process::Output;
 
 use crate::support::program::Program;
 use crate::support::tool;
-use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search};
+use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::profile::{self, Profile};
 use ptmem::verdict::{Verdict, judge_leaks};
 
-fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
+fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
     leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
 }
 
@@ -39,7 +39,7 @@ fn of_series(count: usize, each: impl Fn(&mut Program, usize)) -> Vec<Profile> {
 
 #[test]
 fn a_series_wants_growth_in_nearly_every_step() {
-    let options = Options { min_growth: Some(4096), ..Options::default() };
+    let options = LeakOptions { min_growth: Some(4096), ..LeakOptions::default() };
     let once = of_series(6, |program, step| {
         if step == 3 {
             program.alloc("cache", "lookup:30", 512 * 100);
@@ -51,11 +51,11 @@ fn a_series_wants_growth_in_nearly_every_step() {
     let (_, leak) = found.leaks().next().unwrap();
     assert_eq!((leak.bytes, leak.bytes_per_step, leak.grew, leak.judged), (5 * 2048, 2048, 5, 5));
     // Warm-up does not count.
-    let late = Options { skip: Some(3), ..options.clone() };
+    let late = LeakOptions { skip: Some(3), ..options.clone() };
     let found = series(of_series(6, always), &late);
     let (_, leak) = found.leaks().next().unwrap();
     assert_eq!((leak.bytes, leak.grew, leak.judged), (2 * 2048, 2, 2));
-    let none = Options { skip: Some(5), ..options.clone() };
+    let none = LeakOptions { skip: Some(5), ..options.clone() };
     assert_eq!(verdict(&series(of_series(6, always), &none)), Verdict::Inconclusive);
     assert_eq!(series(of_series(3, always), &options).leaks().count(), 1);
 }
@@ -63,7 +63,7 @@ fn a_series_wants_growth_in_nearly_every_step() {
 #[test]
 fn a_stack_is_followed_through_a_series() {
     // In between there is nothing of it once.
-    let options = Options { min_growth: Some(1), min_share: Some(0.6), ..Options::default() };
+    let options = LeakOptions { min_growth: Some(1), min_share: Some(0.6), ..LeakOptions::default() };
     let profiles = of_series(5, |program, step| {
         if step == 2 {
             program
@@ -92,7 +92,7 @@ fn many_stacks_that_grow_a_little_are_a_leak_together() {
             program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 512 * 10);
         }
     });
-    let found = series(profiles, &Options { min_growth: Some(40_000), ..Options::default() });
+    let found = series(profiles, &LeakOptions { min_growth: Some(40_000), ..LeakOptions::default() });
     let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
     assert_eq!(leak.label, "<many stacks, a little each>");
@@ -124,7 +124,7 @@ fn flat_then_leak(nights: usize, leaking: usize) -> Vec<usize> {
 
 #[test]
 fn a_leak_that_began_late_is_found_with_its_beginning() {
-    let found = series(nights(&flat_then_leak(25, 5)), &Options::default());
+    let found = series(nights(&flat_then_leak(25, 5)), &LeakOptions::default());
     let [leak] = &only_device(&found).leaks[..] else { panic!("{:#?}", found.devices) };
     assert_eq!((leak.bytes, leak.bytes_per_step, leak.blocks), (100 << 20, 20 << 20, 100));
     assert_eq!((leak.grew, leak.judged, leak.since.as_deref()), (5, 5, Some("night-24")));
@@ -141,7 +141,7 @@ fn a_step_up_is_no_leak() {
     for since in [1, 2, 12] {
         let mut blocks = vec![5; 20];
         blocks.extend(vec![205; since]);
-        let found = series(nights(&blocks), &Options::default());
+        let found = series(nights(&blocks), &LeakOptions::default());
         assert_eq!((found.leaks().count(), verdict(&found), strict(&found)), (0, Verdict::Pass, Verdict::Pass));
         // One value after the step has no slope.
         assert_eq!(only_device(&found).growth.allocated, (since > 1).then_some(0), "{since}");
@@ -152,14 +152,14 @@ fn a_step_up_is_no_leak() {
 fn a_leak_that_was_mended_is_none() {
     let mut blocks = flat_then_leak(5, 10);
     blocks.extend([5; 8]);
-    let found = series(nights(&blocks), &Options::default());
+    let found = series(nights(&blocks), &LeakOptions::default());
     assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
     assert_eq!(only_device(&found).growth.allocated, Some(0));
 }
 
 #[test]
 fn growth_in_two_nights_is_too_little_to_tell() {
-    let found = series(nights(&flat_then_leak(12, 2)), &Options::default());
+    let found = series(nights(&flat_then_leak(12, 2)), &LeakOptions::default());
     assert_eq!((found.leaks().count(), verdict(&found), strict(&found)), (0, Verdict::Pass, Verdict::Inconclusive));
     let message = &found.diagnostics.iter().find(|found| found.code.name() == "growth-too-recent").unwrap().message;
     assert!(message.contains("40.00 MiB since night-11, in each of the last 2 snapshots"), "{message}");
@@ -176,7 +176,7 @@ fn stacks_may_begin_to_leak_in_different_nights() {
         }
         program.profile(&format!("night-{night:02}"))
     });
-    let found = series(profiles.collect::<Vec<_>>(), &Options::default());
+    let found = series(profiles.collect::<Vec<_>>(), &LeakOptions::default());
     let leaks: Vec<_> =
         found.leaks().map(|(_, leak)| (&*leak.label, leak.bytes_per_step, leak.since.as_deref())).collect();
     assert_eq!(leaks, [("train (job.py:30)", 1 << 20, None), ("log (job.py:40)", 1 << 19, Some("night-12"))]);
@@ -184,12 +184,12 @@ fn stacks_may_begin_to_leak_in_different_nights() {
 
 #[test]
 fn the_first_night_passes_and_says_so() {
-    let found = series(nights(&[5]), &Options::default());
+    let found = series(nights(&[5]), &LeakOptions::default());
     assert_eq!((verdict(&found), strict(&found)), (Verdict::Pass, Verdict::Inconclusive));
     let headline = judge_leaks(&found, 0, false).headline().to_string();
     assert!(headline.contains("the first snapshot of a series has nothing to be compared with"), "{headline}");
     // Warm-up that leaves nothing is a mistake in the options.
-    let skip = Options { skip: Some(1), ..Options::default() };
+    let skip = LeakOptions { skip: Some(1), ..LeakOptions::default() };
     assert_eq!(verdict(&series(nights(&[5]), &skip)), Verdict::Inconclusive);
 }
 
@@ -201,7 +201,7 @@ fn a_pool_may_begin_to_grow_late() {
         program.reserved = 8192 + 64 * night.saturating_sub(12);
         program.profile(&format!("night-{night:02}"))
     });
-    let found = series(profiles.collect::<Vec<_>>(), &Options::default());
+    let found = series(profiles.collect::<Vec<_>>(), &LeakOptions::default());
     let [leak] = &only_device(&found).leaks[..] else { panic!("{:#?}", found.devices) };
     assert_eq!((leak.metric, leak.bytes_per_step), (LeakMetric::Fragmentation, 64 << 20));
     assert_eq!((leak.since.as_deref(), leak.grew), (Some("night-12"), 7));

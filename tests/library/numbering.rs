@@ -7,11 +7,11 @@ use crate::support::fixtures::{changes, recorded, snapshots};
 use crate::support::program::Program;
 use ptmem::leak;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Kind, Options, Profile, Source};
+use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{Finding, LeakGate, Thresholds, judge_leaks};
+use ptmem::verdict::{JudgedSearch, LeakGate, Thresholds, judge_leaks};
 
 /// A recording as it is, and with other numbers.
 fn both(mut edited: Edited, seed: u64) -> Option<[Vec<u8>; 2]> {
@@ -22,21 +22,23 @@ fn both(mut edited: Edited, seed: u64) -> Option<[Vec<u8>; 2]> {
 
 /// Both files have one name and one size.
 fn read(pickle: &[u8], path: &Path, group_by: GroupBy) -> Profile {
-    let source = Source { path: path.display().to_string(), bytes: 0, kind: Kind::Snapshot };
-    profile::measure(snapshot::read(pickle).unwrap(), source, Options { group_by, ..Options::default() }).unwrap()
+    let source = Source { path: path.display().to_string(), bytes: 0, kind: InputKind::Snapshot };
+    profile::measure(snapshot::read(pickle).unwrap(), source, ReadOptions { group_by, ..ReadOptions::default() })
+        .unwrap()
 }
 
 fn json(subject: Subject<'_>) -> String {
-    let options = report::Options { top: Some(0), unchanged: true, explain: true, ..report::Options::default() };
+    let options =
+        report::RenderOptions { top: Some(0), unchanged: true, explain: true, ..report::RenderOptions::default() };
     Format::Json.render(subject, &options).unwrap()
 }
 
 /// What is said of one recording.
 fn told(pickle: &[u8], path: &Path, by: GroupBy) -> Vec<String> {
     let profile = read(pickle, path, by);
-    let search = leak::search(&profile, &leak::Options { group_by: by, ..leak::Options::default() });
+    let search = leak::search(&profile, &leak::LeakOptions { group_by: by, ..leak::LeakOptions::default() });
     let judgement = judge_leaks(&search, 0, false);
-    let leaks = LeakGate { findings: vec![Finding { search, judgement }] };
+    let leaks = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
     vec![json(Subject::Profile(&profile, None)), json(Subject::Leaks(&leaks)), text_of(&profile, &[]).unwrap()]
 }
 
@@ -98,7 +100,8 @@ fn compared(before: &[u8], after: &[u8]) -> Vec<(&'static str, String)> {
     let read = |pickle, name| read(pickle, Path::new(name), GroupBy::Stack);
     let limits = Thresholds::default().max_growth("0").unwrap().max_growth("stack=0").unwrap();
     let gate = ptmem::compare(read(before, "before.pkl"), read(after, "after.pkl"), &limits);
-    let options = report::Options { top: Some(0), unchanged: true, explain: true, ..report::Options::default() };
+    let options =
+        report::RenderOptions { top: Some(0), unchanged: true, explain: true, ..report::RenderOptions::default() };
     let render = |format: &Format| (format.name(), format.render(Subject::Gate(&gate), &options).unwrap());
     Format::ALL.iter().map(render).collect()
 }

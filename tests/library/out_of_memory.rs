@@ -4,12 +4,12 @@ use crate::support::history::{A, B, C, KIB, MIB, event, file, frames, free, oom,
 use crate::support::pickle::{self, Value};
 use ptmem::diff;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Moment, Options, Profile};
+use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::replay::Oom;
 use ptmem::report::{self, Format, Subject};
 
 fn load(file: &[u8], at: Moment) -> Profile {
-    profile::read(file, "oom.pkl", Options { at, ..Options::default() }).unwrap()
+    profile::read(file, "oom.pkl", ReadOptions { at, ..ReadOptions::default() }).unwrap()
 }
 
 fn ooms(segments: Vec<Value>, events: Vec<Value>) -> Vec<Oom> {
@@ -218,7 +218,7 @@ fn what_cannot_be_known_is_not_told() {
     let text = table(&profile, 10);
     assert!(text.contains("allocated unknown, active unknown, reserved 42.00 MiB"), "{text}");
     assert!(text.contains("the free memory of its pool is unknown"), "{text}");
-    let json = Format::Json.render(Subject::Profile(&profile, None), &report::Options::default()).unwrap();
+    let json = Format::Json.render(Subject::Profile(&profile, None), &report::RenderOptions::default()).unwrap();
     assert!(json.contains("\"pool_free\": null") && json.contains("\"demand\": null"), "{json}");
     assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), &[]).unwrap(), whole(&profile));
 }
@@ -233,10 +233,10 @@ fn ranges_that_overlap_are_no_trap() {
 }
 
 fn table(profile: &Profile, top: usize) -> String {
-    let options = report::Options {
+    let options = report::RenderOptions {
         top: Some(top),
         table: report::TableOptions { width: Some(80), more: None },
-        ..report::Options::default()
+        ..report::RenderOptions::default()
     };
     let text = Format::Table.render(Subject::Profile(profile, None), &options).unwrap();
     anstream::adapter::strip_str(&text).to_string()
@@ -290,7 +290,7 @@ fn who_held_the_memory_is_said_without_being_asked() {
         assert!(facts.chain(section.lines()).all(|line| line.chars().count() <= 80), "{text}");
         assert!(table(profile, 1).contains("42.00 MiB  75.0 %       6  [6 others]"), "{}", table(profile, 1));
         assert!(table(profile, 0).contains("2.00 MiB   3.6 %       1  keep_1"), "{}", table(profile, 0));
-        let page = Format::Markdown.render(Subject::Profile(profile, None), &report::Options::default()).unwrap();
+        let page = Format::Markdown.render(Subject::Profile(profile, None), &report::RenderOptions::default()).unwrap();
         assert!(page.contains("**Largest stacks at the peak**"), "{page}");
         assert!(page.contains("**Largest stacks when memory ran out**"), "{page}");
         let device = &profile.devices[0];
@@ -316,7 +316,12 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
     assert_eq!(saved.devices[0].at, live.devices[0].at);
     assert_eq!(saved.devices[0].figures.ooms, live.devices[0].figures.ooms);
     assert_eq!(table(&saved, 10).split_once("device 0").unwrap().1, table(&live, 10).split_once("device 0").unwrap().1);
-    let diff = diff::compare(saved, live, diff::Options::default());
-    assert!(diff.devices[0].rows.iter().all(|row| row.change == diff::Kind::Same && row.held.before == row.held.after));
+    let diff = diff::compare(saved, live, diff::DiffOptions::default());
+    assert!(
+        diff.devices[0]
+            .rows
+            .iter()
+            .all(|row| row.change == diff::ChangeKind::Same && row.held.before == row.held.after)
+    );
     assert_eq!(diff.devices[0].rows.iter().map(|row| row.held.after.bytes).sum::<u64>(), 56 * MIB);
 }

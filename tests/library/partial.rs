@@ -2,9 +2,9 @@
 
 use crate::support::program::Program;
 use ptmem::diff::{Side, Sides};
-use ptmem::profile::{self, Kind, Options, Profile, Source};
+use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
 use ptmem::snapshot::{self, DeviceModules, Ending, EndingKind, RunFacts};
-use ptmem::verdict::{Accepted, Comparison, Thresholds, Verdict};
+use ptmem::verdict::{Accepted, Comparison, PairOrJob, Thresholds, Verdict};
 
 /// The part of a run that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +58,8 @@ fn recorded(scale: u64, part: Part) -> Profile {
         blocks: Vec::new(),
     };
     snapshot.run = Some(RunFacts { modules: vec![modules], ..RunFacts::default() });
-    let source = Source { path: "run.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot };
-    profile::measure(snapshot, source, Options::default()).unwrap()
+    let source = Source { path: "run.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot };
+    profile::measure(snapshot, source, ReadOptions::default()).unwrap()
 }
 
 /// A run before and after, as its scale and the recorded part.
@@ -69,7 +69,8 @@ fn compare([before, after]: Pair, limits: &Thresholds) -> Comparison {
     // Blocks of the program are small.
     let limits = Thresholds { min_delta: 0, ..limits.clone() };
     let gate = ptmem::compare(recorded(before.0, before.1), recorded(after.0, after.1), &limits);
-    gate.comparisons.into_iter().next().unwrap()
+    let PairOrJob::Pair(pair) = gate.parts.into_iter().next().unwrap() else { panic!("nothing is a job") };
+    *pair
 }
 
 fn verdict(pair: Pair, limit: &str) -> Verdict {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use ptmem::diff;
-use ptmem::profile::{self, DeviceProfile, Options, Profile};
+use ptmem::profile::{self, DeviceProfile, Profile, ReadOptions};
 use ptmem::replay::Counter;
 use ptmem::stack::GroupBy;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::fixtures;
 
 fn load(path: &Path, group_by: GroupBy) -> Profile {
-    let options = Options { group_by, ..Options::default() };
+    let options = ReadOptions { group_by, ..ReadOptions::default() };
     profile::read(File::open(path).unwrap(), "recording", options).unwrap()
 }
 
@@ -48,10 +48,10 @@ fn figures_at_the_corners_are_right_or_within_their_bounds() {
 fn a_recording_does_not_differ_from_itself() {
     for path in fixtures::recorded() {
         let [before, after] = [(); 2].map(|()| load(&path, GroupBy::Stack));
-        let diff = diff::compare(before, after, diff::Options::default());
+        let diff = diff::compare(before, after, diff::DiffOptions::default());
         assert!(!diff.devices.is_empty(), "{}", path.display());
         for device in &diff.devices {
-            let is_same = |row: &diff::Row| row.change == diff::Kind::Same && !row.moved;
+            let is_same = |row: &diff::Row| row.change == diff::ChangeKind::Same && !row.moved;
             assert!(device.rows.iter().all(is_same), "{}", path.display());
             assert!(device.metrics.iter().all(|(_, change)| change.before == change.after), "{}", path.display());
         }
@@ -63,7 +63,7 @@ fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
     for &by in GroupBy::ALL {
         for [before, after] in fixtures::changes() {
             let compare = |before: &Path, after: &Path| {
-                diff::compare(load(before, by), load(after, by), diff::Options::default())
+                diff::compare(load(before, by), load(after, by), diff::DiffOptions::default())
             };
             let (forth, back) = (compare(&before, &after), compare(&after, &before));
             let [forth, back] = [&forth, &back].map(|diff| &diff.devices[0]);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::support::pickle::{self, Value};
 use crate::support::random;
 use proptest::prelude::*;
-use ptmem::profile::{self, Kind, Moment, Options, Source};
-use ptmem::replay::{self, History, Position, Replay};
+use ptmem::profile::{self, InputKind, Moment, ReadOptions, Source};
+use ptmem::replay::{self, HistoryKind, Position, Replay};
 use ptmem::snapshot::{self, Snapshot};
 
 const KIB: u64 = 1 << 10;
@@ -270,7 +270,7 @@ fn compare_failures(model: &Model, first: usize, replay: &Replay) -> Result<(), 
         prop_assert_eq!(oom.reserved, Some(reserved));
         let Some(error) = oom.max_error else {
             // Frees were recorded and allocations were not, or one event was.
-            let is_state = replay.figures.history == History::StateOnly;
+            let is_state = replay.figures.history == HistoryKind::StateOnly;
             prop_assert!(is_state || replay.figures.allocated.peak.is_none());
             continue;
         };
@@ -342,7 +342,7 @@ proptest! {
             let highest = window.iter().map(|counters| counters[c]).max().unwrap();
             let Some((of_baseline, of_peak)) = counter.baseline_error.zip(counter.peak_error) else {
                 // One event is no history.
-                prop_assert_eq!(replay.figures.history, History::StateOnly);
+                prop_assert_eq!(replay.figures.history, HistoryKind::StateOnly);
                 prop_assert!(model.events.len() - first <= 1);
                 continue;
             };
@@ -374,8 +374,8 @@ proptest! {
         pairs[1].1 = vec![kept.clone().into()].into();
         let value = Value::Dict(pairs);
         let at = if kept.is_empty() { Moment::End } else { Moment::Event(u32::try_from(moment % kept.len()).unwrap()) };
-        let options = Options { at: at.clone(), ..Options::default() };
-        let profile = profile::measure(read(&value), Source { path: String::new(), bytes: 0, kind: Kind::Snapshot }, options);
+        let options = ReadOptions { at: at.clone(), ..ReadOptions::default() };
+        let profile = profile::measure(read(&value), Source { path: String::new(), bytes: 0, kind: InputKind::Snapshot }, options);
         let Ok(profile) = profile else { return Ok(()) };
         for device in &profile.devices {
             let sum = |of: fn(&profile::StackTotal) -> u64| device.stacks.iter().map(of).sum::<u64>();

@@ -6,12 +6,12 @@ use crate::support::fixtures::{recorded, snapshots as fixtures};
 use crate::support::signed;
 use ptmem::diff::{self, Diff, Row};
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Kind, Moment, Options, Profile};
+use ptmem::profile::{self, InputKind, Moment, Profile, ReadOptions};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
 
-fn options(group_by: GroupBy) -> Options {
-    Options { group_by, ..Options::default() }
+fn options(group_by: GroupBy) -> ReadOptions {
+    ReadOptions { group_by, ..ReadOptions::default() }
 }
 
 fn load(path: &Path, group_by: GroupBy) -> Profile {
@@ -26,7 +26,7 @@ fn text(path: &Path) -> String {
     whole(&load(path, GroupBy::Stack))
 }
 
-fn parse(text: &str, options: Options) -> Profile {
+fn parse(text: &str, options: ReadOptions) -> Profile {
     profile::read(text.as_bytes(), "saved.json", options).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn told(diff: &Diff) -> String {
 }
 
 fn compare_both_ways(before: &Path, after: &Path, by: GroupBy) {
-    let compare = |before, after| told(&diff::compare(before, after, diff::Options::default()));
+    let compare = |before, after| told(&diff::compare(before, after, diff::DiffOptions::default()));
     let saved = |path| parse(&text(path), options(by));
     let expected = compare(load(before, by), load(after, by));
     let place = format!("{} {} by {by}", before.display(), after.display());
@@ -76,7 +76,7 @@ fn profiles_compare_as_their_snapshots_do_in_every_grouping() {
 fn a_profile_says_what_its_snapshot_says() {
     for path in fixtures().into_iter().chain(recorded()) {
         let (live, saved) = (load(&path, GroupBy::Stack), parse(&text(&path), options(GroupBy::Stack)));
-        assert_eq!(saved.source.kind, Kind::Profile);
+        assert_eq!(saved.source.kind, InputKind::Profile);
         // The name of the snapshot is kept, not the folder that it was typed with.
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(saved.recorded, Some(profile::Source { path: name, ..live.source.clone() }));
@@ -134,7 +134,7 @@ fn profiles_are_small_and_always_the_same() {
         assert!(first.len() < 110_000, "{}: {} bytes", path.display(), first.len());
         assert!(first.ends_with("}\n") && !first.contains('\r'));
         // Reading and writing gives the same file.
-        assert_eq!(whole(&parse(&first, Options::default())), first, "{}", path.display());
+        assert_eq!(whole(&parse(&first, ReadOptions::default())), first, "{}", path.display());
     }
 }
 
@@ -154,7 +154,7 @@ fn a_line_that_moves_changes_the_lines_of_its_frames_alone() {
 #[test]
 fn when_memory_ran_out_is_kept() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/oom.pkl");
-    let at = |at: Moment| Options { at, ..Options::default() };
+    let at = |at: Moment| ReadOptions { at, ..ReadOptions::default() };
     let live = profile::read(std::fs::File::open(&path).unwrap(), "oom.pkl", at(Moment::Oom)).unwrap();
     let text = whole(&live);
     let saved = parse(&text, at(Moment::Oom));
@@ -174,7 +174,8 @@ fn profiles_that_were_changed_are_refused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl");
     let good = text(&path);
     assert_eq!(signed(&good), good);
-    let refusal = |text: &str| profile::read(text.as_bytes(), "x.json", Options::default()).unwrap_err().to_string();
+    let refusal =
+        |text: &str| profile::read(text.as_bytes(), "x.json", ReadOptions::default()).unwrap_err().to_string();
     // The value of the first key of a name, replaced.
     let with = |text: &str, key: &str, value: &str| {
         let at = text.find(key).unwrap() + key.len();
@@ -204,21 +205,21 @@ fn profiles_that_were_changed_are_refused() {
     let newer = "\"diagnostics\": [{\"code\":\"a\\n::b\",\"severity\":\"warning\",\"message\":\"x\"},\
                  {\"code\":\"c\",\"severity\":\"note\",\"message\":\"y\"}]";
     let newer = signed(&good.replace("\"diagnostics\": []", newer));
-    let read = profile::read(newer.as_bytes(), "x.json", Options::default()).unwrap();
+    let read = profile::read(newer.as_bytes(), "x.json", ReadOptions::default()).unwrap();
     let codes: Vec<_> = read.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert_eq!(codes, ["unknown-diagnostic"]);
     // Sums that no memory could hold, without a figure beside them.
     let huge = signed(&good.replace("[[1440256,256]]", "[[1440256,1440257]]"));
     assert!(huge != good);
-    let huge = profile::read(huge.as_bytes(), "x.json", Options::default()).unwrap();
+    let huge = profile::read(huge.as_bytes(), "x.json", ReadOptions::default()).unwrap();
     for &format in Format::ALL {
-        format.render(Subject::Profile(&huge, None), &report::Options::default()).unwrap();
+        format.render(Subject::Profile(&huge, None), &report::RenderOptions::default()).unwrap();
     }
     // Version control may change the line ends, and an editor put a mark in front.
     let other = format!("\u{feff}{}", good.replace('\n', "\r\n"));
-    assert_eq!(whole(&parse(&other, Options::default())), good);
+    assert_eq!(whole(&parse(&other, ReadOptions::default())), good);
     // Cut anywhere, it is an error and nothing worse.
     for end in (0..good.len()).step_by(997) {
-        assert!(profile::read(&good.as_bytes()[..end], "x.json", Options::default()).is_err(), "{end}");
+        assert!(profile::read(&good.as_bytes()[..end], "x.json", ReadOptions::default()).is_err(), "{end}");
     }
 }

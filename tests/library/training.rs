@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptmem::align::{End, Missing};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
-use ptmem::profile::{self, Options, Profile};
+use ptmem::profile::{self, Profile, ReadOptions};
 use ptmem::sides::{Side, Sides};
 use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
 
@@ -56,7 +56,7 @@ impl Training {
                 program.events.clear();
             }
         }
-        profile::read(&*program.snapshot(), "snapshot.pkl", Options::default()).unwrap()
+        profile::read(&*program.snapshot(), "snapshot.pkl", ReadOptions::default()).unwrap()
     }
 
     fn alloc(self, program: &mut Program, name: String, frames: &[&str], bytes: u64) {
@@ -108,7 +108,7 @@ impl Training {
 }
 
 fn compare(before: Training, after: Training) -> Diff {
-    diff::compare(before.record(), after.record(), diff::Options::default())
+    diff::compare(before.record(), after.record(), diff::DiffOptions::default())
 }
 
 fn judge(diff: &Diff, limits: &[&str]) -> Judgement {

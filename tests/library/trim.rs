@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::support::fixtures;
-use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, measure};
+use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::trace::{Level, Part, Window};
-use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
+use ptmem::trim::{Between, Error, TrimOptions, TrimmedDevice, trim};
 
 fn fixture(name: &str) -> Snapshot {
     fixtures::open(&fixtures::folder().join(name))
@@ -19,12 +19,12 @@ fn snapshots() -> Vec<PathBuf> {
 }
 
 fn profile_of(snapshot: Snapshot) -> Profile {
-    let source = Source { path: String::new(), bytes: 0, kind: Kind::Snapshot };
-    measure(snapshot, source, Reading::default()).unwrap()
+    let source = Source { path: String::new(), bytes: 0, kind: InputKind::Snapshot };
+    measure(snapshot, source, ReadOptions::default()).unwrap()
 }
 
-fn between(text: &str) -> Options {
-    Options { between: Some(text.parse().unwrap()), ..Options::default() }
+fn between(text: &str) -> TrimOptions {
+    TrimOptions { between: Some(text.parse().unwrap()), ..TrimOptions::default() }
 }
 
 /// The counters within the window of a device, from the whole history.
@@ -98,7 +98,7 @@ fn the_whole_is_the_same_snapshot() {
     for path in snapshots() {
         let whole = fixtures::open(&path);
         let place = path.display();
-        let trimmed = trim(&whole, &Options::default()).unwrap();
+        let trimmed = trim(&whole, &TrimOptions::default()).unwrap();
         let again = snapshot::read(&*trimmed.bytes).unwrap();
         assert_eq!(again.settings.all, whole.settings.all, "{place}");
         assert_eq!(again.settings, whole.settings, "{place}");
@@ -142,7 +142,7 @@ fn memory_that_is_older_than_the_window_keeps_its_stack() {
 #[test]
 fn the_largest_stacks_alone_are_left() {
     let whole = fixture("before.pkl");
-    let trimmed = trim(&whole, &Options { top: 2, ..Options::default() }).unwrap();
+    let trimmed = trim(&whole, &TrimOptions { top: 2, ..TrimOptions::default() }).unwrap();
     let all = profile_of(whole);
     let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
     let largest: Vec<_> = all.devices[0].listed(2, 0).into_iter().take(2).collect();
@@ -160,24 +160,24 @@ fn the_largest_stacks_alone_are_left() {
 #[test]
 fn a_size_is_kept_and_so_is_the_peak() {
     let whole = fixture("before.pkl");
-    let all = trim(&whole, &Options::default()).unwrap();
+    let all = trim(&whole, &TrimOptions::default()).unwrap();
     let mut latest = 0;
     for most in [20_000, 32_000, 48_000, 1 << 20] {
-        let trimmed = trim(&whole, &Options { max_bytes: Some(most), ..Options::default() }).unwrap();
+        let trimmed = trim(&whole, &TrimOptions { max_bytes: Some(most), ..TrimOptions::default() }).unwrap();
         assert!(trimmed.bytes.len() as u64 <= most, "{most}: {}", trimmed.bytes.len());
         assert_eq!(Some(trimmed.devices[0].peak_within), trimmed.devices[0].peak);
         assert!(trimmed.devices[0].kept >= latest);
         latest = trimmed.devices[0].kept;
     }
     assert_eq!(latest, all.devices[0].events);
-    let refused = trim(&whole, &Options { max_bytes: Some(10), ..Options::default() }).unwrap_err();
+    let refused = trim(&whole, &TrimOptions { max_bytes: Some(10), ..TrimOptions::default() }).unwrap_err();
     assert!(matches!(refused, Error::TooSmall { least } if least > 10), "{refused}");
 }
 
 #[test]
 fn one_device_is_left_as_it_was() {
     let whole = fixture("two-devices-before.pkl");
-    let trimmed = trim(&whole, &Options { devices: vec![1], ..Options::default() }).unwrap();
+    let trimmed = trim(&whole, &TrimOptions { devices: vec![1], ..TrimOptions::default() }).unwrap();
     let all = profile_of(whole);
     let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
     assert_eq!(again.devices.len(), 1);
@@ -188,7 +188,7 @@ fn one_device_is_left_as_it_was() {
 #[test]
 fn what_is_not_there_is_refused() {
     let whole = fixture("before.pkl");
-    let no_device = trim(&whole, &Options { devices: vec![7], ..Options::default() });
+    let no_device = trim(&whole, &TrimOptions { devices: vec![7], ..TrimOptions::default() });
     assert_eq!(no_device.unwrap_err(), Error::NoDevice { device: 7, there: vec![0] });
     assert!(matches!(trim(&whole, &between("oom..end")), Err(Error::NoMoment(_))));
     assert!(matches!(trim(&whole, &between("end..peak")), Err(Error::Backwards { .. })));

@@ -5,7 +5,7 @@ use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
 use ptmem::budget::DeviceMemory;
 use ptmem::diff::{self, Diff};
-use ptmem::profile::{self, Metric, Options, Profile};
+use ptmem::profile::{self, Metric, Profile, ReadOptions};
 use ptmem::report::{self, Format, Subject};
 use ptmem::verdict::{
     Comparison, Gate, Growth, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
@@ -56,7 +56,7 @@ fn segment(device: u64, used: u64) -> Value {
 fn read(segments: Vec<Value>, traces: Vec<Vec<Value>>) -> Profile {
     let traces: Vec<Value> = traces.into_iter().map(Value::from).collect();
     let value = Value::dict([("segments", segments.into()), ("device_traces", traces.into())]);
-    profile::read(&*pickle::write(&value, pickle::Options::default()), "x.pkl", Options::default()).unwrap()
+    profile::read(&*pickle::write(&value, pickle::Options::default()), "x.pkl", ReadOptions::default()).unwrap()
 }
 
 /// One device that allocates a block of `mib` MiB, followed by the given events.
@@ -76,7 +76,7 @@ fn maximum(limits: &[&str]) -> Thresholds {
 }
 
 fn compare(before: Profile, after: Profile) -> Diff {
-    diff::compare(before, after, diff::Options::default())
+    diff::compare(before, after, diff::DiffOptions::default())
 }
 
 /// The verdict and its line.
@@ -142,15 +142,12 @@ fn a_figure_that_is_not_known_is_neither_gated_nor_exported() {
     assert_eq!(judge_profile(&state_only(), &maximum(&["peak=8MiB"])).verdict, Verdict::Inconclusive);
     let diff = compare(allocating(8, vec![]), state_only());
     let judgement = judge_diff(&diff, &growth(&["0"]));
-    let gate = Gate {
-        comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-        ..Gate::default()
-    };
-    let options = report::Options::default();
+    let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
+    let options = report::RenderOptions::default();
     let output = Format::GithubOutput.render(Subject::Gate(&gate), &options).unwrap();
     assert!(output.contains("peak-after=\n") && output.contains("percent=\n"), "{output}");
-    let bencher = Format::Bencher.render(Subject::Gate(&gate), &options).unwrap();
-    assert!(bencher.contains("\"end\"") && !bencher.contains("\"peak\""), "{bencher}");
+    let series = Format::GithubActionBenchmark.render(Subject::Gate(&gate), &options).unwrap();
+    assert!(series.contains(": end\"") && !series.contains(": peak\""), "{series}");
 }
 
 /// A history in which a block is freed that was allocated before it, so that its size is not known to the byte.
@@ -233,7 +230,7 @@ fn fragmentation_is_a_metric() {
 fn the_peak_leads_the_line_where_other_figures_grew_more() {
     let read = |name: &str| {
         let file = std::fs::File::open(fixtures::folder().join(name)).unwrap();
-        profile::read(file, name, Options::default()).unwrap()
+        profile::read(file, name, ReadOptions::default()).unwrap()
     };
     let diff = compare(read("before.pkl"), read("after.pkl"));
     let judgement = judge_diff(&diff, &growth(&["reserved=5%", "stack=5%", "peak=5%"]));
@@ -272,10 +269,10 @@ fn categories_add_up_to_the_change() {
 fn the_library_compares_where_the_program_does_the_same() {
     let read = |name: &str| {
         let file = std::fs::File::open(fixtures::folder().join(name)).unwrap();
-        ptmem::read(file, name, Options::default()).unwrap()
+        ptmem::read(file, name, ReadOptions::default()).unwrap()
     };
     let gate = ptmem::compare(read("leak.pkl"), read("no-leak.pkl"), &Thresholds::default());
-    let device = &gate.comparisons[0].diff.devices[0];
+    let device = &gate.only_pair().unwrap().diff.devices[0];
     let places = device.places.as_ref().unwrap();
     assert_eq!(places.reason, None);
     assert!(places.higher_elsewhere() > 0, "the leak has its peak in its last step");

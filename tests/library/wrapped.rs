@@ -7,7 +7,7 @@ use std::process::Command;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use ptmem::profile::{self, Opened, Options};
+use ptmem::profile::{self, Opened, ReadOptions};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -82,7 +82,7 @@ fn streamed_archive(members: &[(&str, &[u8])], wide: bool) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8], max_input: Option<u64>) -> Result<Opened, String> {
-    let options = Options { max_input, ..Options::default() };
+    let options = ReadOptions { max_input, ..ReadOptions::default() };
     profile::open(bytes, "x", options).map_err(|error| error.to_string())
 }
 
@@ -132,7 +132,7 @@ fn what_is_wrapped_is_read_as_it_is() {
     }
     let profile = {
         let Opened::Snapshot(snapshot, source) = open(&fixture("after.pkl"), None).unwrap() else { panic!() };
-        let profile = profile::measure(*snapshot, source, Options::default()).unwrap();
+        let profile = profile::measure(*snapshot, source, ReadOptions::default()).unwrap();
         profile::saved::text_of(&profile, &[]).unwrap()
     };
     assert_eq!(content(&gzip(profile.as_bytes())), content(profile.as_bytes()));
@@ -178,7 +178,7 @@ fn archives_come_through_pipes() {
     let plain = fixture("after.pkl");
     let saved = torch_save(&plain);
     for step in [1, 7, 1000] {
-        let opened = profile::open(Trickle(&saved, step), "-", Options::default()).unwrap();
+        let opened = profile::open(Trickle(&saved, step), "-", ReadOptions::default()).unwrap();
         let Opened::Snapshot(snapshot, source) = opened else { panic!("a snapshot was saved") };
         assert_eq!(source.bytes, saved.len() as u64);
         assert!(!snapshot.events.is_empty());

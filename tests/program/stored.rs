@@ -217,8 +217,6 @@ fn several_reports_come_from_one_run() {
         "sarif",
         "csv",
         "folded",
-        "speedscope",
-        "bencher",
         "github-action-benchmark",
         "github-output",
     ];

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use ptmem::profile::{self, Opened, Options};
+use ptmem::profile::{self, Opened, ReadOptions};
 use ptmem::snapshot::Snapshot;
 
 pub fn folder() -> PathBuf {
@@ -28,7 +28,7 @@ pub fn recorded() -> Vec<PathBuf> {
 
 /// Reads a snapshot, also a compressed one.
 pub fn open(path: &Path) -> Snapshot {
-    match profile::open(File::open(path).unwrap(), "snapshot", Options::default()) {
+    match profile::open(File::open(path).unwrap(), "snapshot", ReadOptions::default()) {
         Ok(Opened::Snapshot(snapshot, _)) => *snapshot,
         Ok(Opened::Profile(_)) => panic!("{} is a profile", path.display()),
         Err(error) => panic!("{}: {error}", path.display()),

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
-use ptmem::leak::{self, Options, Search};
-use ptmem::profile::{self, Kind, Moment, Profile, Source};
+use ptmem::leak::{self, LeakOptions, Search};
+use ptmem::profile::{self, InputKind, Moment, Profile, Source};
 
 use super::pickle::{self, Value};
 
 /// A snapshot of this path.
 pub fn source(path: &str) -> Source {
-    Source { path: path.to_owned(), bytes: 0, kind: Kind::Snapshot }
+    Source { path: path.to_owned(), bytes: 0, kind: InputKind::Snapshot }
 }
 
 /// A program: every line allocates with a stack of its own, and blocks go by names.
@@ -150,13 +150,13 @@ impl Program {
         pickle::write(&all, pickle::Options::shared())
     }
 
-    pub fn search(&self, options: &Options) -> Search {
+    pub fn search(&self, options: &LeakOptions) -> Search {
         let profile = profile::read(&*self.snapshot(), "program.pkl", options.reading());
         leak::search(&profile.unwrap(), options)
     }
 
     pub fn profile(&self, path: &str) -> Profile {
-        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+        let options = profile::ReadOptions { at: Moment::End, ..profile::ReadOptions::default() };
         profile::read(&*self.snapshot(), path, options).unwrap()
     }
 }

@@ -18,10 +18,10 @@ use serde::ser::{Serialize, SerializeMap};
 
 use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
-use super::{Options, Subject};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::{Object, Record, record};
 
-pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);
     match subject {
         Subject::Gate(gate) if options.phases => phase_changes(&mut table, gate)?,
@@ -114,7 +114,7 @@ fn cell(text: &str) -> String {
 }
 
 /// The frame to blame; `None` if its line is unknown.
-fn site(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Option<CodeLine> {
+fn site(code: &Code<'_>, stack: Option<StackId>, options: &RenderOptions) -> Option<CodeLine> {
     place::place(code, code.site(stack?)?, options)
 }
 
@@ -136,13 +136,14 @@ record! {
         delta: row.delta(),
         before_blocks: row.held.before.blocks,
         after_blocks: row.held.after.blocks,
+        changed_here: device.touched.map(|_| row.touched.is_some()),
     }
 }
 
-fn changes(table: &mut Table<'_>, gate: &Gate, options: &Options) -> io::Result<()> {
+fn changes(table: &mut Table<'_>, gate: &Gate, options: &RenderOptions) -> io::Result<()> {
     table.head(ChangeRecord::NAMES)?;
     let mut known = Codes::default();
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let name = comparison.name.as_deref().unwrap_or_default();
         let codes = known.of(&comparison.diff);
         for device in &comparison.diff.devices {
@@ -181,10 +182,10 @@ record! {
 }
 
 /// The stacks of a snapshot, behind the name of its rank.
-fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options: &Options) -> io::Result<()> {
+fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options: &RenderOptions) -> io::Result<()> {
     let code = profile.code();
     for device in &profile.devices {
-        let has_history = device.figures.history == replay::History::Recorded;
+        let has_history = device.figures.history == replay::HistoryKind::Recorded;
         for total in device.listed(0, 0) {
             let site = site(&code, total.stack(), options);
             table.row(rank, &StackRecord(device, &total, &site, has_history))?;
@@ -193,7 +194,7 @@ fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options:
     Ok(())
 }
 
-fn stacks_of_ranks(table: &mut Table<'_>, readings: &Readings, options: &Options) -> io::Result<()> {
+fn stacks_of_ranks(table: &mut Table<'_>, readings: &Readings, options: &RenderOptions) -> io::Result<()> {
     table.head(&[&["rank"], StackRecord::NAMES].concat())?;
     let mut readings = readings.readings.iter();
     readings.try_for_each(|of| stacks(table, Some(&of.member.label), &of.profile, options))
@@ -221,7 +222,7 @@ record! {
     }
 }
 
-fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &Options) -> io::Result<()> {
+fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &RenderOptions) -> io::Result<()> {
     table.head(LeakRecord::NAMES)?;
     for search in gate.findings.iter().map(|finding| &finding.search) {
         let code = search.code();
@@ -233,7 +234,7 @@ fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &Options) -> io::Resul
 }
 
 /// The phases of each device, behind its number.
-fn phases(table: &mut Table<'_>, profile: &Profile, options: &Options) -> io::Result<()> {
+fn phases(table: &mut Table<'_>, profile: &Profile, options: &RenderOptions) -> io::Result<()> {
     let all = profile.devices.iter().flat_map(|of| options.phases_of(of).map(move |phase| (of.device, phase)));
     table.all("device", all.map(|(device, phase)| (device.to_string(), PhaseRecord(phase))))
 }
@@ -262,7 +263,7 @@ record! {
 
 fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
     table.head(PhaseChangeRecord::NAMES)?;
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let name = comparison.name.as_deref().unwrap_or_default();
         for device in &comparison.diff.devices {
             device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;

@@ -18,10 +18,10 @@ use ptmem_trace::stack::Code;
 use sha1::{Digest, Sha1};
 
 use super::place::{Codes, Place, placed_frames, user_place};
-use super::{Options, Subject, grouped};
+use super::{RenderOptions, Subject, grouped};
 
 /// A check with what explains it.
-pub(super) struct Finding<'a> {
+pub(super) struct ExplainedCheck<'a> {
     /// The name of the comparison, where there are several.
     pub(super) comparison: Option<&'a str>,
     /// The rank of a job that it concerns, and the name of the comparison of that job.
@@ -48,7 +48,7 @@ pub(super) struct Explanation<'a> {
 /// More rows than these explain nothing.
 const MOST_ROWS: usize = 10;
 
-impl<'a> Finding<'a> {
+impl<'a> ExplainedCheck<'a> {
     /// A check of a judgement about devices that reports call `device`; all of them without one.
     fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: Explanation<'a>) -> Self {
         let sentence = printable(&judgement.sentence(check));
@@ -82,13 +82,13 @@ pub(super) fn fingerprint(text: &str) -> String {
 
 impl<'a> Explanation<'a> {
     /// A stack and its line.
-    fn of_stack(code: &Code<'a>, stack: Option<StackId>, options: &Options) -> Self {
+    fn of_stack(code: &Code<'a>, stack: Option<StackId>, options: &RenderOptions) -> Self {
         let Some(stack) = stack else { return Self::default() };
         Self { place: user_place(code, stack, options), stack: Some((code.clone(), stack)), rows: Vec::new() }
     }
 
     /// The frames of the stack, the outermost first. There may be thousands of stacks: they are made when they are written.
-    pub(super) fn frames(&self, options: &Options) -> Vec<(Frame, Option<Place>)> {
+    pub(super) fn frames(&self, options: &RenderOptions) -> Vec<(Frame, Option<Place>)> {
         self.stack.as_ref().map(|(code, stack)| placed_frames(code, *stack, options)).unwrap_or_default()
     }
 }
@@ -96,7 +96,7 @@ impl<'a> Explanation<'a> {
 /// The file that was looked at: that of the after, or the last one of a series.
 pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
     match subject {
-        Subject::Gate(gate) => Some(&gate.comparisons.first()?.diff.profiles.after.source.path),
+        Subject::Gate(gate) => Some(&gate.comparisons().next()?.diff.profiles.after.source.path),
         Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
         Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
@@ -105,7 +105,7 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
 }
 
 /// All checks, in the order of the judgements.
-pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Finding<'a>> {
+pub(super) fn findings<'a>(subject: Subject<'a>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     match subject {
         Subject::Gate(gate) => of_gate(gate, options),
         Subject::Profile(_, None) | Subject::History(_) | Subject::Scale(_) => Vec::new(),
@@ -115,46 +115,48 @@ pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Findi
     }
 }
 
-fn of_gate<'a>(gate: &'a Gate, options: &Options) -> Vec<Finding<'a>> {
+fn of_gate<'a>(gate: &'a Gate, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let mut known = Codes::default();
     let mut found = Vec::new();
-    for (index, of) in gate.comparisons.iter().enumerate() {
-        let job = gate.ranks.iter().find(|ranks| ranks.members.contains(&index));
-        let member = of.member.as_ref().zip(job.map(|job| job.name.as_deref()));
-        let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
-        found.extend(all.map(|finding| Finding { comparison: of.name.as_deref(), member, ..finding }));
+    for part in &gate.parts {
+        let job = part.job().map(|job| job.ranks.name.as_deref());
+        for of in part.comparisons() {
+            let member = of.member.as_ref().zip(job);
+            let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
+            found.extend(all.map(|finding| ExplainedCheck { comparison: of.name.as_deref(), member, ..finding }));
+        }
     }
-    found.extend(gate.ranks.iter().flat_map(of_ranks));
+    found.extend(gate.jobs().flat_map(|job| of_ranks(&job.ranks)));
     found
 }
 
-fn of_readings<'a>(readings: &'a Readings, options: &Options) -> Vec<Finding<'a>> {
+fn of_readings<'a>(readings: &'a Readings, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let mut found = Vec::new();
     for reading in &readings.readings {
         let Some(judgement) = &reading.judgement else { continue };
         let comparison = Some(reading.member.label.as_str());
         let member = Some((&reading.member, None));
         let of_reading = of_profile(&reading.profile, judgement, options);
-        found.extend(of_reading.into_iter().map(|finding| Finding { comparison, member, ..finding }));
+        found.extend(of_reading.into_iter().map(|finding| ExplainedCheck { comparison, member, ..finding }));
     }
     found.extend(of_ranks(&readings.ranks));
     found
 }
 
 /// The checks of one snapshot.
-fn of_profile<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
+fn of_profile<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let code = profile.code();
     let findings = judgement.checks.iter().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
         let name = device.map(|device| format!("device {}", device.device));
         let explanation = device.map(|device| of_largest(check, device, &code, options)).unwrap_or_default();
-        Finding::new(check, judgement, name, explanation)
+        ExplainedCheck::new(check, judgement, name, explanation)
     });
     findings.collect()
 }
 
 /// The stack that holds most, before all one with a line of the user.
-fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, options: &Options) -> Explanation<'a> {
+fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, options: &RenderOptions) -> Explanation<'a> {
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }
@@ -170,8 +172,8 @@ fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, option
 }
 
 /// The checks of leaks: each leak is a line of its own.
-fn of_search<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
-    let verdict::Finding { search, judgement } = found;
+fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
+    let verdict::JudgedSearch { search, judgement } = found;
     let code = search.code();
     let stacks: HashMap<(u32, &str), Option<StackId>> =
         search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
@@ -181,7 +183,10 @@ fn of_search<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
         let name = device.map(|device| format!("device {}", device.device));
         let explanation = Explanation::of_stack(&code, stack, options);
-        Finding { comparison: search.name.as_deref(), ..Finding::new(check, judgement, name, explanation) }
+        ExplainedCheck {
+            comparison: search.name.as_deref(),
+            ..ExplainedCheck::new(check, judgement, name, explanation)
+        }
     });
     findings.collect()
 }
@@ -190,7 +195,7 @@ fn of_search<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<
 type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
 
 /// The checks of a comparison.
-fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &Options) -> Vec<Finding<'a>> {
+fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let Comparison { diff, judgement, .. } = of;
     let mut rows = RowsByKey::new();
     for device in &diff.devices {
@@ -206,7 +211,8 @@ fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &Opti
             }
             _ => of_growth(check, device, &rows, &codes.after, options),
         });
-        let mut finding = Finding::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default());
+        let mut finding =
+            ExplainedCheck::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default());
         let cause = judgement.cause.as_ref().filter(|_| judgement.decisive() == Some(check));
         finding.sentence += &cause.map(|cause| format!(". {}", printable(cause))).unwrap_or_default();
         finding
@@ -220,17 +226,19 @@ fn of_growth<'a>(
     device: &DeviceDiff,
     rows: &RowsByKey<'_>,
     after: &Code<'a>,
-    options: &Options,
+    options: &RenderOptions,
 ) -> Explanation<'a> {
     let culprit = match &check.key {
         Some(key) => rows.get(&(check.device, key.as_str())).copied(),
         None => grew_most(device, after),
     };
-    let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
+    let edit = check.edit.and_then(|edit| device.cause.as_ref()?.edits.get(edit));
     let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
     if let Some(line) = edit.and_then(Edit::code_line) {
         explanation.place = Some(line);
+    } else if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
+        explanation.place = Some(line.clone());
     }
     // The sentence of a check of one stack has its figures.
     if check.key.is_none() {
@@ -243,8 +251,8 @@ fn of_growth<'a>(
 fn grown_row(row: &diff::Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
-    let edit = if row.edit.is_some() { ", leads to edit" } else { "" };
-    format!("{delta:>12}  {before:>11} -> {after:>11}  {}{edit}", printable(&row.label))
+    let touched = if row.touched.is_some() { ", changed here" } else { "" };
+    format!("{delta:>12}  {before:>11} -> {after:>11}  {}{touched}", printable(&row.label))
 }
 
 /// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
@@ -255,16 +263,16 @@ pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<
 }
 
 /// The checks of all ranks together.
-fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
+fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = ExplainedCheck<'_>> {
     let judgement = &ranks.judgement;
     judgement.checks.iter().map(move |check| {
-        let finding = Finding::new(check, judgement, Some("all ranks".to_owned()), Explanation::default());
-        Finding { comparison: ranks.name.as_deref(), ..finding }
+        let finding = ExplainedCheck::new(check, judgement, Some("all ranks".to_owned()), Explanation::default());
+        ExplainedCheck { comparison: ranks.name.as_deref(), ..finding }
     })
 }
 
 /// The findings, with those whose growth leads to one edit reported once, by the worst of them.
-fn by_cause(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
+fn by_cause(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let alone = finding.check.edit.is_none().then_some(*at);
         let rank = finding.member.map(|(member, _)| member.label.as_str());
@@ -273,7 +281,7 @@ fn by_cause(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
     let merged = groups.into_iter().filter_map(|group| {
         let mut group = group.into_iter().map(|(_, finding)| finding);
         let mut first = group.next()?;
-        let others: Vec<Finding<'_>> = group.collect();
+        let others: Vec<ExplainedCheck<'_>> = group.collect();
         for finding in others.iter().take(MOST_ROWS) {
             first.sentence += &format!("\nleads to the same edit: {}", finding.sentence);
         }
@@ -288,7 +296,7 @@ fn by_cause(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
 
 /// The findings, with those that several ranks share reported once, by the worst rank: hundreds of ranks that grew on
 /// the same line are one thing to look at.
-pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
+pub(super) fn across_ranks(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
     let findings = by_cause(findings);
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let check = finding.check;
@@ -301,7 +309,7 @@ pub(super) fn across_ranks(findings: Vec<Finding<'_>>) -> Vec<Finding<'_>> {
 }
 
 /// The worst of several equal findings, whose sentence names the rank and the others.
-fn worst(findings: Vec<(usize, Finding<'_>)>) -> Option<Finding<'_>> {
+fn worst(findings: Vec<(usize, ExplainedCheck<'_>)>) -> Option<ExplainedCheck<'_>> {
     let members: Vec<&Member> = findings.iter().filter_map(|(_, of)| Some(of.member?.0)).collect();
     let worst = findings.into_iter().map(|(_, finding)| finding).reduce(|worst, other| {
         let is_worse = (other.check.delta, other.check.after) > (worst.check.delta, worst.check.after);
@@ -314,7 +322,7 @@ fn worst(findings: Vec<(usize, Finding<'_>)>) -> Option<Finding<'_>> {
     if !rest.is_empty() {
         sentence += &printable(&format!("; the like on {}", numbers(&rest)));
     }
-    Some(Finding { sentence, comparison: job, ..worst })
+    Some(ExplainedCheck { sentence, comparison: job, ..worst })
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
 use ptmem_base::text::printable;
 
-use super::finding::{Finding, across_ranks, findings};
+use super::finding::{ExplainedCheck, across_ranks, findings};
 use super::place::Place;
-use super::{Options, Subject, ranks};
+use super::{RenderOptions, Subject, ranks};
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
@@ -21,7 +21,7 @@ struct Command {
 }
 
 /// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
-pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let findings = across_ranks(findings(subject, options));
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
@@ -39,7 +39,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
 }
 
 impl Command {
-    fn of_finding(finding: &Finding<'_>) -> Self {
+    fn of_finding(finding: &ExplainedCheck<'_>) -> Self {
         let scope = finding.comparison.map(|name| format!(" ({name})")).unwrap_or_default();
         let rows = finding.explanation.rows.iter().map(|row| format!("\n{row}"));
         Self {
@@ -89,9 +89,8 @@ fn ungated(subject: Subject<'_>) -> Option<Command> {
 pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = match subject {
         Subject::Gate(gate) => {
-            let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
-            let alone = alone.flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
-            let jobs = gate.ranks.iter().flat_map(|job| ranks::diagnostics_of_gate(gate, job));
+            let alone = gate.pairs().flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
+            let jobs = gate.jobs().flat_map(ranks::diagnostics_of_job);
             alone.chain(jobs.map(|(_, found)| found)).collect()
         }
         Subject::Profile(profile, judgement) => ranks::diagnostics_of_profile(profile, judgement).cloned().collect(),

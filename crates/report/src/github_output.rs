@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::fmt::Display;
 
 use ptmem_base::units::percent;
-use ptmem_compare::diff::{Change, DeviceDiff, Kind, Metric};
+use ptmem_compare::diff::{Change, ChangeKind, DeviceDiff, Metric};
 use ptmem_judge::verdict::{Check, Comparison, Gate, Verdict};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::github::diagnostics;
-use super::{Options, Subject, known};
+use super::{RenderOptions, Subject, known};
 
 /// The outputs of a step.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct Outputs {
     approved: bool,
 }
 
-pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let nothing = Outputs {
         approved: options.approval.is_some(),
         must_tell: diagnostics(subject).iter().any(|found| found.code.is_announced()),
@@ -36,7 +36,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         Subject::Gate(gate) => Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
-            changed: gate.comparisons.iter().any(has_changed),
+            changed: gate.comparisons().any(has_changed),
             ..nothing
         },
         Subject::Profile(profile, judgement) => Outputs {
@@ -111,6 +111,6 @@ fn has_changed(comparison: &Comparison) -> bool {
     comparison.diff.devices.iter().any(|device| {
         let metrics = device.metrics.iter().any(|(_, change)| change.gained().is_some_and(|delta| delta != 0));
         let phases = phases_matter && device.phases.iter().any(|row| row.delta() != Some(0));
-        metrics || phases || device.rows.iter().any(|row| row.change != Kind::Same)
+        metrics || phases || device.rows.iter().any(|row| row.change != ChangeKind::Same)
     })
 }

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 
 use ptmem_base::text::printable;
 
-use super::finding::{Finding, across_ranks, findings, fingerprint, source_path};
-use super::{Options, Subject};
+use super::finding::{ExplainedCheck, across_ranks, findings, fingerprint, source_path};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Issues that are listed.
 const MOST_ISSUES: usize = 5_000;
 
-pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let source = source_path(subject).unwrap_or_default();
     let findings = across_ranks(findings(subject, options));
     let bad: Vec<_> = findings.iter().filter(|finding| finding.is_bad()).take(MOST_ISSUES).collect();
@@ -27,7 +27,7 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
 }
 
 object! {
-    Issue<'a>(finding: &'a Finding<'a>, source: &'a str, repeats: u32) {
+    Issue<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, repeats: u32) {
         description: description(finding),
         check_name: format!("ptmem/{}", finding.check.about().name()),
         // GitLab shows one issue alone of those that share it.
@@ -37,14 +37,14 @@ object! {
     }
 }
 
-fn description(finding: &Finding<'_>) -> String {
+fn description(finding: &ExplainedCheck<'_>) -> String {
     let name = finding.comparison.map(|name| format!("{name}: ")).unwrap_or_default();
     printable(&format!("GPU memory: {name}{}", finding.sentence))
 }
 
 object! {
     /// Every issue needs a place: without one, the file that was looked at.
-    Location<'a>(finding: &'a Finding<'a>, source: &'a str) {
+    Location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) {
         path: printable(finding.explanation.place.as_ref().map_or(source, |place| &place.path)),
         lines: one("begin", finding.explanation.place.as_ref().map_or(1, |place| place.line)),
     }

@@ -6,18 +6,18 @@ use maud::{Markup, PreEscaped, html};
 use ptmem_base::text::printable;
 use ptmem_judge::verdict::{Level, Outcome};
 
-use super::finding::{Finding, findings};
-use super::{Options, Subject};
+use super::finding::{ExplainedCheck, findings};
+use super::{RenderOptions, Subject};
 
-pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let findings = findings(subject, options);
     // By name: checks come with the worst first, and reports of two runs are compared.
-    let mut suites: BTreeMap<String, Vec<&Finding<'_>>> = BTreeMap::new();
+    let mut suites: BTreeMap<String, Vec<&ExplainedCheck<'_>>> = BTreeMap::new();
     for finding in &findings {
         let scope = finding.comparison.map(|comparison| format!("{}: ", printable(comparison)));
         suites.entry(scope.unwrap_or_default() + &finding.device).or_default().push(finding);
     }
-    let all: Vec<&Finding<'_>> = findings.iter().collect();
+    let all: Vec<&ExplainedCheck<'_>> = findings.iter().collect();
     let page = html! {
         (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"))
         testsuites name="ptmem" tests=(all.len()) failures=(count(&all, Outcome::Exceeded)) errors=(count(&all, Outcome::Inconclusive)) {
@@ -36,11 +36,11 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
 }
 
 /// The number of checks that fail, or that are inconclusive. A warning does not fail the test.
-fn count(cases: &[&Finding<'_>], outcome: Outcome) -> usize {
+fn count(cases: &[&ExplainedCheck<'_>], outcome: Outcome) -> usize {
     cases.iter().filter(|finding| finding.is_error() && finding.check.outcome == outcome).count()
 }
 
-fn case(finding: &Finding<'_>, suite: &str) -> Markup {
+fn case(finding: &ExplainedCheck<'_>, suite: &str) -> Markup {
     let message = &finding.sentence;
     let text = case_text(finding);
     html! {
@@ -55,7 +55,7 @@ fn case(finding: &Finding<'_>, suite: &str) -> Markup {
     }
 }
 
-fn case_name(finding: &Finding<'_>) -> String {
+fn case_name(finding: &ExplainedCheck<'_>) -> String {
     let check = finding.check;
     let scope = check.scope.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
     let level = match check.level {
@@ -66,7 +66,7 @@ fn case_name(finding: &Finding<'_>) -> String {
 }
 
 /// The check in words, then the code that explains it.
-fn case_text(finding: &Finding<'_>) -> String {
+fn case_text(finding: &ExplainedCheck<'_>) -> String {
     let place = finding.explanation.place.as_ref();
     let place = place.map(|place| format!("\nat {}:{}", printable(&place.path), place.line)).unwrap_or_default();
     let rows = finding.explanation.rows.join("\n");

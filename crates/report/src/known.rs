@@ -3,7 +3,7 @@
 use ptmem_base::sides::Sides;
 use ptmem_compare::diff::{Change, DeviceDiff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
-use ptmem_trace::replay::{Counter, History};
+use ptmem_trace::replay::{Counter, HistoryKind};
 
 /// The baseline and the peak of a counter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,8 +16,8 @@ pub(super) struct KnownCounter {
 
 impl KnownCounter {
     /// Without a history both are the state at the dump, which is not a peak or baseline.
-    pub(super) fn new(counter: &Counter, history: History) -> Self {
-        if history != History::Recorded {
+    pub(super) fn new(counter: &Counter, history: HistoryKind) -> Self {
+        if history != HistoryKind::Recorded {
             return Self::default();
         }
         Self {
@@ -30,7 +30,7 @@ impl KnownCounter {
 
 /// The value of a metric.
 pub(super) fn value(metric: Metric, device: &DeviceProfile) -> Option<u64> {
-    let has_history = device.figures.history == History::Recorded;
+    let has_history = device.figures.history == HistoryKind::Recorded;
     if metric.needs_history() && !has_history || metric.max_error(device).is_none() {
         return None;
     }

@@ -6,7 +6,9 @@
 
 mod csv;
 mod finding;
+mod folded;
 mod github;
+mod github_action_benchmark;
 mod github_output;
 mod gitlab;
 mod html;
@@ -19,13 +21,10 @@ mod place;
 mod ranks;
 mod run;
 mod sarif;
-mod series;
 mod source;
 mod sparkline;
-mod speedscope;
 mod table;
 mod view;
-mod weighed;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -95,10 +94,6 @@ pub enum Format {
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
-    /// Stacks by their bytes, for the viewer speedscope.
-    Speedscope,
-    /// Bencher Metric Format.
-    Bencher,
     /// customSmallerIsBetter of github-action-benchmark.
     GithubActionBenchmark,
     /// name=value lines for the file that GITHUB_OUTPUT names.
@@ -117,7 +112,7 @@ impl Format {
         self.into()
     }
 
-    /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::Options::layout`]).
+    /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::ReadOptions::layout`]).
     #[must_use]
     pub fn has_pictures(self) -> bool {
         matches!(self, Self::Html | Self::Svg)
@@ -136,7 +131,7 @@ impl Format {
     ///
     /// # Errors
     /// If it cannot be written to `out`.
-    pub fn write(self, subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(self, subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
         let text = match self {
             Self::Table => table::render(&View::new(subject, options), options),
             Self::Json => return json::write(subject, options, out),
@@ -148,10 +143,8 @@ impl Format {
             Self::Junit => junit::render(subject, options),
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
-            Self::Folded => return weighed::write_folded(subject, out),
-            Self::Speedscope => return speedscope::write(subject, out),
-            Self::Bencher => return series::write_bencher(subject, out),
-            Self::GithubActionBenchmark => return series::write_benchmark(subject, out),
+            Self::Folded => return folded::write(subject, out),
+            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
         };
@@ -162,7 +155,7 @@ impl Format {
     ///
     /// # Errors
     /// If the format cannot represent the result, which the types of this crate rule out.
-    pub fn render(self, subject: Subject<'_>, options: &Options) -> io::Result<String> {
+    pub fn render(self, subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
         let mut text = Vec::new();
         self.write(subject, options, &mut text)?;
         String::from_utf8(text).map_err(io::Error::other)
@@ -191,7 +184,7 @@ pub struct MarkdownOptions {
 
 /// Options of reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct RenderOptions {
     /// The most stacks per device; 0 is all, without it [`LISTED_STACKS`].
     pub top: Option<usize>,
     /// List unchanged stacks too.
@@ -199,7 +192,7 @@ pub struct Options {
     /// Show how the two stacks of a row differ.
     pub explain: bool,
     /// Show the call tree in place of the list of stacks.
-    pub tree: Option<call_tree::Options>,
+    pub tree: Option<call_tree::TreeOptions>,
     /// Show phases.
     pub phases: bool,
     /// Number of first occurrences of each phase name to leave out.
@@ -241,7 +234,7 @@ pub const MOST_COMMENT_BYTES: usize = 65_536;
 /// GitHub takes no longer summaries of a step.
 pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
 
-impl Options {
+impl RenderOptions {
     /// The address of a line of code in the repository; `None` where its file is none of the checkout.
     fn address_of(&self, place: &Place) -> Option<String> {
         let run = self.run.as_ref()?;

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::About;
 
-use super::finding::{Explanation, Finding, across_ranks, findings, fingerprint, source_path};
+use super::finding::{ExplainedCheck, Explanation, across_ranks, findings, fingerprint, source_path};
 use super::place::Place;
 use super::run::escaped_path;
-use super::{Options, Subject};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Frames of one stack that are listed.
@@ -23,16 +23,16 @@ const MOST_RESULTS: usize = 5_000;
 /// The base of relative paths.
 const ROOT: &str = "SRCROOT";
 
-pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let source = source_path(subject).unwrap_or_default();
     let mut findings = across_ranks(findings(subject, options));
-    findings.retain(Finding::is_bad);
+    findings.retain(ExplainedCheck::is_bad);
     findings.truncate(MOST_RESULTS);
     json::write(&Log(&findings, source, options), out)
 }
 
 object! {
-    Log<'a>(findings: &'a [Finding<'a>], source: &'a str, options: &'a Options) {
+    Log<'a>(findings: &'a [ExplainedCheck<'a>], source: &'a str, options: &'a RenderOptions) {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         runs: [Run(findings, source, options)],
         version: "2.1.0",
@@ -40,7 +40,7 @@ object! {
 }
 
 object! {
-    Run<'a>(findings: &'a [Finding<'a>], source: &'a str, options: &'a Options) {
+    Run<'a>(findings: &'a [ExplainedCheck<'a>], source: &'a str, options: &'a RenderOptions) {
         columnKind: "unicodeCodePoints",
         originalUriBaseIds: one(ROOT, one("description", one("text", "The root of the checkout."))),
         results: list(findings.iter().map(|finding| RunResult(finding, source, options))),
@@ -49,7 +49,7 @@ object! {
 }
 
 object! {
-    Driver<'a>(findings: &'a [Finding<'a>]) {
+    Driver<'a>(findings: &'a [ExplainedCheck<'a>]) {
         informationUri: "https://pytorch.org/docs/stable/torch_cuda_memory.html",
         name: "ptmem",
         rules: list(rules(findings).into_iter().map(Rule)),
@@ -58,7 +58,7 @@ object! {
 }
 
 /// The kinds of checks that results are about.
-fn rules(findings: &[Finding<'_>]) -> Vec<About> {
+fn rules(findings: &[ExplainedCheck<'_>]) -> Vec<About> {
     let mut seen = HashSet::new();
     findings.iter().map(|finding| finding.check.about()).filter(|about| seen.insert(*about)).collect()
 }
@@ -75,7 +75,7 @@ object! {
 }
 
 object! {
-    RunResult<'a>(finding: &'a Finding<'a>, source: &'a str, options: &'a Options) {
+    RunResult<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, options: &'a RenderOptions) {
         level: if finding.is_error() { "error" } else { "warning" },
         locations: [one("physicalLocation", location(finding, source))],
         message: one("text", &finding.sentence),
@@ -87,13 +87,13 @@ object! {
 }
 
 /// The place of a result. Viewers need one for each: without a line of the user it is the file that was looked at.
-fn location<'a>(finding: &'a Finding<'a>, source: &'a str) -> Location<'a> {
+fn location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) -> Location<'a> {
     finding.explanation.place.as_ref().map_or(Location(source, None), |place| Location(&place.path, Some(place.line)))
 }
 
 object! {
     /// The check in figures.
-    Properties<'a>(finding: &'a Finding<'a>) {
+    Properties<'a>(finding: &'a ExplainedCheck<'a>) {
         after: finding.check.after,
         before: finding.check.before,
         comparison: finding.comparison,
@@ -106,7 +106,7 @@ object! {
 
 object! {
     /// The frames in the order of the standard, innermost first.
-    Stack<'a>(explanation: &'a Explanation<'a>, options: &'a Options) {
+    Stack<'a>(explanation: &'a Explanation<'a>, options: &'a RenderOptions) {
         frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|(frame, place)| {
             one("location", LocationOfFrame(frame, place.as_ref()))
         })),

@@ -5,7 +5,7 @@ use ptmem_base::text::{cut, printable};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::stack::Code;
 
-use super::Options;
+use super::RenderOptions;
 use super::place::{self, Place};
 
 /// Lines before and after the one that is marked.
@@ -25,7 +25,7 @@ pub(crate) struct Site {
 
 impl Site {
     /// The innermost line of the user on a stack, where the checkout has its file.
-    pub(super) fn new(code: &Code<'_>, stack: StackId, options: &Options) -> Option<Self> {
+    pub(super) fn new(code: &Code<'_>, stack: StackId, options: &RenderOptions) -> Option<Self> {
         let frame = code.user_site(stack).filter(|&frame| options.checkout.contains_key(code.file(frame)))?;
         let place = place::place(code, frame, options)?;
         let excerpt = Excerpt::new(&place, code.function(frame), options);
@@ -54,7 +54,7 @@ pub(crate) struct ExcerptLine {
 impl Excerpt {
     /// The lines around a line of a function; `None` if the checkout does not have the file, or if the line shows that
     /// it is not the file that was recorded.
-    pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
+    pub(crate) fn new(place: &Place, function: &str, options: &RenderOptions) -> Option<Self> {
         let all = options.sources.get(&place.path)?;
         let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
         all.get(at).filter(|line| is_code(line))?;
@@ -111,7 +111,7 @@ class Model(Base):
 
     fn excerpt(line: u32, function: &str) -> Option<Vec<String>> {
         let sources = [("m.py".to_owned(), CODE.lines().map(str::to_owned).collect())];
-        let options = Options { sources: sources.into(), ..Options::default() };
+        let options = RenderOptions { sources: sources.into(), ..RenderOptions::default() };
         let place = Place { path: "m.py".to_owned(), line };
         Excerpt::new(&place, function, &options).map(|excerpt| excerpt.texts())
     }

@@ -54,11 +54,11 @@ pub(crate) struct InputArguments {
 
 impl InputArguments {
     /// The options by which a file is read. What the command line does not say, the configuration does.
-    pub(crate) fn reading(&self, config: &Config) -> profile::Options {
-        profile::Options {
+    pub(crate) fn reading(&self, config: &Config) -> profile::ReadOptions {
+        profile::ReadOptions {
             max_input: self.max_input,
             allocator_settings: config.allocator_settings.clone(),
-            ..profile::Options::default()
+            ..profile::ReadOptions::default()
         }
     }
 }

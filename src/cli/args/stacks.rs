@@ -32,18 +32,18 @@ impl Stacks {
     }
 
     /// Options to compute a profile that is not compared, and whose addresses may be kept where it is no rank of a job.
-    pub(crate) fn options_of_one(&self, config: &Config, view: &View, is_rank: bool) -> Result<profile::Options> {
+    pub(crate) fn options_of_one(&self, config: &Config, view: &View, is_rank: bool) -> Result<profile::ReadOptions> {
         if let Some(Moment::Aligned(_)) = self.at {
             bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
         }
         let layout = !is_rank && view.formats().any(Format::has_pictures);
-        Ok(profile::Options { layout, ..self.profile_options(config, view) })
+        Ok(profile::ReadOptions { layout, ..self.profile_options(config, view) })
     }
 
     /// Options to compute a profile that holds these stacks.
-    pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
+    pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::ReadOptions {
         let reading = self.grouping.reading(config, &view.input);
-        profile::Options { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
+        profile::ReadOptions { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
     }
 }
 
@@ -57,8 +57,8 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     /// The options by which a file is read. What the command line does not say, the configuration does.
-    pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::Options {
-        profile::Options {
+    pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::ReadOptions {
+        profile::ReadOptions {
             group_by: self.group_by.or(config.group_by).unwrap_or_default(),
             unfold: config.unfold,
             rules: config.rules.clone(),
@@ -91,10 +91,10 @@ pub(crate) struct TreeArguments {
 
 impl TreeArguments {
     /// The options of the tree, where one was asked for.
-    pub(crate) fn options(&self) -> Option<tree::Options> {
+    pub(crate) fn options(&self) -> Option<tree::TreeOptions> {
         // Options that only a tree can show imply `--tree`.
         let is_wanted = self.tree.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
-        is_wanted.then(|| tree::Options {
+        is_wanted.then(|| tree::TreeOptions {
             internals: self.internals,
             focus: self.focus.clone(),
             grep: self.grep.clone(),

@@ -1,6 +1,5 @@
 //! Makes the comparisons: of two files, or of every rank of a job.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,11 +8,11 @@ use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
-use ptmem::profile::{self, Kind, Moment, Profile};
+use ptmem::profile::{self, InputKind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Gate, Member, Missing, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, PairOrJob, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
@@ -42,12 +41,13 @@ impl Item<'_> {
     }
 }
 
-/// The ranks of one pair.
-struct Job<'f> {
+/// The comparisons of one pair.
+struct Part<'f> {
     pair: &'f Pair,
-    /// The places of their comparisons among all.
-    members: Range<usize>,
-    missing: Vec<Missing>,
+    /// How many they are.
+    count: usize,
+    /// The ranks that one side lacks, where it is of a job.
+    missing: Option<Vec<Missing>>,
 }
 
 /// Settings that all comparisons of a run share.
@@ -65,14 +65,14 @@ struct Run<'a> {
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
 pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Gate> {
     let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
-    let Plan { items, ranks } = Plan::of(pairs)?;
+    let Plan { items, parts } = Plan::of(pairs)?;
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
     let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
     let run = Run { arguments, config, patch, names: Names::default(), parallel };
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
     let mut usage = Usage::new(config);
-    let mut gate = Gate::default();
+    let mut comparisons = Vec::with_capacity(items.len());
     let mut tables = Sides::<Tables>::default();
     ranks::in_order(
         jobs,
@@ -83,47 +83,55 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
             if comparison.member.is_some() {
                 comparison.diff.pool(&mut tables);
             }
-            gate.comparisons.push(comparison);
+            comparisons.push(comparison);
         },
     )?;
     let tables = Sides { before: Arc::new(tables.before), after: Arc::new(tables.after) };
-    for comparison in gate.comparisons.iter_mut().filter(|comparison| comparison.member.is_some()) {
+    for comparison in comparisons.iter_mut().filter(|comparison| comparison.member.is_some()) {
         comparison.diff.share(&tables);
     }
-    for Job { pair, members, missing } in ranks {
+    let mut comparisons = comparisons.into_iter();
+    let mut gate = Gate::default();
+    for Part { pair, count, missing } in parts {
+        let of_pair = comparisons.by_ref().take(count);
+        let Some(missing) = missing else {
+            gate.parts.extend(of_pair.map(PairOrJob::from));
+            continue;
+        };
         let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
-        gate.judge_ranks(members, pair.name.clone(), paths, missing, &thresholds);
+        let job = Job::judged(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
+        gate.parts.push(PairOrJob::Job(Box::new(job)));
     }
     // Rules that no comparison uses are reported once for all of them.
     gate.remark(usage.unused());
     Ok(gate)
 }
 
-/// The comparisons to be made, and which of them are of the ranks of one job.
+/// The comparisons to be made, and how many of them each pair has.
 struct Plan<'f> {
     items: Vec<Item<'f>>,
-    ranks: Vec<Job<'f>>,
+    parts: Vec<Part<'f>>,
 }
 
 impl<'f> Plan<'f> {
     fn of(pairs: &'f [Pair]) -> Result<Self> {
-        let mut plan = Self { items: Vec::new(), ranks: Vec::new() };
+        let mut plan = Self { items: Vec::new(), parts: Vec::new() };
         for pair in pairs {
             let files = Sides { before: &*pair.before, after: &*pair.after };
             let Some(found) = &pair.found else {
                 plan.items.push(Item { pair, name: pair.name.clone(), member: None, files });
+                plan.parts.push(Part { pair, count: 1, missing: None });
                 continue;
             };
             let paired = pair.context(ranks::pair(files, found))?;
-            let first = plan.items.len();
+            plan.parts.push(Part { pair, count: paired.pairs.len(), missing: Some(paired.missing) });
             for ranks::Pair { member, before, after } in paired.pairs {
                 let label = &member.label;
                 let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
                 let files = Sides { before: &*before.path, after: &*after.path };
                 plan.items.push(Item { pair, name: Some(name), member: Some(member), files });
             }
-            plan.ranks.push(Job { pair, members: first..plan.items.len(), missing: paired.missing });
         }
         Ok(plan)
     }
@@ -159,7 +167,7 @@ impl Run<'_> {
         let layout = item.member.is_none() && arguments.view.formats().any(Format::has_pictures);
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
-        let options = profile::Options { at, layout, ..options };
+        let options = profile::ReadOptions { at, layout, ..options };
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
@@ -171,7 +179,7 @@ impl Run<'_> {
     fn require_updatable(&self, profiles: &Sides<Profile>) -> Result<()> {
         let Some(path) = &self.arguments.update else { return Ok(()) };
         let Sides { before, after } = profiles;
-        if before.source.kind != Kind::Profile {
+        if before.source.kind != InputKind::Profile {
             let after = shell_word(&after.source.path);
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
@@ -179,13 +187,14 @@ impl Run<'_> {
     }
 
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
-        let options = diff::Options {
-            match_ratio: self.config.match_ratio.unwrap_or(diff::Options::default().match_ratio),
+        let options = diff::DiffOptions {
+            match_ratio: self.config.match_ratio.unwrap_or(diff::DiffOptions::default().match_ratio),
             phases: self.arguments.phase_options(&pair.thresholds, self.config),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {
             let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
+            diff.mark_touched(patch, &files);
             diff.find_causes(patch, &files);
         }
         diff

@@ -32,7 +32,7 @@ impl OfBase {
         file.write_all(&bytes)?;
         let rewriting = pair.with(file.path(), &pair.before);
         let gate = compare_all(slice::from_ref(&rewriting), arguments, config)?;
-        let Some(comparison) = gate.comparisons.first() else { return Ok(None) };
+        let Some(comparison) = gate.only_pair() else { return Ok(None) };
         let sides = &comparison.diff.profiles;
         let has_reason = sides.after.raises.len() > sides.before.raises.len();
         Ok((!has_reason).then(|| Self { file, higher: higher_figures(comparison) }))

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::phase::Source;
-use ptmem::profile::{Kind, Raise, saved};
+use ptmem::profile::{InputKind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Verdict};
@@ -69,7 +69,7 @@ pub(super) fn higher_figures(comparison: &Comparison) -> Vec<String> {
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { lower, higher, most } = changes(comparison);
-    let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
+    let stored = sides.before.source.kind == InputKind::Profile && comparison.judgement.verdict == Verdict::Pass;
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
     }
@@ -93,7 +93,7 @@ fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
 pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> Option<String> {
     let sides = &comparison.diff.profiles;
     let has_files = sides.each().into_iter().all(|(_, profile)| profile.source.path != "-");
-    let is_stored = sides.before.source.kind == Kind::Profile && comparison.member.is_none();
+    let is_stored = sides.before.source.kind == InputKind::Profile && comparison.member.is_none();
     let can_update = has_files && is_stored && comparison.judgement.fails_by_growth_alone();
     can_update.then(|| format!("{} --allow-raise \"why it is worth it\"", command(comparison, arguments)))
 }

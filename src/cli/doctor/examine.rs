@@ -6,7 +6,7 @@ use ptmem::diagnostic::Code;
 use ptmem::diff::{Diff, Metric};
 use ptmem::leak::Search;
 use ptmem::phase::steps::How;
-use ptmem::profile::{DeviceProfile, History, Profile, RunFacts};
+use ptmem::profile::{DeviceProfile, HistoryKind, Profile, RunFacts};
 use ptmem::units::{Delta, Size, format_percent, format_share};
 
 use crate::cli::many;
@@ -53,7 +53,7 @@ pub(super) enum Aspect {
 
 /// A finding about a snapshot in one respect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct Examined {
     /// The quality of the recording.
     pub(super) health: Health,
     /// The finding in words.
@@ -62,16 +62,16 @@ pub(super) struct Finding {
     pub(super) advice: Option<&'static str>,
 }
 
-fn good(words: impl Into<String>) -> Finding {
-    Finding { health: Health::Good, words: words.into(), advice: None }
+fn good(words: impl Into<String>) -> Examined {
+    Examined { health: Health::Good, words: words.into(), advice: None }
 }
 
-fn weak(words: impl Into<String>, advice: &'static str) -> Finding {
-    Finding { health: Health::Weak, words: words.into(), advice: Some(advice) }
+fn weak(words: impl Into<String>, advice: &'static str) -> Examined {
+    Examined { health: Health::Weak, words: words.into(), advice: Some(advice) }
 }
 
-fn unfit(words: impl Into<String>, advice: &'static str) -> Finding {
-    Finding { health: Health::Unfit, ..weak(words, advice) }
+fn unfit(words: impl Into<String>, advice: &'static str) -> Examined {
+    Examined { health: Health::Unfit, ..weak(words, advice) }
 }
 
 /// Ignore memory without a stack below this fraction of the peak.
@@ -85,7 +85,7 @@ const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
-pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Finding)> {
+pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examined)> {
     let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
@@ -109,12 +109,12 @@ pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Finding
 }
 
 /// The worst of findings: of the whole snapshot.
-pub(super) fn health(findings: &[(Aspect, Finding)]) -> Health {
+pub(super) fn health(findings: &[(Aspect, Examined)]) -> Health {
     findings.iter().map(|(_, finding)| finding.health).max().unwrap_or(Health::Good)
 }
 
 /// What differs between two recordings of one program, of the same code.
-pub(super) fn again(diff: &Diff) -> Finding {
+pub(super) fn again(diff: &Diff) -> Examined {
     let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
     let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.gained().map(i128::unsigned_abs)) else {
         return good("no device does anything in both recordings");
@@ -140,28 +140,28 @@ pub(super) fn again(diff: &Diff) -> Finding {
     weak(words, advice)
 }
 
-fn history(device: &DeviceProfile, devices: usize) -> Finding {
+fn history(device: &DeviceProfile, devices: usize) -> Examined {
     let of = if devices > 1 { format!(", on {devices} devices") } else { String::new() };
     let events = format!("{} events{of}", device.events);
     let figures = &device.figures;
     match figures.history {
-        History::Recorded if figures.allocated.peak.is_none() => {
+        HistoryKind::Recorded if figures.allocated.peak.is_none() => {
             unfit("allocations or frees are missing, so that the peak cannot be known", ALL_ACTIONS)
         }
-        History::Recorded if figures.allocation_count == 0 => {
+        HistoryKind::Recorded if figures.allocation_count == 0 => {
             let advice = "record steps that the program makes, and the whole of them";
             unfit(format!("{events}, and nothing was allocated"), advice)
         }
-        History::Recorded => {
+        HistoryKind::Recorded => {
             let counts = format!("{} allocations, {} frees", figures.allocation_count, figures.free_count);
             good(format!("{events}: {counts}"))
         }
-        History::StateOnly => unfit(
+        HistoryKind::StateOnly => unfit(
             "only the state at the dump, without a peak",
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
-        History::NoAllocations => unfit("frees without allocations: the peak cannot be known", ALL_ACTIONS),
+        HistoryKind::NoAllocations => unfit("frees without allocations: the peak cannot be known", ALL_ACTIONS),
         // Empty.
         _ => unfit("nothing was allocated", "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")"),
     }
@@ -171,7 +171,7 @@ fn has(profile: &Profile, code: Code) -> bool {
     profile.diagnostics.iter().any(|diagnostic| diagnostic.code == code)
 }
 
-fn run(run: &RunFacts) -> Finding {
+fn run(run: &RunFacts) -> Examined {
     if let Some(failure) = run.failure() {
         return unfit(failure, "mend the program, or record steps that it makes");
     }
@@ -183,7 +183,7 @@ fn run(run: &RunFacts) -> Finding {
     good(run.to_string())
 }
 
-fn beginning(profile: &Profile) -> Finding {
+fn beginning(profile: &Profile) -> Examined {
     if has(profile, Code::HistoryTruncated) {
         let words = "the ring buffer was full: the oldest events are missing";
         let advice = "keep more events, _record_memory_history(max_entries=10_000_000), or record fewer steps";
@@ -196,7 +196,7 @@ fn beginning(profile: &Profile) -> Finding {
     good("no event is missing")
 }
 
-fn memory(devices: &[&DeviceProfile]) -> Finding {
+fn memory(devices: &[&DeviceProfile]) -> Examined {
     let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
     if count == 0 {
         return good("memory never ran out");
@@ -206,7 +206,7 @@ fn memory(devices: &[&DeviceProfile]) -> Finding {
     unfit(words, "record a smaller batch, or set allow-oom = true in ptmem.toml if the program probes for it")
 }
 
-fn found_steps(search: &Search, device: u32) -> Finding {
+fn found_steps(search: &Search, device: u32) -> Examined {
     let found = search.devices.iter().find(|other| other.device == device);
     let count = found.map_or(0, |found| found.points.len());
     let advice = "for 'ptmem leak' and --every 1step, record several and name them: \
@@ -214,11 +214,11 @@ fn found_steps(search: &Search, device: u32) -> Finding {
     match found.and_then(|found| found.how.as_ref()) {
         Some(How::Named(name)) => good(format!("{count} by {name}")),
         Some(How::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
-        Some(How::Windows) | None => Finding { advice: Some(advice), ..good("none found") },
+        Some(How::Windows) | None => Examined { advice: Some(advice), ..good("none found") },
     }
 }
 
-fn stacks(device: &DeviceProfile) -> Finding {
+fn stacks(device: &DeviceProfile) -> Examined {
     if !device.recorded_frames.python && !device.recorded_frames.cpp && device.figures.allocation_count > 0 {
         let advice = "record stacks: torch.cuda.memory._record_memory_history(context=\"all\", stacks=\"all\")";
         return weak("no allocation has a call stack", advice);
@@ -238,7 +238,7 @@ fn stacks(device: &DeviceProfile) -> Finding {
     good(words)
 }
 
-fn clock(device: &DeviceProfile) -> Finding {
+fn clock(device: &DeviceProfile) -> Examined {
     match device.duration_us {
         _ if device.events == 0 => good("no events"),
         None => weak("events have no times, so that annotations mark no phases", "PyTorch writes times from 2.2 on"),
@@ -246,7 +246,7 @@ fn clock(device: &DeviceProfile) -> Finding {
     }
 }
 
-fn figures(device: &DeviceProfile) -> Finding {
+fn figures(device: &DeviceProfile) -> Examined {
     let figures = &device.figures;
     if !figures.checks.hold() {
         let advice = "the file contradicts itself; record again, and report it if it stays so";
@@ -259,7 +259,7 @@ fn figures(device: &DeviceProfile) -> Finding {
     }
 }
 
-fn settings(profile: &Profile) -> Finding {
+fn settings(profile: &Profile) -> Examined {
     if has(profile, Code::SettingsChanged) {
         let words = "block sizes contradict the settings in the file";
         let advice = "set PYTORCH_CUDA_ALLOC_CONF before the start, not by torch.cuda.memory._set_allocator_settings()";
@@ -272,5 +272,5 @@ fn settings(profile: &Profile) -> Finding {
     }
     let advice =
         "if PYTORCH_CUDA_ALLOC_CONF was set, say so in ptmem.toml: allocator-settings = \"max_split_size_mb:64\"";
-    Finding { advice: Some(advice), ..good("not in the file (PyTorch before 2.3)") }
+    Examined { advice: Some(advice), ..good("not in the file (PyTorch before 2.3)") }
 }

@@ -18,7 +18,7 @@ use ptmem::verdict::Verdict;
 use super::args::{ConfigArguments, InputArguments, heading};
 use super::output::Output;
 use super::{config, input};
-use examine::{Aspect, Finding, Health, again, examine, health};
+use examine::{Aspect, Examined, Health, again, examine, health};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
@@ -35,13 +35,13 @@ pub(crate) struct DoctorArguments {
 
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options = profile::Options { rules: config.rules.clone(), ..arguments.input.reading(&config) };
+    let options = profile::ReadOptions { rules: config.rules.clone(), ..arguments.input.reading(&config) };
     let mut profile = input::profile(&arguments.snapshot, &options)?;
-    let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
+    let mut findings = examine(&profile, &leak::search(&profile, &leak::LeakOptions::default()));
     if let Some(second) = &arguments.again {
         // At corresponding places.
         profile.look_at(Moment::Aligned(Arc::default()));
-        let diff = diff::compare(profile, input::profile(second, &options)?, diff::Options::default());
+        let diff = diff::compare(profile, input::profile(second, &options)?, diff::DiffOptions::default());
         findings.push((Aspect::Again, again(&diff)));
     }
     let health = health(&findings);
@@ -57,10 +57,10 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
 const WORDS: usize = 18;
 
 /// A line for every finding, its advice below it, and the sum at the end.
-fn report(findings: &[(Aspect, Finding)], health: Health, width: usize) -> String {
+fn report(findings: &[(Aspect, Examined)], health: Health, width: usize) -> String {
     let mut text = String::new();
     let mut advised: Vec<&str> = Vec::new();
-    for (aspect, Finding { health, words, advice }) in findings {
+    for (aspect, Examined { health, words, advice }) in findings {
         // Writing to a String cannot fail.
         let words = wrap(&printable(words), WORDS, WORDS, width);
         let _ = writeln!(text, "{:<6} {:<10} {words}", health.to_string(), aspect.to_string());

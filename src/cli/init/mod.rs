@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::profile::{self, Kind, saved};
+use ptmem::profile::{self, InputKind, saved};
 use ptmem::report::printable;
 
 use super::args::heading;
@@ -78,8 +78,8 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
 
 /// The profile of a snapshot.
 fn stored(snapshot: &Path) -> Result<File> {
-    let profile = input::profile(snapshot, &profile::Options::default())?;
-    if profile.source.kind == Kind::Profile {
+    let profile = input::profile(snapshot, &profile::ReadOptions::default())?;
+    if profile.source.kind == InputKind::Profile {
         bail!("{}: is a saved profile; expected a snapshot", snapshot.display());
     }
     Ok(File { path: PROFILE, text: saved::text_of(&profile, &[])? })

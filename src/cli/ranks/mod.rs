@@ -68,7 +68,7 @@ pub(super) fn readings(
     found: &[Found],
     thresholds: Option<Thresholds>,
     view: &View,
-    options: &profile::Options,
+    options: &profile::ReadOptions,
 ) -> Result<Readings> {
     let members = members(path, found)?;
     let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
@@ -95,7 +95,7 @@ pub(super) fn readings(
 fn judged(
     path: &Path,
     thresholds: Option<&Thresholds>,
-    options: &profile::Options,
+    options: &profile::ReadOptions,
 ) -> Result<(Profile, Option<Judgement>)> {
     let profile = input::profile(path, options)?;
     require_moment(&profile)?;

@@ -5,9 +5,9 @@ use super::names::{Stack, compare, frame, profile_of, snapshot_of};
 use crate::support::readers::{Reports, check_markdown};
 use ptmem::leak;
 use ptmem::profile::{Moment, Profile};
-use ptmem::report::{Format, MarkdownOptions, Options, Subject};
+use ptmem::report::{Format, MarkdownOptions, RenderOptions, Subject};
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Finding, Gate, LeakGate};
+use ptmem::verdict::{self, Gate, JudgedSearch, LeakGate};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -53,23 +53,23 @@ fn reports_of_megabytes_of_leaks_stay_within_what_readers_take() {
 }
 
 fn leaks_stay_within_what_readers_take(count: u64) {
-    let options = leak::Options { min_growth: Some(1), ..leak::Options::default() };
+    let options = leak::LeakOptions { min_growth: Some(1), ..leak::LeakOptions::default() };
     let mut profiles = many_stacks(count);
     profiles.iter_mut().for_each(|profile| profile.options.at = Moment::End);
     let search = leak::over(&profiles, &[], &options);
     assert_eq!(search.leaks().count() as u64, count);
     let judgement = verdict::judge_leaks(&search, 0, false);
-    let gate = LeakGate { findings: vec![Finding { search, judgement }] };
+    let gate = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
     let gate = Subject::Leaks(&gate);
-    Reports::of(gate, &Options::default()).check(DEFAULT);
+    Reports::of(gate, &RenderOptions::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, 4096), (10, DEFAULT)] {
         let text = Format::Markdown
             .render(
                 gate,
-                &Options {
+                &RenderOptions {
                     top: Some(top),
                     markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
-                    ..Options::default()
+                    ..RenderOptions::default()
                 },
             )
             .unwrap();
@@ -93,22 +93,22 @@ fn reports_of_megabytes_of_stacks_stay_within_what_readers_take() {
 
 fn stacks_stay_within_what_readers_take(count: u64) {
     let [before, after] = many_stacks(count);
-    let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
-    assert!(gate.comparisons[0].judgement.checks.len() as u64 > count);
+    let gate = Gate::from(compare(None, before, after, &["5%", "stack=0"]));
+    assert!(gate.only_pair().unwrap().judgement.checks.len() as u64 > count);
     let gate = Subject::Gate(&gate);
-    let all = Options { top: Some(0), ..Options::default() };
+    let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
     let json: Value = serde_json::from_str(&Format::Json.render(gate, &all).unwrap()).unwrap();
     assert_eq!(json["devices"][0]["stacks"].as_array().unwrap().len() as u64, count);
     assert_eq!(Format::Github.render(gate, &all).unwrap().lines().count(), 20);
-    Reports::of(gate, &Options::default()).check(DEFAULT);
+    Reports::of(gate, &RenderOptions::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, DEFAULT), (100, 4096), (100, DEFAULT)] {
         let text = Format::Markdown
             .render(
                 gate,
-                &Options {
+                &RenderOptions {
                     top: Some(top),
                     markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
-                    ..Options::default()
+                    ..RenderOptions::default()
                 },
             )
             .unwrap();
@@ -144,10 +144,10 @@ impl Write for Pipe {
 #[test]
 fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
     let [before, after] = many_stacks(MANY);
-    let gate = Gate { comparisons: vec![compare(None, before, after, &["stack=0"])], ranks: Vec::new() };
+    let gate = Gate::from(compare(None, before, after, &["stack=0"]));
     let gate = Subject::Gate(&gate);
-    let all = Options { top: Some(0), ..Options::default() };
-    for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Folded, Format::Speedscope] {
+    let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
+    for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Folded] {
         let mut whole = Pipe { left: usize::MAX, largest: 0 };
         format.write(gate, &all, &mut whole).unwrap();
         let length = usize::MAX - whole.left;

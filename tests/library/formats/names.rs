@@ -5,11 +5,11 @@ use crate::support::pickle::{self, Value, write};
 use crate::support::readers::{ESCAPE, Reports, is_control};
 use ptmem::diff;
 use ptmem::leak;
-use ptmem::profile::{self, Kind, Profile, Source};
-use ptmem::report::{Options, Subject, printable};
+use ptmem::profile::{self, InputKind, Profile, Source};
+use ptmem::report::{RenderOptions, Subject, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Finding, Gate, Growth, LeakGate, Level, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Growth, JudgedSearch, LeakGate, Level, Thresholds};
 
 /// Names of functions, files and comparisons that a format could take for its own.
 fn hostile_names() -> Vec<String> {
@@ -146,13 +146,13 @@ pub(super) fn snapshot_of(stacks: &[(Stack, u64)], tag: &str) -> Vec<u8> {
 }
 
 pub(super) fn profile_of(snapshot: &[u8], path: &str, group_by: GroupBy) -> Profile {
-    let source = Source { path: path.to_owned(), bytes: snapshot.len() as u64, kind: Kind::Snapshot };
-    let options = profile::Options { group_by, ..profile::Options::default() };
+    let source = Source { path: path.to_owned(), bytes: snapshot.len() as u64, kind: InputKind::Snapshot };
+    let options = profile::ReadOptions { group_by, ..profile::ReadOptions::default() };
     profile::measure(snapshot::read(snapshot).unwrap(), source, options).unwrap()
 }
 
 pub(super) fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str]) -> Comparison {
-    let diff = diff::compare(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::DiffOptions::default());
     let fail = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap());
     let warn = ["end=0", "stack:*99*=0"].map(|limit| Growth::parse(limit, Level::Warn).unwrap());
     let thresholds = Thresholds {
@@ -220,39 +220,37 @@ impl<'n> Hostile<'n> {
 
     /// One comparison for each name.
     fn gate(&self, names: &[Option<&str>], limits: &[&str]) -> Gate {
-        let comparisons = names
-            .iter()
-            .map(|name| compare(*name, self.profile(&self.before), self.profile(&self.after), limits))
-            .collect();
-        Gate { comparisons, ranks: Vec::new() }
+        let of = |name: &Option<&str>| compare(*name, self.profile(&self.before), self.profile(&self.after), limits);
+        Gate { parts: names.iter().map(|name| of(name).into()).collect() }
     }
 
     fn check_comparisons(&self, names: &[Option<&str>]) {
         let gate = self.gate(names, &["0", "stack=0", "stack:nothing=0"]);
-        Reports::of(Subject::Gate(&gate), &Options::default()).check(DEFAULT);
+        Reports::of(Subject::Gate(&gate), &RenderOptions::default()).check(DEFAULT);
     }
 
     /// What leaks from the before to the after.
-    fn finding(&self, name: Option<&str>) -> Finding {
-        let options = leak::Options { group_by: self.group_by, min_growth: Some(1), ..leak::Options::default() };
+    fn finding(&self, name: Option<&str>) -> JudgedSearch {
+        let options =
+            leak::LeakOptions { group_by: self.group_by, min_growth: Some(1), ..leak::LeakOptions::default() };
         let mut search = leak::over(&[self.profile(&self.before), self.profile(&self.after)], &[], &options);
         search.name = name.map(str::to_owned);
         search.rank = name.map(|_| 3);
         assert_ne!(search.leaks().count(), 0);
         let judgement = verdict::judge_leaks(&search, 0, true);
-        Finding { search, judgement }
+        JudgedSearch { search, judgement }
     }
 
     fn check_leaks(&self, names: &[Option<&str>]) {
         let gate = LeakGate { findings: names.iter().map(|name| self.finding(*name)).collect() };
-        Reports::of(Subject::Leaks(&gate), &Options::default()).check(DEFAULT);
+        Reports::of(Subject::Leaks(&gate), &RenderOptions::default()).check(DEFAULT);
     }
 
     /// Names of metadata and compile contexts.
     fn check_phases(&self) {
-        let options = Options { phases: true, ..Options::default() };
+        let options = RenderOptions { phases: true, ..RenderOptions::default() };
         let gate = self.gate(&[None], &["phase:*=0", "phase:nothing=0"]);
-        let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
+        let grew = gate.only_pair().unwrap().judgement.checks.iter().filter(|check| check.is_of_phases());
         assert!(self.name.is_empty() || grew.count() >= 2, "{}", self.name);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
         Reports::of(Subject::Profile(&self.profile(&self.after), None), &options).check(DEFAULT);
@@ -262,7 +260,7 @@ impl<'n> Hostile<'n> {
         let profile = self.profile(&self.after);
         let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
         let judgement = verdict::judge_profile(&profile, &thresholds);
-        Reports::of(Subject::Profile(&profile, Some(&judgement)), &Options::default()).check(DEFAULT);
+        Reports::of(Subject::Profile(&profile, Some(&judgement)), &RenderOptions::default()).check(DEFAULT);
     }
 }
 
@@ -308,12 +306,12 @@ fn check_characters(characters: &[char]) {
         let after = snapshot_of(&stacks, "");
         let before = snapshot_of(&stacks[..1], "");
         let profile = |snapshot: &[u8]| profile_of(snapshot, "snapshot.pkl", GroupBy::Stack);
-        let options = Options { top: Some(0), ..Options::default() };
+        let options = RenderOptions { top: Some(0), ..RenderOptions::default() };
         let reports = Reports::of(Subject::Profile(&profile(&after), None), &options);
         reports.check(DEFAULT);
         assert_eq!(reports.json()["devices"][0]["stacks"].as_array().unwrap().len(), stacks.len());
         let comparison = compare(None, profile(&before), profile(&after), &["0"]);
-        let gate = Gate { comparisons: vec![comparison], ranks: Vec::new() };
+        let gate = Gate::from(comparison);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
     }
 }
@@ -346,7 +344,7 @@ fn names_stay_names_in_every_format_and_grouping() {
             }
             hostile.check_profile();
             let profile = hostile.profile(&hostile.after);
-            Reports::of(Subject::Profile(&profile, None), &Options::default()).check(DEFAULT);
+            Reports::of(Subject::Profile(&profile, None), &RenderOptions::default()).check(DEFAULT);
         }
     }
 }

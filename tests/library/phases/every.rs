@@ -3,10 +3,10 @@
 use super::{Event, alloc, clock, events, fixture, free, pickle_of};
 use proptest::prelude::*;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Every, Options, Position, Profile};
+use ptmem::profile::{self, Every, Position, Profile, ReadOptions};
 
 fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
-    let options = Options { every: Some(every.parse::<Every>().unwrap()), ..Options::default() };
+    let options = ReadOptions { every: Some(every.parse::<Every>().unwrap()), ..ReadOptions::default() };
     profile::read(bytes, "made.pkl", options)
 }
 
@@ -76,7 +76,7 @@ fn steps_are_parts() {
     // By name, and with what lies before the first one.
     let named = |pattern: &str| {
         let pattern = ptmem::pattern::Pattern::search(pattern).unwrap();
-        let options = Options { every: Some(Every::Steps(1, Some(pattern))), ..Options::default() };
+        let options = ReadOptions { every: Some(Every::Steps(1, Some(pattern))), ..ReadOptions::default() };
         profile::read(&*std::fs::read(fixture("phases-after.pkl")).unwrap(), "x", options)
     };
     assert_eq!(

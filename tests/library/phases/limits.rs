@@ -4,7 +4,7 @@ use super::{alloc, free, load, profile_of};
 use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Options, Profile};
+use ptmem::profile::{self, Profile, ReadOptions};
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 
 fn thresholds(growth: &[&str]) -> Thresholds {
@@ -13,7 +13,7 @@ fn thresholds(growth: &[&str]) -> Thresholds {
 }
 
 pub(super) fn judge(before: Profile, after: Profile, phases: PhaseOptions, growth: &[&str]) -> Judgement {
-    let diff = diff::compare(before, after, diff::Options { phases, ..diff::Options::default() });
+    let diff = diff::compare(before, after, diff::DiffOptions { phases, ..diff::DiffOptions::default() });
     judge_diff(&diff, &thresholds(growth))
 }
 
@@ -48,7 +48,7 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
 #[test]
 fn saved_profiles_gate_phases() {
     let saved =
-        |name: &str| profile::read(text_of(&load(name), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
+        |name: &str| profile::read(text_of(&load(name), &[]).unwrap().as_bytes(), "x", ReadOptions::default()).unwrap();
     for after in [load("phases-after.pkl"), saved("phases-after.pkl")] {
         let judgement = judge(saved("phases-before.pkl"), after, PhaseOptions::default(), &["phase:forward=5%"]);
         assert_eq!(judgement.verdict, Verdict::Regression);
@@ -134,8 +134,9 @@ fn names_may_hold_what_limits_are_written_with() {
 fn occurrences_are_compared_by_number_or_by_their_highest() {
     let before = || peaks(&[("a", 9), ("a", 4), ("a", 5)]);
     let after = || peaks(&[("a", 9), ("a", 5), ("a", 5), ("a", 20)]);
-    let compare =
-        |phases: PhaseOptions| diff::compare(before(), after(), diff::Options { phases, ..diff::Options::default() });
+    let compare = |phases: PhaseOptions| {
+        diff::compare(before(), after(), diff::DiffOptions { phases, ..diff::DiffOptions::default() })
+    };
     let wanted = PhaseOptions { wanted: true, ..PhaseOptions::default() };
     let each = compare(wanted);
     let deltas: Vec<_> = each.devices[0].phases.iter().map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
@@ -177,7 +178,7 @@ fn growth_of_a_phase_can_be_accepted() {
         let today = today.parse::<Day>().unwrap();
         let thresholds =
             Thresholds { growth: config.limits.growth, accepted: config.accepted, today, ..Thresholds::default() };
-        let diff = diff::compare(load("phases-before.pkl"), load("phases-after.pkl"), diff::Options::default());
+        let diff = diff::compare(load("phases-before.pkl"), load("phases-after.pkl"), diff::DiffOptions::default());
         let judgement = judge_diff(&diff, &thresholds);
         assert_eq!(judgement.verdict, verdict, "{bytes} {}", judgement.headline());
         let check = &judgement.checks[0];
@@ -210,7 +211,9 @@ fn figures_of_phases_that_cannot_be_are_refused() {
     let refusal = |from: &str, to: &str| {
         assert!(line.contains(from), "{line}");
         let text = good.replacen(&line, &line.replacen(from, to, 1), 1);
-        profile::read(crate::support::signed(&text).as_bytes(), "x.json", Options::default()).unwrap_err().to_string()
+        profile::read(crate::support::signed(&text).as_bytes(), "x.json", ReadOptions::default())
+            .unwrap_err()
+            .to_string()
     };
     for (from, to, expected) in [
         ("annotation", "dream", "unknown variant `dream`"),

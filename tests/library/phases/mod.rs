@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
 use ptmem::phase::{self, Source};
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Kind, MOST_PHASES, Occurrence, Options, Profile};
+use ptmem::profile::{self, InputKind, MOST_PHASES, Occurrence, Profile, ReadOptions};
 use ptmem::replay;
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::trace::{Measure, Part, Window};
@@ -27,7 +27,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn load(name: &str) -> Profile {
-    profile::read(File::open(fixture(name)).unwrap(), name, Options::default()).unwrap()
+    profile::read(File::open(fixture(name)).unwrap(), name, ReadOptions::default()).unwrap()
 }
 
 // Hand-made histories.
@@ -135,8 +135,8 @@ fn snapshot_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Snapshot {
 }
 
 fn profile_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Profile {
-    let source = profile::Source { path: "made.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot };
-    profile::measure(snapshot_of(events, marks), source, Options::default()).unwrap()
+    let source = profile::Source { path: "made.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot };
+    profile::measure(snapshot_of(events, marks), source, ReadOptions::default()).unwrap()
 }
 
 /// Name and occurrence, first event and end, and `<` or `>` where beginning or end were not recorded.
@@ -315,7 +315,7 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     let cut = before.diagnostics.iter().find(|d| d.code.name() == "phases-cut").unwrap();
     assert_eq!(cut.severity(), ptmem::diagnostic::Severity::Warning);
     // A phase beyond the limit could have grown, in saved profiles too.
-    let saved = profile::read(text_of(&before, &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
+    let saved = profile::read(text_of(&before, &[]).unwrap().as_bytes(), "x", ReadOptions::default()).unwrap();
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
     let judgement = judge(saved, profile_of(&events, &marks), PhaseOptions::default(), &["phase:a=5%"]);
     assert_eq!(judgement.verdict, Verdict::Inconclusive);
@@ -382,12 +382,12 @@ proptest! {
         }
         // A saved profile reads back the same, and comparing it with the original shows no change.
         let text = text_of(&profile, &[]).unwrap();
-        let saved = profile::read(text.as_bytes(), "x", Options::default()).unwrap();
+        let saved = profile::read(text.as_bytes(), "x", ReadOptions::default()).unwrap();
         for (saved, live) in saved.devices.iter().zip(&profile.devices) {
             prop_assert_eq!(&saved.phases, &live.phases);
         }
         prop_assert_eq!(text_of(&saved, &[]).unwrap(), text);
-        let diff = diff::compare(saved, profile, diff::Options::default());
+        let diff = diff::compare(saved, profile, diff::DiffOptions::default());
         for row in diff.devices.iter().flat_map(|device| &device.phases) {
             prop_assert_eq!(row.delta(), Some(0));
         }

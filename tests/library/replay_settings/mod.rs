@@ -5,7 +5,7 @@
 mod allocator;
 
 use proptest::prelude::*;
-use ptmem::replay::{self, History};
+use ptmem::replay::{self, HistoryKind};
 use ptmem::snapshot::Snapshot;
 
 use crate::support::random;
@@ -75,7 +75,7 @@ fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(
     let Some(device) = snapshot.devices.get(&0) else { return Ok(()) };
     let replay = replay::run(snapshot, 0, device).unwrap();
     let figures = &replay.figures;
-    if figures.history == History::StateOnly {
+    if figures.history == HistoryKind::StateOnly {
         prop_assert!(allocator.events.len() - first <= 1);
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::support::pickle::{Options, Value, write};
 use ptmem::budget::DeviceMemory;
 use ptmem::diff;
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Kind, Source};
+use ptmem::profile::{self, InputKind, Source};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
@@ -23,19 +23,19 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 /// Everything that the tool does with a file. Returns whether it was a snapshot.
 fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let Ok(snapshot) = snapshot::read(bytes) else { return false };
-    let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
-    let options = profile::Options { group_by, layout: true, ..profile::Options::default() };
+    let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: InputKind::Snapshot };
+    let options = profile::ReadOptions { group_by, layout: true, ..profile::ReadOptions::default() };
     let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
-    let options = report::Options {
+    let options = report::RenderOptions {
         device_memory: Some(DeviceMemory { bytes: 1 << 30, overhead: None }),
-        ..report::Options::default()
+        ..report::RenderOptions::default()
     };
     for &format in Format::ALL {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }
     // Every profile that can be computed can be saved and read again.
     let text = text_of(&profile, &[]).unwrap();
-    let saved = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
+    let saved = profile::read(text.as_bytes(), "saved.json", profile::ReadOptions::default()).unwrap();
     assert_eq!(text_of(&saved, &[]).unwrap(), text);
     true
 }
@@ -44,14 +44,11 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
 fn compares(bytes: &[u8], whole: &[u8]) {
     let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
     if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
-        let diff = diff::compare(before, after, diff::Options::default());
+        let diff = diff::compare(before, after, diff::DiffOptions::default());
         let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
         let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
-        let gate = Gate {
-            comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
-            ranks: Vec::new(),
-        };
-        let options = report::Options::default();
+        let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
+        let options = report::RenderOptions::default();
         for &format in Format::ALL {
             let text = format.render(Subject::Gate(&gate), &options).unwrap();
             assert!(format != Format::Markdown || text.len() <= report::MOST_COMMENT_BYTES);

@@ -5,7 +5,7 @@ mod reading;
 mod refused;
 
 use crate::support::pickle::{Batch, Memo, Options, Value, write};
-use ptmem::profile::{self, Kind, Profile, Source};
+use ptmem::profile::{self, InputKind, Profile, Source};
 use ptmem::snapshot::{self, Event, Snapshot};
 
 fn list(items: impl IntoIterator<Item = Value>) -> Value {
@@ -119,7 +119,7 @@ fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
 fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::Error> {
     profile::measure(
         snapshot,
-        Source { path: "test.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot },
-        profile::Options::default(),
+        Source { path: "test.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot },
+        profile::ReadOptions::default(),
     )
 }

@@ -9,9 +9,10 @@
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
-use ptmem_trace::trace::{Measure, Position, Trace};
-use rustc_hash::{FxHashMap, FxHashSet};
+use ptmem_trace::trace::{Measure, Position};
+use rustc_hash::FxHashSet;
 
+use super::blocks::Blocks;
 use super::order::Pair;
 use super::sequence::{Sequence, counts};
 use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Unclear};
@@ -329,49 +330,5 @@ impl Question<'_> {
         let own = approximate(own.bytes());
         let [cut, full] = [cut, full].map(|blocks| approximate(blocks.bytes()) * self.scale);
         (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()
-    }
-}
-
-/// Allocated blocks by their size.
-#[derive(PartialEq)]
-struct Blocks(FxHashMap<u64, u64>);
-
-impl Blocks {
-    /// The blocks at a place: at one end those freed within the recording, at the other those allocated within it.
-    fn at(trace: &Trace, at: Position, only: Option<End>) -> Self {
-        let mut blocks = FxHashMap::default();
-        for life in trace.lives().iter().filter(|life| life.born <= at && at < life.freed) {
-            let counts = match only {
-                None => true,
-                Some(End::Head) => life.freed != Position::NEVER,
-                Some(End::Tail) => life.born != Position::START && life.born != trace.dump(),
-            };
-            if counts {
-                *blocks.entry(trace.classes[life.class as usize].requested).or_default() += 1;
-            }
-        }
-        Self(blocks)
-    }
-
-    fn at_end(trace: &Trace, end: End, only: Option<End>) -> Self {
-        Self::at(trace, if end == End::Head { Position::START } else { trace.dump() }, only)
-    }
-
-    /// Those that another place does not hold.
-    fn minus(&self, other: &Self) -> Self {
-        let left = self.0.iter().map(|(bytes, count)| {
-            let held = other.0.get(bytes).copied().unwrap_or(0);
-            (*bytes, count.saturating_sub(held))
-        });
-        Self(left.collect())
-    }
-
-    /// The bytes of those that are in both.
-    fn overlap(&self, other: &Self) -> u64 {
-        self.bytes() - self.minus(other).bytes()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.iter().fold(0, |sum, (&bytes, &count)| sum.saturating_add(bytes.saturating_mul(count)))
     }
 }

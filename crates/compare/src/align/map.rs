@@ -3,7 +3,7 @@
 use ptmem_base::sides::Sides;
 
 use super::order::Pair;
-use super::steps::Steps;
+use super::steps::FoldedSteps;
 
 /// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
 const LEAST_PART: usize = 5;
@@ -17,7 +17,7 @@ const SHORTEST_MISSING: usize = 64;
 /// How the allocations of both sides correspond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
-    pub(super) steps: Sides<Option<Steps>>,
+    pub(super) steps: Sides<Option<FoldedSteps>>,
     /// Corresponding allocations, in order on both sides, by their positions among the aligned ones; points on a
     /// straight line between others are omitted.
     pairs: Vec<Pair>,
@@ -27,7 +27,7 @@ pub struct Map {
 
 impl Map {
     /// `order` and `lengths` are those of the aligned sequences.
-    pub(super) fn new(steps: Sides<Option<Steps>>, order: &[Pair], lengths: Sides<usize>) -> Self {
+    pub(super) fn new(steps: Sides<Option<FoldedSteps>>, order: &[Pair], lengths: Sides<usize>) -> Self {
         let is_alike = order.len() >= lengths.before.min(lengths.after) / LEAST_PART;
         Self {
             steps,
@@ -143,8 +143,8 @@ mod tests {
 
     fn of(before: &[u32], after: &[u32]) -> Map {
         let symbols = Sides { before, after };
-        let steps = symbols.map(|symbols| Steps::of(symbols));
-        let reduced = |symbols: &[u32], steps: Option<Steps>| {
+        let steps = symbols.map(|symbols| FoldedSteps::of(symbols));
+        let reduced = |symbols: &[u32], steps: Option<FoldedSteps>| {
             steps.map_or_else(|| symbols.to_vec(), |steps| steps.reduced(symbols))
         };
         let aligned = Sides { before: reduced(before, steps.before), after: reduced(after, steps.after) };

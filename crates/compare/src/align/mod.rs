@@ -7,6 +7,7 @@
 //! (`map.rs`). If an end of one side has no partner, the memory that both held there decides whether it was cut off
 //! (`ends.rs`).
 
+mod blocks;
 mod ends;
 mod map;
 mod order;

@@ -7,7 +7,7 @@ use ptmem_trace::stack::Paired;
 use ptmem_trace::trace::Position;
 use rustc_hash::FxHashMap;
 
-use super::steps::Steps;
+use super::steps::FoldedSteps;
 use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
 
 /// The least share, in percent, of the allocations of the shorter history whose sizes also occur in the other one, for
@@ -21,7 +21,7 @@ pub(super) struct Sequence<'r> {
     /// The place just after each.
     pub(super) born: Vec<Position>,
     /// The steps that nearly all of them are.
-    pub(super) steps: Option<Steps>,
+    pub(super) steps: Option<FoldedSteps>,
     /// The numbers of those that are aligned.
     pub(super) symbols: Vec<u32>,
 }
@@ -55,7 +55,7 @@ pub(super) fn common<'r>(runs: &Sides<Run<'r>>, paired: &Paired) -> Common<'r> {
         }
     }
     let sequences = runs.zip(symbols).map(|(run, symbols)| {
-        let steps = Steps::of(symbols);
+        let steps = FoldedSteps::of(symbols);
         Sequence {
             device: run.device,
             born: run.allocations().map(|(born, _)| born).collect(),

@@ -14,13 +14,13 @@ const LEFT: usize = 3;
 
 /// Equal steps, by the places of allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Steps {
+pub(super) struct FoldedSteps {
     pub(super) start: usize,
     pub(super) length: usize,
     pub(super) count: usize,
 }
 
-impl Steps {
+impl FoldedSteps {
     /// The steps of a sequence, if nearly all of it is some.
     pub(super) fn of(symbols: &[u32]) -> Option<Self> {
         let longest = Folded::new(symbols, MOST_ITEMS)?.longest_loop()?;
@@ -83,8 +83,8 @@ mod tests {
     fn places_are_found_again() {
         for count in [2, 3, 4, 100] {
             let symbols = symbols(count);
-            let steps = Steps::of(&symbols).unwrap();
-            assert_eq!(steps, Steps { start: 5, length: 20, count: count as usize });
+            let steps = FoldedSteps::of(&symbols).unwrap();
+            assert_eq!(steps, FoldedSteps { start: 5, length: 20, count: count as usize });
             let reduced = steps.reduced(&symbols);
             assert_eq!(reduced.len(), 10 + 20 * steps.left());
             for (place, symbol) in symbols.iter().enumerate() {
@@ -93,7 +93,7 @@ mod tests {
                 assert_eq!(steps.whole(left, steps.step(place).unwrap_or(0)), place, "{place} of {count}");
             }
         }
-        let steps = Steps::of(&symbols(100)).unwrap();
+        let steps = FoldedSteps::of(&symbols(100)).unwrap();
         // In a run with fewer steps, it is the nearest step in the middle.
         assert_eq!(steps.whole(32, 400), 5 + 98 * 20 + 7);
     }
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn layers_and_loops_over_parameters_are_no_steps() {
         let layers: Vec<u32> = (0..40).chain((0..4).flat_map(|_| 50..60)).chain(70..110).collect();
-        assert_eq!(Steps::of(&layers), None);
+        assert_eq!(FoldedSteps::of(&layers), None);
         let parameters: Vec<u32> = (0..100).flat_map(|_| [7, 8]).collect();
-        assert_eq!(Steps::of(&parameters), None);
+        assert_eq!(FoldedSteps::of(&parameters), None);
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::thousands;
-use ptmem_trace::profile::{DeviceProfile, History, Moment, Places, Profile};
+use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Places, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
 use ptmem_trace::trace::Origin;
 
 use super::places::phase;
 use super::stacks::paired;
-use super::{DeviceDiff, Options, Sides, devices};
+use super::{DeviceDiff, DiffOptions, Sides, devices};
 use crate::align::{Alignment, End, Missing, Run, Unclear};
 
 /// How a device of both sides corresponds.
@@ -25,7 +25,7 @@ pub(super) struct Aligned {
 }
 
 /// Aligns every pair of devices. Stacks are told apart as they are by default, however the comparison groups them.
-pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], options: Options) -> Vec<Aligned> {
+pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], options: DiffOptions) -> Vec<Aligned> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let mut aligned = Vec::with_capacity(pairs.len());
     for index in pairs {
@@ -39,11 +39,11 @@ pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], o
 pub fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
-    Aligned::new(devices, &groupers, Options::default()).alignment
+    Aligned::new(devices, &groupers, DiffOptions::default()).alignment
 }
 
 impl Aligned {
-    fn new(devices: Sides<&DeviceProfile>, groupers: &Sides<Grouper<'_>>, options: Options) -> Self {
+    fn new(devices: Sides<&DeviceProfile>, groupers: &Sides<Grouper<'_>>, options: DiffOptions) -> Self {
         let groupers = groupers.map(|grouper| grouper);
         let totals = devices.zip(groupers).map(|(device, grouper)| device.grouped(grouper));
         let totals = totals.map(|totals| &**totals);
@@ -146,9 +146,9 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
 
 /// Adds that missing parts were not checked, where the order of allocations of a side is not known.
 fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    let devices = devices(profiles, device.index)
-        .both()
-        .filter(|devices| devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded));
+    let devices = devices(profiles, device.index).both().filter(|devices| {
+        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
+    });
     let Some(devices) = devices else { return };
     let counts = devices.map(|device| device.figures.allocation_count);
     if let Some(unclear) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {

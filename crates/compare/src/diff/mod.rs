@@ -11,6 +11,7 @@ mod recordings;
 mod repeat;
 mod row;
 mod stacks;
+mod touched;
 
 use std::sync::Arc;
 
@@ -32,9 +33,10 @@ use cause::Cause;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use row::{Kind, Listing, Row, RowKind, RowLine, RowLines, listed};
+pub use row::{ChangeKind, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub use stacks::pairs;
 use stacks::rows;
+pub use touched::Touched;
 
 /// The bytes of a figure on both sides, where they are known.
 pub type Change = Sides<Option<u64>>;
@@ -68,9 +70,11 @@ pub struct DeviceDiff {
     pub peaks: Sides<Option<PeakPlace>>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
-    /// The edits that its growth leads to, by the figure that grew, that of the peak first; empty before
-    /// [`Diff::find_causes`].
-    pub causes: Vec<Cause>,
+    /// Bytes that all rows gained through lines which a change of the code touches; `None` before
+    /// [`Diff::mark_touched`].
+    pub touched: Option<i128>,
+    /// The edits that its growth leads to; `None` before [`Diff::find_causes`].
+    pub cause: Option<Cause>,
 }
 
 impl DeviceDiff {
@@ -160,17 +164,17 @@ impl Diff {
 
 /// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct DiffOptions {
     /// The similarity, from 0 to 1, from which stacks count as the same although the code has changed.
     pub match_ratio: f64,
     /// Options for phases.
     pub phases: PhaseOptions,
 }
 
-/// Default of [`Options::match_ratio`].
+/// Default of [`DiffOptions::match_ratio`].
 const MATCH_RATIO: f64 = 0.75;
 
-impl Default for Options {
+impl Default for DiffOptions {
     fn default() -> Self {
         Self { match_ratio: MATCH_RATIO, phases: PhaseOptions::default() }
     }
@@ -189,7 +193,7 @@ fn level_names(profiles: &mut Sides<Profile>) {
 /// Compares a before with an after. Where the before was read at [`Moment::Aligned`], both are compared where the program
 /// does the same: at the peak of the after, and where the before does what it does there.
 #[must_use]
-pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
+pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     let pairs = pair_devices(&before, &after);
     let mut profiles = Sides { before, after };
     level_names(&mut profiles);
@@ -197,14 +201,14 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     if matches!(profiles.before.options.at, Moment::Aligned(_)) {
         alignment::look_at_peaks(&mut profiles, &pairs, &aligned);
     }
-    let groupers = profiles.map_at_once(Profile::grouper);
-    let mut of_phases = Vec::new();
-    let of_categories = categories::groupers(&profiles);
-    let mut devices = Vec::with_capacity(pairs.len());
-    for (index, aligned) in pairs.into_iter().zip(aligned) {
-        let device = compare_devices(&profiles, &groupers, &of_categories, index, aligned, options, &mut of_phases);
-        devices.push(device);
-    }
+    let comparing = Comparing {
+        profiles: &profiles,
+        groupers: profiles.map_at_once(Profile::grouper),
+        of_categories: categories::groupers(&profiles),
+        options,
+    };
+    let compared = pairs.into_iter().zip(aligned).map(|(index, aligned)| comparing.device(index, aligned));
+    let (devices, of_devices): (Vec<DeviceDiff>, Vec<Vec<Diagnostic>>) = compared.unzip();
     let mut diagnostics = Vec::new();
     for device in &devices {
         recordings::compare(&profiles, device, &mut diagnostics);
@@ -214,7 +218,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     recordings::compare_settings(&profiles, &mut diagnostics);
     recordings::compare_runs(&profiles, &devices, &mut diagnostics);
     diagnostics.extend(repeat::tell(&profiles, &devices));
-    diagnostics.extend(of_phases);
+    diagnostics.extend(of_devices.into_iter().flatten());
     Diff { profiles, devices, diagnostics }
 }
 
@@ -247,58 +251,73 @@ fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<us
     found.next().filter(|_| found.next().is_none())
 }
 
-fn compare_devices(
-    profiles: &Sides<Profile>,
-    groupers: &Sides<Grouper<'_>>,
-    of_categories: &Sides<Grouper<'_>>,
-    index: Sides<Option<usize>>,
-    aligned: Aligned,
-    options: Options,
-    found: &mut Vec<Diagnostic>,
-) -> DeviceDiff {
-    let devices = devices(profiles, index);
-    let metrics = Metric::ALL.map(|metric| (metric, metric.values(devices)));
-    let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
-    // Stacks can be compared only where both sides have the moment.
-    let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
-    let comparable = has_moment.before && has_moment.after;
-    let both = Sides { before: &groupers.before, after: &groupers.after };
-    let paired = stacks::paired(stacks, both, options);
-    let is_at_peak = matches!(profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
-    let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
-    let Aligned { mut alignment, peaks } = aligned;
-    let Parts { missing, unclear } = match &mut alignment {
-        Some(alignment) if !recordings::have_same_whole_steps(profiles) => std::mem::take(&mut alignment.parts),
-        Some(_) | None => Parts::default(),
-    };
-    let places =
-        devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, alignment.as_ref(), &missing));
-    if let Some(devices) = devices.both() {
-        found.extend(inputs::compare(devices, &paired.pairs, both));
+/// What the comparison of every device uses.
+struct Comparing<'p> {
+    profiles: &'p Sides<Profile>,
+    groupers: Sides<Grouper<'p>>,
+    of_categories: Sides<Grouper<'p>>,
+    options: DiffOptions,
+}
+
+impl Comparing<'_> {
+    /// Compares one device, with what is to be said about its inputs and phases.
+    fn device(&self, index: Sides<Option<usize>>, aligned: Aligned) -> (DeviceDiff, Vec<Diagnostic>) {
+        let devices = devices(self.profiles, index);
+        let Aligned { mut alignment, peaks } = aligned;
+        let Parts { missing, unclear } = match &mut alignment {
+            Some(alignment) if !recordings::have_same_whole_steps(self.profiles) => {
+                std::mem::take(&mut alignment.parts)
+            }
+            Some(_) | None => Parts::default(),
+        };
+        let places = devices
+            .both()
+            .and_then(|devices| ComparedPlaces::new(self.profiles, devices, alignment.as_ref(), &missing));
+        let mut found = Vec::new();
+        let (mut rows, mut categories) = self.rows(devices, &mut found);
+        if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
+            categories.push(CategoryChange::peak_elsewhere(&closing));
+            rows.push(closing);
+        }
+        let diff = DeviceDiff {
+            index,
+            device: devices.map(|device| device.map(|device| device.device)),
+            metrics: Metric::ALL.map(|metric| (metric, metric.values(devices))).to_vec(),
+            rows,
+            phases: phases::rows(devices, self.options.phases, &mut found),
+            alignment,
+            missing,
+            parts_unclear: unclear,
+            other_frames: devices.both().and_then(|devices| recordings::other_frames(self.profiles, devices)),
+            places,
+            peaks,
+            categories,
+            touched: None,
+            cause: None,
+        };
+        (diff, found)
     }
-    let Compared { stacks, pairs } = moved::follow(devices, both, paired);
-    let stacks = stacks.map(|stacks| &**stacks);
-    let mut rows = if comparable { rows(stacks, groupers, &pairs, at) } else { Vec::new() };
-    let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
-    if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
-        categories.push(CategoryChange::peak_elsewhere(&closing));
-        rows.push(closing);
-    }
-    let device = devices.map(|device| device.map(|device| device.device));
-    let phases = phases::rows(devices, options.phases, found);
-    DeviceDiff {
-        index,
-        device,
-        metrics: metrics.to_vec(),
-        rows,
-        phases,
-        alignment,
-        missing,
-        parts_unclear: unclear,
-        other_frames: devices.both().and_then(|devices| recordings::other_frames(profiles, devices)),
-        places,
-        peaks,
-        categories,
-        causes: Vec::new(),
+
+    /// The stacks and categories of a device. Without the moment on both sides they cannot be compared.
+    fn rows(
+        &self,
+        devices: Sides<Option<&DeviceProfile>>,
+        found: &mut Vec<Diagnostic>,
+    ) -> (Vec<Row>, Vec<CategoryChange>) {
+        let groupers = Sides { before: &self.groupers.before, after: &self.groupers.after };
+        let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
+        let paired = stacks::paired(stacks, groupers, self.options);
+        if let Some(devices) = devices.both() {
+            found.extend(inputs::compare(devices, &paired.pairs, groupers));
+        }
+        let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
+        if !(has_moment.before && has_moment.after) {
+            return (Vec::new(), Vec::new());
+        }
+        let is_at_peak = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
+        let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
+        let Compared { stacks, pairs } = moved::follow(devices, groupers, paired);
+        let rows = rows(stacks.map(|stacks| &**stacks), &self.groupers, &pairs, at);
+        (rows, categories::changes(devices, &self.of_categories))
     }
 }

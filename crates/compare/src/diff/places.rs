@@ -5,7 +5,7 @@ use ptmem_base::sides::Side;
 use ptmem_base::text::thousands;
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
-use ptmem_trace::replay::{History, Position};
+use ptmem_trace::replay::{HistoryKind, Position};
 
 use super::alignment::PeakPlace;
 use super::{DeviceDiff, Row, Sides, devices};
@@ -151,7 +151,7 @@ fn apart(
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let reason = device.places.as_ref().and_then(|places| places.reason);
     let has_history = devices(profiles, device.index).both().is_some_and(|devices| {
-        devices.each().into_iter().all(|(_, device)| device.figures.history == History::Recorded)
+        devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
     });
     if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
         let message = format!("stacks are compared at both peaks, wherever these are in the program: {words}");

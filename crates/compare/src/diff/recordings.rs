@@ -8,7 +8,7 @@ use ptmem_base::sides::Side;
 use ptmem_base::units::Delta;
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
 use ptmem_trace::profile::{DeviceProfile, Member, Profile};
-use ptmem_trace::replay::History;
+use ptmem_trace::replay::HistoryKind;
 
 use super::{DeviceDiff, Diff, Sides, devices};
 
@@ -37,7 +37,7 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         let message = format!("the {side} has no moment '{moment}': stacks are not compared");
         found.push(Diagnostic::new(Code::NoSuchMoment, number, message));
     }
-    let is_recorded = devices.map(|device| device.figures.history == History::Recorded);
+    let is_recorded = devices.map(|device| device.figures.history == HistoryKind::Recorded);
     let message = match (is_recorded.before, is_recorded.after) {
         (true, true) => device
             .other_frames

@@ -7,12 +7,12 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, Held, Line, Lines, Member, others};
 
-use super::Sides;
+use super::{Sides, Touched};
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum Kind {
+pub enum ChangeKind {
     /// More bytes.
     Grew,
     /// Fewer bytes.
@@ -32,7 +32,7 @@ pub enum Kind {
     HeldLater,
 }
 
-impl Kind {
+impl ChangeKind {
     pub(super) fn of(held: &Sides<Held>) -> Self {
         match (held.before.bytes, held.after.bytes) {
             (before, after) if before == after => Self::Same,
@@ -106,7 +106,7 @@ pub struct Row {
     /// Its subject.
     pub kind: RowKind,
     /// The kind of its change.
-    pub change: Kind,
+    pub change: ChangeKind,
     /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
     /// Its name, as in the after where it exists there.
@@ -131,6 +131,9 @@ pub struct Row {
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
     pub shapes: Vec<RowLine>,
+    /// The part that changes through lines which a change of the code touches; nothing before
+    /// [`crate::diff::Diff::mark_touched`].
+    pub touched: Touched,
     /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
 }
@@ -175,14 +178,14 @@ impl Row {
     }
 
     fn without_stack(kind: RowKind, label: String, key: String, held: Sides<Held>) -> Self {
-        Self { kind, change: Kind::of(&held), label, key, held, ..Self::default() }
+        Self { kind, change: ChangeKind::of(&held), label, key, held, ..Self::default() }
     }
 
     /// The change in words, by number and size of blocks: `twice as many`, `1.5 times as large`.
     #[must_use]
     pub fn manner(&self) -> Option<String> {
         let Sides { before, after } = self.held;
-        if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
+        if !matches!(self.change, ChangeKind::Grew | ChangeKind::Shrank) || before.bytes == 0 || after.bytes == 0 {
             return None;
         }
         if self.is_resized {
@@ -237,7 +240,7 @@ pub struct Listing {
 pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let Listing { top, min_delta, unchanged } = listing;
     let limit = if top == 0 { usize::MAX } else { top };
-    let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged);
+    let rows = rows.iter().filter(|row| row.change != ChangeKind::Same || unchanged);
     let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
     let mut ordered: Vec<&Row> = rows.collect();
     ordered.sort_by_cached_key(|row| !explains(row));
@@ -248,7 +251,7 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     let mut count = 0;
     let mut closing = None;
     for row in ordered {
-        let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
+        let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == ChangeKind::Same;
         let large = large || explains(row) && unnamed > enough;
         match row.kind {
             RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),

@@ -8,12 +8,12 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Held, Member, StackTotal, lines_of};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{
-    Code, Figures, Group, GroupBy, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
+    Code, Group, GroupBy, GroupFigures, Grouper, InOrder, Key, Label, Paired, pair, pair_in_order, tell_apart,
 };
 
 use super::moved::is_left;
 use super::row::largest_first;
-use super::{Kind, Options, Row, RowKind, RowLine, RowLines, Sides};
+use super::{ChangeKind, DiffOptions, Row, RowKind, RowLine, RowLines, Sides};
 
 /// Compares the stacks of both sides.
 pub(super) fn rows(
@@ -78,12 +78,12 @@ fn naming_stack<'g>(row: &Row, groupers: &'g Sides<Grouper<'g>>) -> Option<(Key,
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
 /// by, or similar where the code has changed.
 #[must_use]
-pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Vec<(usize, usize)> {
     paired(stacks, groupers, options).pairs
 }
 
 /// The same, with parts of stacks that a change to the code took apart or put together.
-pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Paired {
+pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Paired {
     let sides = stacks.zip(groupers).map_at_once(|&(totals, grouper)| groups(totals, grouper));
     let lines = groupers.map(|grouper| grouper.code().lines());
     pair((&sides.before, lines.before), (&sides.after, lines.after), options.match_ratio)
@@ -93,7 +93,7 @@ pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>
 fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>> {
     let mut groups = Vec::with_capacity(totals.len());
     for total in totals {
-        let figures = Figures {
+        let figures = GroupFigures {
             allocations: total.allocations,
             blocks: total.at.blocks,
             bytes: total.at.bytes,
@@ -109,21 +109,21 @@ fn groups<'g>(totals: &[StackTotal], grouper: &'g Grouper<'_>) -> Vec<Group<'g>>
 }
 
 /// The kind of change of a stack, if the peaks of the two sides may be at different places.
-fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> Kind {
-    let kind = Kind::of(held);
+fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> ChangeKind {
+    let kind = ChangeKind::of(held);
     let empty = match kind {
-        Kind::Added => Side::Before,
-        Kind::Removed => Side::After,
+        ChangeKind::Added => Side::Before,
+        ChangeKind::Removed => Side::After,
         _ => return kind,
     };
     let highest = totals.of(empty).and_then(|total| total.highest).filter(|highest| highest.bytes > 0);
     let Some((highest, peak)) = highest.zip(*peaks.of(empty)) else { return kind };
     let other = held.of(empty.other());
     match kind {
-        _ if highest.bytes >= other.bytes && highest.at < peak => Kind::HeldEarlier,
-        _ if highest.bytes >= other.bytes => Kind::HeldLater,
-        Kind::Added => Kind::Grew,
-        _ => Kind::Shrank,
+        _ if highest.bytes >= other.bytes && highest.at < peak => ChangeKind::HeldEarlier,
+        _ if highest.bytes >= other.bytes => ChangeKind::HeldLater,
+        ChangeKind::Added => ChangeKind::Grew,
+        _ => ChangeKind::Shrank,
     }
 }
 
@@ -297,6 +297,6 @@ impl<'g> Line<'g> {
 
     fn as_paired(&self) -> InOrder<'_> {
         let Held { bytes, blocks } = self.member.at;
-        InOrder { operators: &self.operators, figures: Figures { bytes, blocks, ..Figures::default() } }
+        InOrder { operators: &self.operators, figures: GroupFigures { bytes, blocks, ..GroupFigures::default() } }
     }
 }

@@ -13,7 +13,7 @@ use super::tokens::{Statement, of_text, renamed};
 
 /// What an edit is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum EditKind {
     /// Python code.
     Code,
     /// A statement that only writes to a log: it counts for what its own line allocates.
@@ -28,7 +28,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EditKind,
     /// The file on each side.
     pub path: Sides<Option<String>>,
     /// The line that stands for it, and its text, on each side.
@@ -173,7 +173,7 @@ fn edit(
     }
     let near = statements.after.get(hunk.at.after.start).or(statements.after.last());
     let near = telling.after.or(near).map(|of| *of.lines.start());
-    let kind = if is_log { Kind::Log } else { Kind::Code };
+    let kind = if is_log { EditKind::Log } else { EditKind::Code };
     Edit { kind, path: paths.map(|path| path.map(str::to_owned)), line, near, scope, lines: touched, body }
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -
             };
             let line: Sides<Option<(u32, String)>> = Sides { before: at(Side::Before), after: at(Side::After) };
             edits.push(Edit {
-                kind: Kind::Configuration,
+                kind: EditKind::Configuration,
                 near: line.after.as_ref().or(line.before.as_ref()).map(|(line, _)| *line),
                 path: paths.map(|path| path.map(str::to_owned)),
                 line,
@@ -232,7 +232,7 @@ fn without_comment(line: &str) -> &str {
     line[..end].trim()
 }
 
-impl Kind {
+impl EditKind {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -250,8 +250,8 @@ impl Edit {
     #[must_use]
     pub fn package(&self) -> Option<(&str, &Sides<String>)> {
         match &self.kind {
-            Kind::Dependency(name, versions) => Some((name, versions)),
-            Kind::Code | Kind::Log | Kind::Configuration => None,
+            EditKind::Dependency(name, versions) => Some((name, versions)),
+            EditKind::Code | EditKind::Log | EditKind::Configuration => None,
         }
     }
 

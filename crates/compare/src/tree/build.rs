@@ -8,7 +8,7 @@ use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::profile::{DeviceProfile, Held, Member, StackTotal};
 use ptmem_trace::stack::{Code, GroupBy, Owner, Token};
 
-use super::{DEEPEST, Frame, Node, Options, Tree};
+use super::{DEEPEST, Frame, Node, Tree, TreeOptions};
 use crate::diff::{DeviceDiff, Row, Sides};
 
 /// The identity of a child among its siblings.
@@ -33,7 +33,7 @@ impl Step {
 
 /// The tree of one device at the moment that was asked for.
 #[must_use]
-pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &Options) -> Tree {
+pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &TreeOptions) -> Tree {
     let is_of_modules = by == GroupBy::Module;
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
     let label = options.grep.as_ref().map(|pattern| {
@@ -76,7 +76,7 @@ pub fn module_frames(label: &str) -> Vec<Frame> {
 
 /// The tree of a comparison. Functions are compared without their lines, which move.
 #[must_use]
-pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
+pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, options: &TreeOptions) -> Tree {
     let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
     let mut builder = Builder::new(options, label.filter(Selector::is_literal));
     for row in &device.rows {
@@ -103,7 +103,7 @@ pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
     frames_with(code, stack, false)
 }
 
-/// The same, also with what is hidden otherwise ([`Options::internals`]).
+/// The same, also with what is hidden otherwise ([`TreeOptions::internals`]).
 pub fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
     steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }
@@ -152,7 +152,7 @@ const MOST_MISSED: usize = 1_000;
 pub(super) const MOST_NODES: usize = 50_000;
 
 pub(super) struct Builder<'o> {
-    options: &'o Options,
+    options: &'o TreeOptions,
     /// The label that is searched for, where it is one.
     label: Option<Selector<'o>>,
     tree: Tree,
@@ -162,7 +162,7 @@ pub(super) struct Builder<'o> {
 }
 
 impl<'o> Builder<'o> {
-    pub(super) fn new(options: &'o Options, label: Option<Selector<'o>>) -> Self {
+    pub(super) fn new(options: &'o TreeOptions, label: Option<Selector<'o>>) -> Self {
         let root = Node::new(Frame::named(""));
         let tree = Tree { nodes: vec![root], total: Sides::default(), near: String::new() };
         Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }

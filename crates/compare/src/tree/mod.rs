@@ -15,7 +15,7 @@ pub use build::{frames_with, module_frames};
 
 /// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct TreeOptions {
     /// Show frames that are hidden otherwise: those that only pass calls on, and all C++ frames.
     pub internals: bool,
     /// Only stacks with a matching frame, which becomes the root.
@@ -51,7 +51,7 @@ pub struct Node {
     pub held: Sides<Held>,
     /// Held by its own allocations.
     pub own: Sides<Held>,
-    /// True if [`Options::grep`] matches it.
+    /// True if [`TreeOptions::grep`] matches it.
     pub marked: bool,
 }
 
@@ -229,7 +229,7 @@ mod tests {
         Sides { before: Held::default(), after: Held { bytes, blocks: 1 } }
     }
 
-    fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
+    fn tree(options: &TreeOptions, stacks: &[(&[&str], u64)]) -> Tree {
         let mut builder = Builder::new(options, None);
         for (path, bytes) in stacks {
             builder.add(|| path.iter().map(|name| step(name)).collect(), |_| None, held(*bytes));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn totals_are_rolled_up_on_every_frame() {
-        let tree = tree(&Options::default(), &STACKS);
+        let tree = tree(&TreeOptions::default(), &STACKS);
         let expected = [
             (0, "main", 84),
             (1, "train", 84),
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn chains_are_folded_and_small_ones_summed() {
-        let tree = tree(&Options::default(), &STACKS);
+        let tree = tree(&TreeOptions::default(), &STACKS);
         let lines = texts(&tree, Layout { top: 1, least: 0, changes: false, fold: true });
         let texts: Vec<_> = lines.iter().map(|(depth, text, bytes)| format!("{depth} {text} {bytes}")).collect();
         assert_eq!(texts, ["0 main>train 84", "1 [0] 4", "1 forward 50", "1 [1] 30", "0 [1] 16"]);
@@ -287,23 +287,23 @@ mod tests {
 
     #[test]
     fn patterns_choose_the_stacks() {
-        let focus = tree(&Options { focus: pattern("train"), ..Options::default() }, &STACKS);
+        let focus = tree(&TreeOptions { focus: pattern("train"), ..TreeOptions::default() }, &STACKS);
         assert_eq!(texts(&focus, ALL)[0], (0, "train".to_owned(), 84));
         assert_eq!(focus.total.after.bytes, 100);
-        let grep = tree(&Options { grep: pattern("loss"), ..Options::default() }, &STACKS);
+        let grep = tree(&TreeOptions { grep: pattern("loss"), ..TreeOptions::default() }, &STACKS);
         assert_eq!(grep.held().after.bytes, 30);
         assert_eq!(grep.lines(ALL).iter().filter(|line| line.chain.iter().any(|node| node.marked)).count(), 1);
-        let none = tree(&Options { grep: pattern("nothing"), ..Options::default() }, &STACKS);
+        let none = tree(&TreeOptions { grep: pattern("nothing"), ..TreeOptions::default() }, &STACKS);
         assert!(none.lines(ALL).is_empty());
     }
 
     #[test]
     fn what_is_deeper_counts_for_the_frame_above() {
-        let flat = tree(&Options { depth: Some(1), ..Options::default() }, &STACKS);
+        let flat = tree(&TreeOptions { depth: Some(1), ..TreeOptions::default() }, &STACKS);
         assert_eq!(texts(&flat, ALL), [(0, "main".to_owned(), 84), (0, "data".to_owned(), 16)]);
         let names: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
         let deep: Vec<&str> = names.iter().map(String::as_str).collect();
-        let tree = tree(&Options::default(), &[(&deep, 7)]);
+        let tree = tree(&TreeOptions::default(), &[(&deep, 7)]);
         assert_eq!(tree.lines(ALL).len(), DEEPEST);
         assert!(tree.lines(ALL).iter().all(|line| line.held.after.bytes == 7));
     }
@@ -311,7 +311,7 @@ mod tests {
     /// A small file can have many stacks of distinct frames.
     #[test]
     fn what_has_no_room_counts_for_its_caller() {
-        let options = Options::default();
+        let options = TreeOptions::default();
         let mut builder = Builder::new(&options, None);
         for stack in 0..300 {
             builder.add(|| (0..DEEPEST).map(|at| Step::named(format!("{stack}-{at}"))).collect(), |_| None, held(7));
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_line_stands_where_all_agree_on_it() {
-        let options = Options { internals: false, focus: None, grep: None, depth: None };
+        let options = TreeOptions { internals: false, focus: None, grep: None, depth: None };
         let mut builder = Builder::new(&options, None);
         for line in [7, 8] {
             let mut step = step("forward");

@@ -53,6 +53,41 @@ impl Standing {
     }
 }
 
+/// The finding of the checks about a row, a figure or a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// Their finding.
+    pub standing: Standing,
+    /// Whether it is ok only because the growth was agreed to.
+    pub accepted: bool,
+}
+
+impl Mark {
+    /// The mark of a check.
+    #[must_use]
+    pub fn of(check: &Check) -> Self {
+        Self { accepted: check.accepted && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
+    }
+
+    /// The word for it in a table.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self.standing {
+            Standing::Ok if self.accepted => "accepted",
+            Standing::Ok => "ok",
+            Standing::Warning => "WARN",
+            Standing::Inconclusive => "?",
+            Standing::Exceeded => "FAIL",
+        }
+    }
+}
+
+impl From<Standing> for Mark {
+    fn from(standing: Standing) -> Self {
+        Self { standing, accepted: false }
+    }
+}
+
 /// The kinds of what checks are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum About {
@@ -282,5 +317,27 @@ impl Judgement {
             (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),
             _ => first.or_else(|| self.checks.first()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(standing: Standing, accepted: bool) -> Mark {
+        Mark { standing, accepted }
+    }
+
+    #[test]
+    fn marks_are_ordered_from_fine_to_bad() {
+        let all = [
+            mark(Standing::Ok, false),
+            mark(Standing::Ok, true),
+            mark(Standing::Warning, false),
+            mark(Standing::Inconclusive, false),
+            mark(Standing::Exceeded, false),
+        ];
+        assert!(all.is_sorted());
+        assert_eq!(all.map(Mark::word), ["ok", "accepted", "WARN", "?", "FAIL"]);
     }
 }

@@ -1,14 +1,15 @@
 //! Comparisons, or snapshots, that have one verdict.
 
 use std::cmp::Reverse;
-use std::ops::Range;
+use std::slice;
 
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::Profile;
 
+use super::headline::{Part, badness, headline, worst_first};
 use super::ranks::OfRank;
-use super::{Check, Headline, Judgement, Member, Missing, Outcome, PeakChange, Ranks, Thresholds, Verdict};
+use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict};
 
 /// A comparison with the verdict by its limits.
 #[derive(Debug)]
@@ -28,10 +29,26 @@ pub struct Comparison {
 /// Comparisons that have one verdict.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// Each with limits of its own; those of the ranks of one job side by side.
+    /// Each with limits of its own.
+    pub parts: Vec<PairOrJob>,
+}
+
+/// Two snapshots that were compared, or those of the ranks of a job.
+#[derive(Debug)]
+pub enum PairOrJob {
+    /// Two snapshots.
+    Pair(Box<Comparison>),
+    /// The ranks of a job.
+    Job(Box<Job>),
+}
+
+/// The comparisons of the ranks of a job.
+#[derive(Debug)]
+pub struct Job {
+    /// One for each rank that both sides have.
     pub comparisons: Vec<Comparison>,
-    /// Results for all ranks of a job together.
-    pub ranks: Vec<Ranks>,
+    /// Results for all ranks together.
+    pub ranks: Ranks,
 }
 
 /// One snapshot of several, with the verdict by the limits.
@@ -54,45 +71,45 @@ pub struct Readings {
     pub ranks: Ranks,
 }
 
-/// A judgement among several, with its name.
-#[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
-    name: Option<&'a str>,
-    judgement: &'a Judgement,
-}
-
-impl<'a> Part<'a> {
-    pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
-        Self { name, judgement }
-    }
-
-    /// By this the worst part comes last.
-    fn badness(&self) -> (Verdict, i128) {
-        badness(self.judgement)
-    }
-}
-
 impl Gate {
-    /// Judges some of the comparisons together as those of the ranks of one job: the directory or glob of each side, the
-    /// ranks that one side lacks, and the limits on each rank.
-    pub fn judge_ranks(
-        &mut self,
-        members: Range<usize>,
-        name: Option<String>,
-        paths: Sides<String>,
-        missing: Vec<Missing>,
-        thresholds: &Thresholds,
-    ) {
-        let ranks: Vec<_> = self.comparisons[members.clone()].iter().map(OfRank::compared).collect();
-        let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
-        let ranks = Ranks::judged(name, paths, members, missing, &ranks, thresholds);
-        self.ranks.push(ranks);
+    /// All comparisons, those of the ranks of a job side by side.
+    pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> + Clone {
+        self.parts.iter().flat_map(PairOrJob::comparisons)
     }
 
-    /// Adds remarks that concern all of it.
+    /// The comparisons that are not of the ranks of a job.
+    pub fn pairs(&self) -> impl Iterator<Item = &Comparison> + Clone {
+        self.parts.iter().filter(|part| part.job().is_none()).flat_map(PairOrJob::comparisons)
+    }
+
+    /// The jobs whose ranks were compared.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> + Clone {
+        self.parts.iter().filter_map(PairOrJob::job)
+    }
+
+    /// The comparison, if there is only one, and no job.
+    #[must_use]
+    pub fn only_pair(&self) -> Option<&Comparison> {
+        if let [PairOrJob::Pair(only)] = &self.parts[..] { Some(only) } else { None }
+    }
+
+    /// The same, to be changed.
+    pub fn only_pair_mut(&mut self) -> Option<&mut Comparison> {
+        if let [PairOrJob::Pair(only)] = &mut self.parts[..] { Some(only) } else { None }
+    }
+
+    /// Every judgement: of the comparisons, then of the ranks of jobs together.
+    fn judgements(&self) -> impl Iterator<Item = &Judgement> {
+        self.comparisons().map(|of| &of.judgement).chain(self.jobs().map(|job| &job.ranks.judgement))
+    }
+
+    /// Adds remarks that concern all of it. They are told with the first job, or else with the first comparison.
     pub fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
-        let ranks = self.ranks.first_mut().map(|ranks| &mut ranks.judgement);
-        let first = ranks.or_else(|| self.comparisons.first_mut().map(|comparison| &mut comparison.judgement));
+        let at = self.parts.iter().position(|part| part.job().is_some()).unwrap_or(0);
+        let first = self.parts.get_mut(at).map(|part| match part {
+            PairOrJob::Pair(pair) => &mut pair.judgement,
+            PairOrJob::Job(job) => &mut job.ranks.judgement,
+        });
         if let Some(first) = first {
             first.diagnostics.extend(remarks);
         }
@@ -101,24 +118,22 @@ impl Gate {
     /// The verdict: the worst of all.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let comparisons = self.comparisons.iter().map(|comparison| comparison.judgement.verdict);
-        let ranks = self.ranks.iter().map(|ranks| ranks.judgement.verdict);
-        comparisons.chain(ranks).max().unwrap_or(Verdict::Inconclusive)
+        self.judgements().map(|judgement| judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
     }
 
     /// Whether it is a regression by growth and nothing else, which can be agreed to.
     #[must_use]
     pub fn fails_by_growth_alone(&self) -> bool {
-        let comparisons = self.comparisons.iter().map(|comparison| &comparison.judgement);
-        let mut all = comparisons.chain(self.ranks.iter().map(|ranks| &ranks.judgement));
         self.verdict() == Verdict::Regression
-            && all.all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_growth_alone())
+            && self
+                .judgements()
+                .all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_growth_alone())
     }
 
     /// The comparisons, the worst first.
     #[must_use]
     pub fn worst_first(&self) -> Vec<&Comparison> {
-        let mut comparisons: Vec<_> = self.comparisons.iter().collect();
+        let mut comparisons: Vec<_> = self.comparisons().collect();
         comparisons.sort_by_key(|comparison| Reverse(badness(&comparison.judgement)));
         comparisons
     }
@@ -126,30 +141,77 @@ impl Gate {
     /// Whether all comparisons are of the ranks of one job.
     #[must_use]
     pub fn is_one_job(&self) -> bool {
-        self.ranks.len() == 1 && self.ranks[0].members.len() == self.comparisons.len()
+        matches!(self.parts[..], [PairOrJob::Job(_)])
     }
 
     /// Whether anything was gated.
     #[must_use]
     pub fn is_gated(&self) -> bool {
-        self.comparisons.iter().any(|comparison| !comparison.judgement.checks.is_empty())
-            || self.ranks.iter().any(|ranks| !ranks.judgement.checks.is_empty())
-    }
-
-    /// The verdict of the ranks of a job, in one line.
-    #[must_use]
-    pub fn headline_of_job(&self, ranks: &Ranks) -> Headline {
-        let members = self.comparisons[ranks.members.clone()].iter();
-        let parts = members.map(|of| Part::new(of.member.as_ref().map(|member| &*member.label), &of.judgement));
-        headline(&worst_first(parts), &[Part::new(None, &ranks.judgement)], "rank")
+        self.judgements().any(|judgement| !judgement.checks.is_empty())
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let parts = self.comparisons.iter().map(|of| Part::new(of.name.as_deref(), &of.judgement));
-        let together: Vec<_> = self.ranks.iter().map(|of| Part::new(of.name.as_deref(), &of.judgement)).collect();
+        let parts = self.comparisons().map(|of| Part::new(of.name.as_deref(), &of.judgement));
+        let jobs = self.jobs().map(|Job { ranks, .. }| Part::new(ranks.name.as_deref(), &ranks.judgement));
+        let together: Vec<_> = jobs.collect();
         headline(&worst_first(parts), &together, if self.is_one_job() { "rank" } else { "comparison" })
+    }
+}
+
+impl From<Comparison> for Gate {
+    fn from(comparison: Comparison) -> Self {
+        Self { parts: vec![comparison.into()] }
+    }
+}
+
+impl From<Comparison> for PairOrJob {
+    fn from(comparison: Comparison) -> Self {
+        Self::Pair(Box::new(comparison))
+    }
+}
+
+impl PairOrJob {
+    /// Its comparisons.
+    #[must_use]
+    pub fn comparisons(&self) -> &[Comparison] {
+        match self {
+            Self::Pair(pair) => slice::from_ref(pair),
+            Self::Job(job) => &job.comparisons,
+        }
+    }
+
+    /// The job, if it is one.
+    #[must_use]
+    pub fn job(&self) -> Option<&Job> {
+        if let Self::Job(job) = self { Some(job) } else { None }
+    }
+}
+
+impl Job {
+    /// The ranks of a job, judged together: the directory or glob of each side, the ranks that one side lacks, and the
+    /// limits on each rank.
+    #[must_use]
+    pub fn judged(
+        comparisons: Vec<Comparison>,
+        name: Option<String>,
+        paths: Sides<String>,
+        missing: Vec<Missing>,
+        thresholds: &Thresholds,
+    ) -> Self {
+        let of_ranks: Vec<_> = comparisons.iter().map(OfRank::compared).collect();
+        let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
+        let ranks = Ranks::judged(name, paths, missing, &of_ranks, thresholds);
+        Self { comparisons, ranks }
+    }
+
+    /// The verdict in one line.
+    #[must_use]
+    pub fn headline(&self) -> Headline {
+        let members = self.comparisons.iter();
+        let parts = members.map(|of| Part::new(of.member.as_ref().map(|member| &*member.label), &of.judgement));
+        headline(&worst_first(parts), &[Part::new(None, &self.ranks.judgement)], "rank")
     }
 }
 
@@ -159,7 +221,7 @@ impl Readings {
     pub fn new(path: String, readings: Vec<Reading>, thresholds: &Thresholds) -> Self {
         let ranks: Vec<_> = readings.iter().map(OfRank::read).collect();
         let paths = Sides { before: None, after: Some(path) };
-        let ranks = Ranks::judged(None, paths, 0..readings.len(), Vec::new(), &ranks, thresholds);
+        let ranks = Ranks::judged(None, paths, Vec::new(), &ranks, thresholds);
         Self { readings, ranks }
     }
 
@@ -178,112 +240,4 @@ impl Readings {
             self.readings.iter().filter_map(|of| Some(Part::new(Some(&of.member.label), of.judgement.as_ref()?)));
         headline(&worst_first(judged), &[Part::new(None, &self.ranks.judgement)], "rank")
     }
-}
-
-/// The verdict of a judgement, and the bytes of the check that explains it.
-fn badness(judgement: &Judgement) -> (Verdict, i128) {
-    (judgement.verdict, judgement.decisive().and_then(measured).unwrap_or(0))
-}
-
-/// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
-fn measured(check: &Check) -> Option<i128> {
-    check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
-}
-
-/// Parts with the worst first.
-fn worst_first<'a>(parts: impl Iterator<Item = Part<'a>>) -> Vec<Part<'a>> {
-    let mut parts: Vec<_> = parts.collect();
-    parts.sort_by_key(|part| Reverse(part.badness()));
-    parts
-}
-
-/// One line for parts that come with the worst first, and for judgements of several of them together.
-pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) -> Headline {
-    let all = parts.iter().chain(together).map(|part| part.judgement.verdict);
-    let verdict = all.max().unwrap_or(Verdict::Inconclusive);
-    let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
-    let of_all =
-        failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);
-    // A part that was not gated says nothing about those that were.
-    let gated = parts.iter().find(|part| !part.judgement.checks.is_empty());
-    let of_part = gated.or(parts.first()).filter(|part| part.judgement.verdict == verdict);
-    let Some(&part) = of_part.or(of_all) else {
-        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned(), cause: None };
-    };
-    let line = part.judgement.headline();
-    if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
-        return line;
-    }
-    let sentence = match verdict {
-        Verdict::Pass => pass_of_all(parts, part, noun),
-        Verdict::Regression | Verdict::Inconclusive => {
-            let mut sentence = format!("{}{}", prefix(part), line.sentence);
-            sentence.push_str(&others(parts, verdict, of_part.is_some(), noun));
-            // A failure of all ranks together is added in short to that of a single rank.
-            if let (Some(_), Some(all)) = (of_part, of_all) {
-                sentence.push_str(&short(all.judgement));
-            }
-            sentence
-        }
-    };
-    let cause = line.cause.filter(|_| verdict == Verdict::Regression);
-    Headline { verdict, sentence, cause }
-}
-
-/// The name of a part, to precede its sentence.
-fn prefix(part: Part<'_>) -> String {
-    part.name.map(|name| format!("{name}: ")).unwrap_or_default()
-}
-
-/// The sentence where all parts pass, of which `part` comes nearest to its limit.
-fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
-    let count = parts.len();
-    if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
-        return format!(
-            "nothing was gated in {count} {noun}s (no threshold was given); most on {}{peak}",
-            prefix(part)
-        );
-    }
-    let sentence = part.judgement.headline().sentence;
-    match part.badness() {
-        _ if part.judgement.checks.is_empty() => sentence,
-        _ if count == 1 => format!("{}{sentence}", prefix(part)),
-        (_, 0) => format!("all {count} {noun}s: {sentence}"),
-        _ => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
-    }
-}
-
-/// The part whose peak grew most; `None` if anything was gated.
-fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
-    if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
-        return None;
-    }
-    // From the back: of equal ones `max_by_key` takes the last, and the first is listed first.
-    let known = parts.iter().rev().filter_map(|part| Some((*part, part.judgement.peak.as_ref()?)));
-    known.max_by_key(|(_, peak)| peak.delta())
-}
-
-/// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.
-fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, noun: &str) -> String {
-    let same = parts.iter().filter(|part| part.judgement.verdict == verdict).count();
-    let mut text = match same - usize::from(one_is_told) {
-        0 => String::new(),
-        1 => format!("; and 1 more {noun}"),
-        others => format!("; and {others} more {noun}s"),
-    };
-    let unclear = parts.iter().filter(|part| part.judgement.verdict == Verdict::Inconclusive).count();
-    if unclear > 0 && verdict == Verdict::Regression {
-        text.push_str(&format!("; {unclear} inconclusive"));
-    }
-    text
-}
-
-/// The decisive check of a judgement, without its reason where it exceeds its limit.
-fn short(judgement: &Judgement) -> String {
-    let Some(check) = judgement.decisive() else { return String::new() };
-    let mut check = check.clone();
-    if check.outcome == Outcome::Exceeded {
-        check.reason = None;
-    }
-    format!("; {}", judgement.sentence(&check))
 }

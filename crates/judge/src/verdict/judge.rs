@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
-use ptmem_trace::replay::History;
+use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
 use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause};
@@ -64,10 +64,10 @@ pub(super) struct Judge {
 /// The reason why a figure that needs a history cannot be known, if there is one.
 pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
     let why = match device.figures.history {
-        History::Recorded if device.figures.allocation_count > 0 => return None,
-        History::Recorded => "allocates nothing in its recorded part",
-        History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
-        History::NoAllocations => "records frees but no allocations",
+        HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        HistoryKind::Recorded => "allocates nothing in its recorded part",
+        HistoryKind::StateOnly | HistoryKind::Empty => "records no allocations, only the state at the dump",
+        HistoryKind::NoAllocations => "records frees but no allocations",
     };
     Some(format!("the {side} {why}"))
 }

@@ -7,19 +7,19 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
 
-use super::gate::{Part, headline};
+use super::headline::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 
 /// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
-pub struct Finding {
+pub struct JudgedSearch {
     /// Result of the search.
     pub search: Search,
     /// Verdict by the limit.
     pub judgement: Judgement,
 }
 
-impl Finding {
+impl JudgedSearch {
     /// The most that a device leaks per snapshot or step.
     fn most_leaked(&self) -> Option<i128> {
         self.search.devices.iter().map(DeviceLeaks::bytes_per_step).max()
@@ -30,7 +30,7 @@ impl Finding {
 #[derive(Debug)]
 pub struct LeakGate {
     /// In the order of their names.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<JudgedSearch>,
 }
 
 impl LeakGate {
@@ -42,7 +42,7 @@ impl LeakGate {
 
     /// The findings, the worst first.
     #[must_use]
-    pub fn worst_first(&self) -> Vec<&Finding> {
+    pub fn worst_first(&self) -> Vec<&JudgedSearch> {
         let mut findings: Vec<_> = self.findings.iter().collect();
         findings.sort_by_key(|finding| Reverse((finding.judgement.verdict, finding.most_leaked())));
         findings

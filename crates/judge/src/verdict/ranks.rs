@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 
 use ptmem_base::text::{count, numbers as written};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric};
-use ptmem_trace::replay::History;
+use ptmem_trace::replay::HistoryKind;
 
 use super::partial::missing_of;
 use super::{
@@ -65,8 +64,6 @@ pub struct Ranks {
     pub name: Option<String>,
     /// The directory or glob of each side; no before where nothing was compared.
     pub paths: Sides<Option<String>>,
-    /// Their places among the comparisons, or the snapshots.
-    pub members: Range<usize>,
     /// Ranks that only one side has.
     pub missing: Vec<Missing>,
     /// The distance of the highest peak from the median.
@@ -127,7 +124,6 @@ impl Ranks {
     pub(super) fn judged(
         name: Option<String>,
         paths: Sides<Option<String>>,
-        members: Range<usize>,
         missing: Vec<Missing>,
         ranks: &[OfRank<'_>],
         thresholds: &Thresholds,
@@ -151,7 +147,7 @@ impl Ranks {
         }
         let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
         let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
-        Self { name, paths, members, missing, imbalance, judgement }
+        Self { name, paths, missing, imbalance, judgement }
     }
 }
 
@@ -167,7 +163,7 @@ struct Known {
 impl Known {
     /// The peak of a device; one that is missing or has no history has none.
     fn of(device: Option<&DeviceProfile>) -> Self {
-        match device.filter(|device| device.figures.history == History::Recorded) {
+        match device.filter(|device| device.figures.history == HistoryKind::Recorded) {
             Some(device) => {
                 Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device), is_cut: false }
             }
@@ -325,7 +321,7 @@ mod tests {
     }
 
     fn judged(ranks: &[OfRank<'_>], missing: Vec<Missing>, thresholds: &Thresholds) -> Ranks {
-        Ranks::judged(None, Sides::default(), 0..ranks.len(), missing, ranks, thresholds)
+        Ranks::judged(None, Sides::default(), missing, ranks, thresholds)
     }
 
     fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> Ranks {

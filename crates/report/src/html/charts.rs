@@ -10,7 +10,7 @@ use ptmem_studies::leak::Point;
 use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
 use super::chart::path;
 use super::{name, parts};
-use crate::view::{Group, Growth, Row, Section, StepLine, Steps, Tone, Value, bytes, known_size, rounded};
+use crate::view::{Group, Growth, Row, Section, StepChart, StepLine, Tone, Value, bytes, known_size, rounded};
 
 /// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
 const RANKS: u64 = 100;
@@ -123,14 +123,14 @@ fn of_rank(group: &Group, row: &Row, main: usize, sections: &[(&Group, &Section)
 }
 
 /// The bars and the lines.
-pub(super) fn of_steps(steps: &Steps) -> Markup {
+pub(super) fn of_steps(steps: &StepChart) -> Markup {
     html! {
         (bars_of_steps(steps))
         @if steps.lines.iter().any(|line| line.bytes.len() > 1) { (lines_of_steps(steps)) }
     }
 }
 
-fn bars_of_steps(steps: &Steps) -> Markup {
+fn bars_of_steps(steps: &StepChart) -> Markup {
     let top = steps.bytes().into_iter().max().unwrap_or(0).max(1);
     let bars = steps.points.iter().enumerate().map(|(at, point)| bar(point, at < steps.skip));
     let bars: Vec<Bar> = bars.collect();
@@ -157,7 +157,7 @@ fn bar(point: &Point, is_warm_up: bool) -> Bar {
     }
 }
 
-fn lines_of_steps(steps: &Steps) -> Markup {
+fn lines_of_steps(steps: &StepChart) -> Markup {
     let shown = &steps.lines[..steps.lines.len().min(MOST_LINES)];
     let top = shown.iter().flat_map(|line| &line.bytes).copied().max().unwrap_or(0).max(1);
     let last = steps.points.len().saturating_sub(1).max(1) as u64;

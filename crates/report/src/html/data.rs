@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::chart::{Axis, Palette};
 use super::packed::{self, Packed};
 use super::{flame, name, timeline};
-use crate::Options;
-use crate::picture::{Band, Curve, Event, EventKind, Moment, Picture, Spot};
+use crate::RenderOptions;
+use crate::picture::{Band, Curve, Event, EventKind, FlameMoment, Picture, Spot};
 use crate::place::Place;
 use crate::source::Excerpt;
 use crate::view::{Group, Section};
@@ -22,7 +22,7 @@ use ptmem_base::json_writer::{self as json, list, object, one};
 const LONGEST_LINE: usize = 200;
 
 /// The data of all sections, safe within a script element: without any `<`.
-pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> io::Result<String> {
+pub(super) fn json(sections: &[(&Group, &Section)], options: &RenderOptions) -> io::Result<String> {
     let pictures = sections.iter().map(|(_, section)| section.picture.as_ref());
     let with_records = pictures.map(|picture| Ok((picture, records(picture)?)));
     let all: Vec<(Option<&Picture>, Records)> = with_records.collect::<io::Result<_>>()?;
@@ -40,7 +40,7 @@ fn records(picture: Option<&Picture>) -> io::Result<Records> {
 }
 
 object! {
-    SectionData<'a>(picture: Option<&'a Picture>, records: &'a Records, options: &'a Options) {
+    SectionData<'a>(picture: Option<&'a Picture>, records: &'a Records, options: &'a RenderOptions) {
         compared: picture.is_some_and(|picture| picture.is_compared),
         aligned: picture.is_some_and(|picture| picture.is_aligned),
         // Names of the scales.
@@ -153,7 +153,7 @@ struct FrameData {
 }
 
 object! {
-    MomentData<'a>(moment: &'a Moment, has_histories: bool) {
+    MomentData<'a>(moment: &'a FlameMoment, has_histories: bool) {
         title: flame::title(&moment.which),
         // The places on both sides: events before them.
         before: moment.at.before.map(Position::count),
@@ -165,7 +165,7 @@ object! {
 
 object! {
     /// Nodes that hold memory themselves, each as the difference to the one before it.
-    HeldData<'a>(moment: &'a Moment) {
+    HeldData<'a>(moment: &'a FlameMoment) {
         node: differences(moment.own.keys().map(|&node| signed(node as u64))),
         beforeBytes: list(moment.own.values().map(|held| held.before.bytes)),
         afterBytes: list(moment.own.values().map(|held| held.after.bytes)),
@@ -184,7 +184,7 @@ pub(super) fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
     values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))).collect()
 }
 
-fn of_flame<'a>(picture: &'a Picture, records: &Records, options: &Options) -> FlameData<'a> {
+fn of_flame<'a>(picture: &'a Picture, records: &Records, options: &RenderOptions) -> FlameData<'a> {
     let of = &picture.flame;
     let has_histories = !records.is_empty() && picture.curves.len() == records.len();
     let mut numbers: BTreeMap<FrameData, usize> = BTreeMap::new();
@@ -203,7 +203,7 @@ fn of_flame<'a>(picture: &'a Picture, records: &Records, options: &Options) -> F
     FlameData { frames, parent: parent.collect(), frame, moments }
 }
 
-fn frame_data(frame: &Frame, picture: &Picture, options: &Options) -> FrameData {
+fn frame_data(frame: &Frame, picture: &Picture, options: &RenderOptions) -> FrameData {
     let recorded = frame.path.as_ref().and_then(|path| picture.files.get(path));
     let path = recorded.and_then(|recorded| options.checkout.get(recorded));
     let place = path.zip(frame.line);

@@ -8,7 +8,7 @@ use ptmem_trace::profile::{self, Held};
 
 use super::axes::share;
 use super::name;
-use crate::picture::{Flame, Moment, Picture};
+use crate::picture::{Flame, FlameMoment, Picture};
 use crate::view::Section;
 
 /// Height of a box in pixels.
@@ -60,7 +60,7 @@ pub(super) fn title(moment: &profile::Moment) -> String {
     }
 }
 
-fn boxes(flame: &Flame, moment: &Moment, is_compared: bool, subject: &str) -> Markup {
+fn boxes(flame: &Flame, moment: &FlameMoment, is_compared: bool, subject: &str) -> Markup {
     let widths = flame.widths(moment);
     let held = flame.held(moment);
     let outermost = (0..flame.nodes.len()).filter(|&node| flame.nodes[node].parent.is_none());

@@ -18,7 +18,7 @@ pub(super) use svg::render as render_svg;
 use std::io;
 
 use super::view::View;
-use super::{Options, Subject};
+use super::{RenderOptions, Subject};
 
 /// Rows of a table: more would make the page larger than a mail takes.
 const MOST_ROWS: usize = 300;
@@ -27,17 +27,17 @@ const MOST_ROWS: usize = 300;
 const LONGEST_NAME: usize = 512;
 
 /// Writes a report as a page.
-pub(super) fn render(subject: Subject<'_>, options: &Options) -> io::Result<String> {
+pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
     let options = with_pictures(options);
     let view = View::new(subject, &options);
     Ok(page::page(&view, &options)?.into_string())
 }
 
 /// The options of a page: pictures in place of a call tree, and as many rows as it has room for.
-fn with_pictures(options: &Options) -> Options {
+fn with_pictures(options: &RenderOptions) -> RenderOptions {
     // 0 rows are all of them.
     let top = if options.top() == 0 { 0 } else { options.top().max(MOST_ROWS) };
-    Options { pictures: true, unchanged: true, explain: false, top: Some(top), ..options.clone() }
+    RenderOptions { pictures: true, unchanged: true, explain: false, top: Some(top), ..options.clone() }
 }
 
 /// A name as it is shown: without control characters, and cut to a readable length.

@@ -9,7 +9,7 @@ use ptmem_judge::verdict::Standing;
 use sha2::{Digest, Sha256};
 
 use super::{charts, data, flame, name, parts, table, timeline};
-use crate::Options;
+use crate::RenderOptions;
 use crate::view::{Content, Group, Section, View};
 
 const STYLE: &str = include_str!("assets/page.css");
@@ -32,7 +32,7 @@ const SCRIPT: &str = concat!(
 const MOST_OPEN: usize = 4;
 
 /// The whole page.
-pub(super) fn page(view: &View, options: &Options) -> io::Result<Markup> {
+pub(super) fn page(view: &View, options: &RenderOptions) -> io::Result<Markup> {
     let sections = view.sections();
     let data = data::json(&sections, options)?;
     Ok(html! {

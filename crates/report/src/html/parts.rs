@@ -6,11 +6,11 @@ use ptmem_judge::verdict::Verdict;
 
 use super::name;
 use super::table::{badge, table};
-use crate::Options;
+use crate::RenderOptions;
 use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows, capitalized};
 
 /// The verdict in words, and the stack that explains it.
-pub(super) fn headline(view: &View, options: &Options) -> Markup {
+pub(super) fn headline(view: &View, options: &RenderOptions) -> Markup {
     html! {
         @match &view.headline {
             Some(headline) => {
@@ -51,7 +51,7 @@ fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {
     }
 }
 
-fn explain(explanation: &Explanation, options: &Options) -> Markup {
+fn explain(explanation: &Explanation, options: &RenderOptions) -> Markup {
     let address = explanation.place.as_ref().and_then(|place| options.address_of(place));
     html! {
         p.explanation {

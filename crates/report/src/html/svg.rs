@@ -6,7 +6,7 @@ use super::chart::Chart;
 use super::timeline::{self, Key};
 use super::with_pictures;
 use crate::view::View;
-use crate::{Options, Subject};
+use crate::{RenderOptions, Subject};
 
 const STYLE: &str = include_str!("assets/timeline.css");
 
@@ -21,7 +21,7 @@ const LINE: u64 = 20;
 const LONGEST_KEY: usize = 22;
 
 /// Writes the timeline of the worst device as SVG.
-pub(crate) fn render(subject: Subject<'_>, options: &Options) -> String {
+pub(crate) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let view = View::new(subject, &with_pictures(options));
     let sections = view.sections();
     let mut charts = sections.iter().filter_map(|(_, section)| Chart::new(section.picture.as_ref()?));

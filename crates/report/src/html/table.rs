@@ -1,11 +1,12 @@
 //! Tables: every row, with what the script needs to sort by.
 
 use maud::{Markup, html};
+use ptmem_judge::verdict::Mark;
 use similar::ChangeTag;
 
 use super::name;
 use crate::source::Excerpt;
-use crate::view::{Column, Label, Mark, Row, StackLine, Table, Tone, Value, arrows};
+use crate::view::{Column, Label, Row, StackLine, Table, Tone, Value, arrows};
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
 const MOST_AT_ONCE: usize = 60;

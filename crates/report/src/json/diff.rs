@@ -9,13 +9,13 @@ use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::Comparison;
 
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
-use crate::Options;
+use crate::RenderOptions;
 use crate::ranks::diagnostics_of_comparison;
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of one comparison.
-    pub(super) DiffReport<'a>(comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+    pub(super) DiffReport<'a>(comparison: &'a Comparison, has_stacks: bool, options: &'a RenderOptions) {
         schema: "ptmem.diff/2",
         tool: Tool(),
         name?: comparison.name,
@@ -32,29 +32,31 @@ object! {
 }
 
 object! {
-    DeviceReport<'a>(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+    DeviceReport<'a>(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &'a RenderOptions) {
         before_device: device.device.before,
         after_device: device.device.after,
         rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
         places: device.places.as_ref().map(PlacesReport),
         metrics: Metrics(device, &comparison.diff.profiles),
         categories: list(device.categories.iter().map(CategoryReport)),
-        // The edits of the change that the growth leads to which decides, otherwise that at the peak; only with --git.
-        cause?: comparison.judgement.cause_of(device).map(CauseReport),
+        // Bytes gained through lines that the change of the code touches; null where that is not known.
+        changed_here_delta: device.touched,
+        // The edits of the change that the growth at the peak leads to; only with --git.
+        cause?: device.cause.as_ref().map(CauseReport),
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
     }
 }
 
-fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options: &Options) -> Vec<Row> {
+fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options: &RenderOptions) -> Vec<Row> {
     if !has_stacks {
         return Vec::new();
     }
     diff::listed(&device.rows, options.listing(comparison), comparison.judgement.explanation(device))
 }
 
-fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> Lines {
+fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize) -> Lines {
     let layout = Layout { top, least: 1, changes: true, fold: false };
     Lines { tree: of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), layout }
 }
@@ -62,25 +64,20 @@ fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> 
 object! {
     /// The shares of edits in the growth of all rows; with `no_edit` they add up to `grown`.
     CauseReport<'a>(cause: &'a Cause) {
-        place: cause.place,
         lead: cause.lead(),
         grown: cause.grown,
         no_edit: cause.no_edit,
-        // The part of `no_edit` whose stacks have no Python frames, as in the backward pass.
-        without_python: cause.without_python,
         shrunk: cause.shrunk,
         before_peak_elsewhere: cause.elsewhere,
-        edits: list(cause.shares.iter().map(|share| EditReport(&cause.edits[share.edit], cause, Some(share)))),
+        edits: list(cause.shares.iter().map(|share| EditReport(&cause.edits[share.edit], Some(share)))),
         // Edits that can matter, and that no growth leads to.
-        others: list(cause.others().map(|edit| EditReport(edit, cause, None))),
+        others: list(cause.others().map(|edit| EditReport(edit, None))),
     }
 }
 
 object! {
     /// An edit: a line that was added or removed, or a package of another version.
-    EditReport<'a>(edit: &'a Edit, cause: &'a Cause, share: Option<&'a Share>) {
-        // Whether the report names it first.
-        leads: cause.leading().is_some_and(|lead| std::ptr::eq(&raw const cause.edits[lead.edit], edit)),
+    EditReport<'a>(edit: &'a Edit, share: Option<&'a Share>) {
         kind: edit.kind.name(),
         path: edit.shown().map(|(_, path, _, _)| path),
         line: edit.shown().map(|(_, _, line, _)| line),
@@ -134,6 +131,7 @@ object! {
         before_highest: row.highest.before,
         after_highest: row.highest.after,
         manner: row.manner(),
+        changed_here: device.touched.map(|_| &row.touched),
         lines: list(row.lines.all.iter().map(SummedReport)),
         // Types and shapes of the tensors that the row consists of.
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),

@@ -1,7 +1,7 @@
 //! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
 
 use ptmem_base::text::printable;
-use ptmem_judge::verdict::{Finding, LeakGate};
+use ptmem_judge::verdict::{JudgedSearch, LeakGate};
 use ptmem_studies::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
@@ -12,7 +12,7 @@ use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of all searches, whatever the number of ranks.
-    pub(super) LeakReport<'a>(gate: &'a LeakGate, findings: &'a [&'a Finding]) {
+    pub(super) LeakReport<'a>(gate: &'a LeakGate, findings: &'a [&'a JudgedSearch]) {
         schema: "ptmem.leak/1",
         tool: Tool(),
         verdict: gate.verdict().name(),
@@ -34,12 +34,12 @@ object! {
     }
 }
 
-fn searches<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a Search> + Clone {
+fn searches<'a>(findings: &'a [&'a JudgedSearch]) -> impl Iterator<Item = &'a Search> + Clone {
     findings.iter().map(|finding| &finding.search)
 }
 
 /// The device that leaks most; of several equal ones the one that holds most at the end.
-fn worst_device<'a>(findings: &'a [&'a Finding]) -> Option<&'a DeviceLeaks> {
+fn worst_device<'a>(findings: &'a [&'a JudgedSearch]) -> Option<&'a DeviceLeaks> {
     let devices = searches(findings).flat_map(|search| &search.devices);
     devices.max_by_key(|device| (device.bytes_per_step(), device.points.last().and_then(|point| point.allocated)))
 }

@@ -19,11 +19,11 @@ pub(super) use profile::{IntervalRecord, PhaseRecord};
 use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};
-use super::{Options, Subject};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::write as put;
 
 /// Writes the result as one object.
-pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     match subject {
         Subject::Profile(of, judgement) => put(&profile::ProfileReport(of, judgement, true, options), out),
         Subject::Ranks(of) => {
@@ -33,13 +33,13 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
         Subject::History(of) => put(&history::HistoryReport(of), out),
         Subject::Scale(of) => put(&scale::ScaleReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
-        Subject::Gate(gate) => match &gate.comparisons[..] {
-            [one] if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
+        Subject::Gate(gate) => match gate.only_pair() {
+            Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
             _ => {
-                let lines: Vec<_> = gate.ranks.iter().map(|ranks| compared(gate, ranks)).collect();
-                let jobs = gate.ranks.iter().zip(&lines);
+                let lines: Vec<_> = gate.jobs().map(compared).collect();
+                let jobs = gate.jobs().zip(&lines);
                 let jobs: Vec<_> =
-                    jobs.map(|(of, lines)| suite::Job { of, lines, others: Others::changes(lines) }).collect();
+                    jobs.map(|(of, lines)| suite::JobTable { of, lines, others: Others::changes(lines) }).collect();
                 put(&suite::SuiteReport(gate, &jobs, options), out)
             }
         },
@@ -48,6 +48,6 @@ pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write
 
 /// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
 /// hundreds of megabytes, and of no use to a reader.
-fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
+fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &RenderOptions) -> &'l [Line<'l, T, D>] {
     &lines[..options.limit(lines.len())]
 }

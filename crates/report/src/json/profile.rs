@@ -3,11 +3,11 @@
 use ptmem_compare::tree::{self, Layout, of_device};
 use ptmem_judge::verdict::Judgement;
 use ptmem_trace::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
-use ptmem_trace::replay::{Counter, Figures, Fragmentation, History, Oom};
+use ptmem_trace::replay::{Counter, Figures, Fragmentation, HistoryKind, Oom};
 use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
-use crate::Options;
+use crate::RenderOptions;
 use crate::known::KnownCounter;
 use crate::ranks::diagnostics_of_profile;
 use ptmem_base::json_writer::{list, object, record};
@@ -18,7 +18,7 @@ object! {
         profile: &'a Profile,
         judgement: Option<&'a Judgement>,
         has_stacks: bool,
-        options: &'a Options,
+        options: &'a RenderOptions,
     ) {
         schema: "ptmem.profile/1",
         tool: Tool(),
@@ -34,7 +34,7 @@ object! {
 }
 
 object! {
-    DeviceReport<'a>(device: &'a DeviceProfile, profile: &'a Profile, has_stacks: bool, options: &'a Options) {
+    DeviceReport<'a>(device: &'a DeviceProfile, profile: &'a Profile, has_stacks: bool, options: &'a RenderOptions) {
         device: device.device,
         events: device.events,
         duration_us: device.duration_us,
@@ -65,7 +65,7 @@ fn stacks(
     device: &DeviceProfile,
     profile: &Profile,
     has_stacks: bool,
-    options: &Options,
+    options: &RenderOptions,
 ) -> Vec<(StackTotal, HeldLines)> {
     let totals = if has_stacks { device.listed(options.top(), 0) } else { Vec::new() };
     let code = profile.code();
@@ -76,7 +76,7 @@ fn stacks(
     with_lines.collect()
 }
 
-fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::Options, top: usize) -> Lines {
+fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::TreeOptions, top: usize) -> Lines {
     let layout = Layout { top, least: 0, changes: false, fold: false };
     Lines { tree: of_device(device, profile.options.group_by, &profile.code(), tree), layout }
 }
@@ -97,7 +97,7 @@ struct CounterReport {
 
 impl CounterReport {
     /// Without a history, only the state at the dump is known.
-    fn new(counter: &Counter, history: History) -> Self {
+    fn new(counter: &Counter, history: HistoryKind) -> Self {
         let KnownCounter { baseline, peak, max_error } = KnownCounter::new(counter, history);
         let known = Counter {
             baseline,
@@ -167,7 +167,7 @@ object! {
 
 /// A figure of a stack that requires a history.
 fn known(figures: &Figures, figure: u64) -> Option<u64> {
-    (figures.history == History::Recorded).then_some(figure)
+    (figures.history == HistoryKind::Recorded).then_some(figure)
 }
 
 /// A figure of a stack when memory ran out.

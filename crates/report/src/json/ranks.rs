@@ -6,13 +6,13 @@ use ptmem_trace::profile::{Bucket, StackTotal};
 use super::profile::ProfileReport;
 use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
 use super::with_stacks;
-use crate::Options;
+use crate::RenderOptions;
 use crate::ranks::{self, Others, Shown};
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of the snapshots of a job.
-    pub(super) RanksReport<'a>(of: &'a Readings, lines: &'a [Shown<'a>], others: &'a Others<'a>, options: &'a Options) {
+    pub(super) RanksReport<'a>(of: &'a Readings, lines: &'a [Shown<'a>], others: &'a Others<'a>, options: &'a RenderOptions) {
         schema: "ptmem.ranks/1",
         tool: Tool(),
         path: of.ranks.paths.after,
@@ -43,7 +43,7 @@ object! {
 }
 
 /// The stacks of the first rank.
-fn stacks(lines: &[Shown<'_>], options: &Options) -> Vec<StackTotal> {
+fn stacks(lines: &[Shown<'_>], options: &RenderOptions) -> Vec<StackTotal> {
     let device = lines.first().and_then(|line| line.device);
     device.map(|device| device.listed(options.top(), 1)).unwrap_or_default()
 }
@@ -60,7 +60,7 @@ object! {
 }
 
 object! {
-    ReadingReport<'a>(reading: &'a Reading, lines: &'a [Shown<'a>], options: &'a Options) {
+    ReadingReport<'a>(reading: &'a Reading, lines: &'a [Shown<'a>], options: &'a RenderOptions) {
         name: reading.member.label,
         ..PlaceInJob(Some(&reading.member)),
         profile: ProfileReport(&reading.profile, reading.judgement.as_ref(), has_stacks(reading, lines, options), options),
@@ -68,6 +68,6 @@ object! {
 }
 
 /// Whether the stacks of a rank are in the report.
-fn has_stacks(reading: &Reading, lines: &[Shown<'_>], options: &Options) -> bool {
+fn has_stacks(reading: &Reading, lines: &[Shown<'_>], options: &RenderOptions) -> bool {
     with_stacks(lines, options).iter().any(|line| std::ptr::eq(line.of, reading))
 }

@@ -1,60 +1,60 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
 use ptmem_compare::diff::{Change, Metric, Row, RowKind};
-use ptmem_judge::verdict::{Comparison, Gate, Missing, Ranks};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Missing};
 
 use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
-use crate::Options;
+use crate::RenderOptions;
 use crate::known;
 use crate::ranks::{self, Compared, Others};
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of several comparisons.
-    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [Job<'a>], options: &'a Options) {
+    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [JobTable<'a>], options: &'a RenderOptions) {
         schema: "ptmem.suite/1",
         tool: Tool(),
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
-        comparisons: list(gate.comparisons.iter().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
-        ranks: list(jobs.iter().map(|job| JobReport(gate, job, options))),
+        comparisons: list(gate.comparisons().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
+        ranks: list(jobs.iter().map(|job| JobReport(job, options))),
     }
 }
 
-/// The ranks of a job together.
-pub(super) struct Job<'a> {
-    pub(super) of: &'a Ranks,
+/// A job with what is told of its ranks together.
+pub(super) struct JobTable<'a> {
+    pub(super) of: &'a Job,
     pub(super) lines: &'a [Compared<'a>],
     pub(super) others: Others<'a>,
 }
 
 /// Whether the stacks of a comparison are in the report: of a job, those of the first ranks are.
-fn has_stacks(comparison: &Comparison, jobs: &[Job<'_>], options: &Options) -> bool {
+fn has_stacks(comparison: &Comparison, jobs: &[JobTable<'_>], options: &RenderOptions) -> bool {
     let mut listed = jobs.iter().flat_map(|job| with_stacks(job.lines, options));
     comparison.member.is_none() || listed.any(|line| std::ptr::eq(line.of, comparison))
 }
 
 object! {
-    JobReport<'a>(gate: &'a Gate, job: &'a Job<'a>, options: &'a Options) {
-        name: job.of.name,
-        before: job.of.paths.before,
-        after: job.of.paths.after,
-        verdict: gate.headline_of_job(job.of).verdict.name(),
-        missing: list(job.of.missing.iter().map(MissingReport)),
-        imbalance: ChangeReport(job.of.imbalance),
+    JobReport<'a>(job: &'a JobTable<'a>, options: &'a RenderOptions) {
+        name: job.of.ranks.name,
+        before: job.of.ranks.paths.before,
+        after: job.of.ranks.paths.after,
+        verdict: job.of.headline().verdict.name(),
+        missing: list(job.of.ranks.missing.iter().map(MissingReport)),
+        imbalance: ChangeReport(job.of.ranks.imbalance),
         median: job.others.median,
         worst: job.lines.first().map(|line| &line.name),
         table: list(job.lines.iter().map(LineReport)),
         stacks: list(rows(job, options).iter().map(|row| RowReport(row, &job.others))),
-        checks: list(job.of.judgement.checks.iter().map(CheckReport)),
-        diagnostics: list(ranks::diagnostics_of_gate(gate, job.of).iter().map(|(side, of)| SidedDiagnostic(*side, of))),
+        checks: list(job.of.ranks.judgement.checks.iter().map(CheckReport)),
+        diagnostics: list(ranks::diagnostics_of_job(job.of).iter().map(|(side, of)| SidedDiagnostic(*side, of))),
     }
 }
 
 /// The rows of the worst rank.
-fn rows(job: &Job<'_>, options: &Options) -> Vec<Row> {
+fn rows(job: &JobTable<'_>, options: &RenderOptions) -> Vec<Row> {
     job.lines.first().map(|line| line.rows(options)).unwrap_or_default()
 }
 

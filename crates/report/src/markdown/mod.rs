@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, Timeline, View, Way, arrows};
-use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, Options};
+use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, RenderOptions};
 use escape::{block, code, prose, sentence};
 use page::Page;
 use table::icon;
@@ -41,7 +41,7 @@ const MOST_SECTIONS: usize = 4;
 const LEAST_SECTION: usize = 1024;
 
 /// A page with the verdict, the commit and the run.
-fn begin(view: &View, options: &Options) -> Page {
+fn begin(view: &View, options: &RenderOptions) -> Page {
     let key = options.markdown.comment_key.as_deref().unwrap_or(DEFAULT_KEY);
     let mut page =
         Page::new(format!("<!-- ptmem:{key} -->\n"), options.markdown.max_bytes.unwrap_or(MOST_COMMENT_BYTES));
@@ -53,7 +53,7 @@ fn begin(view: &View, options: &Options) -> Page {
 
 /// Writes the verdict in one line, and the warnings that weaken it.
 #[must_use]
-pub(super) fn brief(view: &View, options: &Options) -> String {
+pub(super) fn brief(view: &View, options: &RenderOptions) -> String {
     let mut page = begin(view, options);
     for group in &view.groups {
         quotes(&mut page, group, &group.open_remarks());
@@ -61,9 +61,9 @@ pub(super) fn brief(view: &View, options: &Options) -> String {
     page.text
 }
 
-/// Writes a report as Markdown, in at most [`Options::max_bytes`].
+/// Writes a report as Markdown, in at most [`MarkdownOptions::max_bytes`](crate::MarkdownOptions::max_bytes).
 #[must_use]
-pub(super) fn render(view: &View, options: &Options) -> String {
+pub(super) fn render(view: &View, options: &RenderOptions) -> String {
     let mut page = begin(view, options);
     if let Some(explanation) = &view.explanation {
         explain(&mut page, explanation, options);
@@ -99,7 +99,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
 }
 
 /// Writes which commit the report is of, in which run, and who approved what it found.
-fn surroundings(page: &mut Page, view: &View, options: &Options) {
+fn surroundings(page: &mut Page, view: &View, options: &RenderOptions) {
     if let Some(run) = &options.run {
         let commit = format!("[`{}`]({})", run.short_commit(), run.commit_address());
         page.add(&format!("\nGPU memory at commit {commit}, [log of the run]({})\n", run.log));
@@ -120,7 +120,7 @@ fn acceptance(page: &mut Page, ways: &[Way]) {
 
 /// The curves of the worst device: as a picture if there is a place for one, otherwise as a chart. They come last,
 /// because everything else has priority when space is limited.
-fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
+fn chart_of_worst(page: &mut Page, view: &View, options: &RenderOptions) {
     let sections = view.sections();
     let Some((group, section)) = sections.first() else { return };
     let Some(timeline) = chart::timeline_of(section) else { return };
@@ -136,7 +136,7 @@ fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
     page.details(&summary, |page| _ = page.add(&format!("\n{}", chart::chart(timeline))));
 }
 
-fn heading(page: &mut Page, view: &View, options: &Options) {
+fn heading(page: &mut Page, view: &View, options: &RenderOptions) {
     let Some(headline) = &view.headline else {
         page.add(&format!("### GPU memory of {}\n", code(cut(view.first_path(), LONGEST_PATH))));
         return;
@@ -160,7 +160,7 @@ fn heading(page: &mut Page, view: &View, options: &Options) {
     }
 }
 
-fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {
+fn explain(page: &mut Page, explanation: &Explanation, options: &RenderOptions) {
     let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
     let kind = explanation.kind.name();
     let label = code(&explanation.label);

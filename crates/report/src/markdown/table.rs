@@ -1,14 +1,14 @@
 //! Tables: a header, and the rows that fit.
 
 use ptmem_base::text::{cut, printable, shorten};
-use ptmem_judge::verdict::Standing;
+use ptmem_judge::verdict::{Mark, Standing};
 use ptmem_trace::stack::More;
 
 use super::LONGEST_NAME;
 use super::escape::{block, code, prose, sentence, unbroken};
 use super::page::{Page, link};
 use crate::Run;
-use crate::view::{Aside, Label, Mark, Row, Table, TreeFrame, Value};
+use crate::view::{Aside, Label, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::sides::Side;
 use ptmem_trace::profile::{Bucket, Occurrence};
-use ptmem_trace::replay::{History, Position};
+use ptmem_trace::replay::{HistoryKind, Position};
 use ptmem_trace::trace::Measure;
 
 use super::record::Past;
@@ -152,7 +152,7 @@ pub(super) fn curve(past: &Past<'_>, names: &[String]) -> Option<Curve> {
     let device = past.device;
     let is_coarse = !device.has_moves();
     let points = if is_coarse { coarse_points(past) } else { points(past) };
-    if points.len() < 2 || device.figures.history != History::Recorded {
+    if points.len() < 2 || device.figures.history != HistoryKind::Recorded {
         return None;
     }
     Some(Curve {

@@ -23,7 +23,7 @@ pub(crate) struct Flame {
     /// The frames; callers come before what they call.
     pub nodes: Vec<Node>,
     /// The moments, the one that the report is about first.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<FlameMoment>,
     /// The node of the innermost frame of each unit.
     pub(super) leaves: Vec<usize>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Node {
 
 /// The memory at a moment.
 #[derive(Debug)]
-pub(crate) struct Moment {
+pub(crate) struct FlameMoment {
     /// Which one it is.
     pub which: profile::Moment,
     /// Its position on each side; `None` where it does not exist.
@@ -48,7 +48,7 @@ pub(crate) struct Moment {
     pub own: BTreeMap<usize, Sides<Held>>,
 }
 
-impl Moment {
+impl FlameMoment {
     /// A moment without its memory.
     pub(super) fn new(which: profile::Moment, at: Sides<Option<Position>>) -> Self {
         Self { which, at, own: BTreeMap::new() }
@@ -106,7 +106,7 @@ impl Flame {
     /// The picture of units, whose frames are `frames`. `lines` tells whether frames of different lines are different;
     /// `highest` is the most that each unit holds at any moment, as far as that is known.
     pub(super) fn new(
-        mut moments: Vec<Moment>,
+        mut moments: Vec<FlameMoment>,
         frames: impl Fn(usize) -> Vec<Frame>,
         lines: bool,
         highest: &[u64],
@@ -129,7 +129,7 @@ impl Flame {
     }
 
     /// For every node the width of its box at a moment: the bytes of everything in it, of the side with more.
-    pub(crate) fn widths(&self, moment: &Moment) -> Vec<u64> {
+    pub(crate) fn widths(&self, moment: &FlameMoment) -> Vec<u64> {
         let mut widths = vec![0_u64; self.nodes.len()];
         for (node, held) in &moment.own {
             widths[*node] = held.before.bytes.max(held.after.bytes);
@@ -139,7 +139,7 @@ impl Flame {
     }
 
     /// For every node the bytes of everything in it at a moment.
-    pub(crate) fn held(&self, moment: &Moment) -> Vec<Sides<Held>> {
+    pub(crate) fn held(&self, moment: &FlameMoment) -> Vec<Sides<Held>> {
         let mut held = vec![Sides::<Held>::default(); self.nodes.len()];
         for (node, own) in &moment.own {
             held[*node] = *own;
@@ -204,7 +204,7 @@ mod tests {
 
     fn flame(units: &[(&str, u64, u64)]) -> Flame {
         let paths: Vec<_> = units.iter().map(|(names, _, _)| path(names)).collect();
-        let mut moment = Moment::new(profile::Moment::Peak, Sides::default());
+        let mut moment = FlameMoment::new(profile::Moment::Peak, Sides::default());
         for (unit, (_, before, after)) in (0..).zip(units) {
             moment.add(unit, Side::Before, held(*before));
             moment.add(unit, Side::After, held(*after));

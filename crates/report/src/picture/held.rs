@@ -8,12 +8,12 @@ use ptmem_trace::profile::{Held, Moment as Which};
 use ptmem_trace::replay::Position;
 
 use super::Pictured;
-use super::flame::Moment;
+use super::flame::FlameMoment;
 use super::record::Past;
 use super::units::Units;
 
 /// The moments of a picture, the one that the report is about first, with the memory of all units.
-pub(super) fn moments(pictured: &Pictured<'_>, pasts: &[Past<'_>], units: &mut Units<'_>) -> Vec<Moment> {
+pub(super) fn moments(pictured: &Pictured<'_>, pasts: &[Past<'_>], units: &mut Units<'_>) -> Vec<FlameMoment> {
     // A profile that was cut down to its rows has only the moment of the report.
     let is_cut = pasts.iter().all(|past| past.device.trace.classes.is_empty());
     let mut moments = placed(pictured, is_cut);
@@ -33,7 +33,7 @@ pub(super) fn moments(pictured: &Pictured<'_>, pasts: &[Past<'_>], units: &mut U
 }
 
 /// The moments, with their places on both sides.
-fn placed(pictured: &Pictured<'_>, is_cut: bool) -> Vec<Moment> {
+fn placed(pictured: &Pictured<'_>, is_cut: bool) -> Vec<FlameMoment> {
     let devices = pictured.devices;
     let profile = pictured.profiles.after.or(pictured.profiles.before);
     let mut asked = profile.map(|profile| profile.options.at.clone()).unwrap_or_default();
@@ -41,17 +41,17 @@ fn placed(pictured: &Pictured<'_>, is_cut: bool) -> Vec<Moment> {
     if matches!(asked, Which::Aligned(_)) && known.all(|device| device.at == device.figures.allocated.peak_at) {
         asked = Which::Peak;
     }
-    let mut moments = vec![Moment::new(asked, devices.map(|device| device.and_then(|device| device.at)))];
+    let mut moments = vec![FlameMoment::new(asked, devices.map(|device| device.and_then(|device| device.at)))];
     for which in [Which::Peak, Which::Baseline, Which::End, Which::Oom] {
         let at = devices.map(|device| device.and_then(|device| device.place_of(&which, None)));
         let is_there = which != Which::Oom || at.before.or(at.after).is_some();
         if is_there && !is_cut && which != moments[0].which {
-            moments.push(Moment::new(which, at));
+            moments.push(FlameMoment::new(which, at));
         }
     }
     if !matches!(moments[0].which, Which::Aligned(_)) {
         let at = aligned_peak(pictured).into_iter();
-        moments.extend(at.map(|at| Moment::new(Which::Aligned(Arc::default()), at)));
+        moments.extend(at.map(|at| FlameMoment::new(Which::Aligned(Arc::default()), at)));
     }
     moments
 }
@@ -63,7 +63,7 @@ fn aligned_peak(pictured: &Pictured<'_>) -> Option<Sides<Option<Position>>> {
 }
 
 /// Adds the rows of the report where nothing else is left of the profiles, as of one rank among many.
-fn add_rows(moment: &mut Moment, pictured: &Pictured<'_>, units: &mut Units<'_>) {
+fn add_rows(moment: &mut FlameMoment, pictured: &Pictured<'_>, units: &mut Units<'_>) {
     let rows = pictured.rows.unwrap_or_default().iter();
     for row in rows.filter(|row| row.kind != RowKind::PeakElsewhere) {
         let unit = units.of_row(row);

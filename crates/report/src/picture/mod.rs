@@ -11,7 +11,7 @@ mod record;
 mod units;
 
 pub(crate) use curve::{Area, Band, Curve, Event, EventKind, Spot};
-pub(crate) use flame::{Flame, Moment};
+pub(crate) use flame::{Flame, FlameMoment};
 pub(crate) use record::Record;
 
 use std::collections::{BTreeMap, HashMap};

@@ -2,7 +2,7 @@
 
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::sides::Side;
-use ptmem_judge::verdict::{Comparison, Finding, Gate, Judgement, Member, Ranks, Readings, numbers};
+use ptmem_judge::verdict::{Comparison, Job, JudgedSearch, Judgement, Member, Ranks, Readings, numbers};
 use ptmem_trace::profile::Profile;
 
 use crate::grouped;
@@ -26,7 +26,7 @@ pub(crate) fn diagnostics_of_profile<'a>(
 }
 
 /// The diagnostics of a search for leaks, then those of its judgement.
-pub(crate) fn diagnostics_of_search(finding: &Finding) -> impl Iterator<Item = &Diagnostic> + Clone {
+pub(crate) fn diagnostics_of_search(finding: &JudgedSearch) -> impl Iterator<Item = &Diagnostic> + Clone {
     finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics)
 }
 
@@ -58,11 +58,10 @@ fn merge<'a>(
 }
 
 /// The diagnostics of the comparisons of a job.
-pub(crate) fn diagnostics_of_gate(gate: &Gate, job: &Ranks) -> Vec<(Option<Side>, Diagnostic)> {
-    let members = &gate.comparisons[job.members.clone()];
-    let named = members.iter().filter_map(|of| Some((of.member.as_ref()?, of)));
+pub(crate) fn diagnostics_of_job(job: &Job) -> Vec<(Option<Side>, Diagnostic)> {
+    let named = job.comparisons.iter().filter_map(|of| Some((of.member.as_ref()?, of)));
     let found = named.flat_map(|(member, of)| diagnostics_of_comparison(of).map(move |found| (member, found)));
-    merge(found, members.len(), job)
+    merge(found, job.comparisons.len(), &job.ranks)
 }
 
 /// The diagnostics of the snapshots of a job.

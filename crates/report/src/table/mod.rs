@@ -15,7 +15,7 @@ use ptmem_base::text::{count, cut, printable};
 use ptmem_judge::verdict::Headline;
 use unicode_width::UnicodeWidthStr;
 
-use super::Options;
+use super::RenderOptions;
 use super::sparkline::sparkline;
 use super::view::{Aside, CheckLine, Content, Fact, Group, Remark, Row, Source, Table, Timeline, View, Way};
 use style::{BOLD, DIM, YELLOW};
@@ -61,7 +61,7 @@ impl Room {
 
 /// Writes a report for people.
 #[must_use]
-pub(super) fn render(view: &View, options: &Options) -> String {
+pub(super) fn render(view: &View, options: &RenderOptions) -> String {
     let room = Room::new(options.table.width);
     let mut page =
         Page { text: String::new(), room, more: options.table.more, is_fresh: true, left_out: LeftOut::default() };

@@ -1,10 +1,10 @@
 //! Colours of a terminal.
 
 use anstyle::{AnsiColor, Color, Style};
-use ptmem_judge::verdict::{Standing, Verdict};
+use ptmem_judge::verdict::{Mark, Standing, Verdict};
 use similar::ChangeTag;
 
-use crate::view::{Mark, StackLine, Tone};
+use crate::view::{StackLine, Tone};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();

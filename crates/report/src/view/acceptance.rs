@@ -7,7 +7,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 use ptmem_trace::profile::Metric;
 
-use crate::Options;
+use crate::RenderOptions;
 
 /// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
 const MOST_ENTRIES: usize = 10;
@@ -24,7 +24,7 @@ pub(crate) struct Way {
 }
 
 /// The ways to accept the growth for a gate that fails by it; none for any other.
-pub(super) fn ways(gate: &Gate, options: &Options) -> Vec<Way> {
+pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     let Some(given) = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression) else {
         return Vec::new();
     };
@@ -57,7 +57,7 @@ pub(super) fn ways(gate: &Gate, options: &Options) -> Vec<Way> {
 /// device that needs most of it counts.
 fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     let mut largest: BTreeMap<String, u128> = BTreeMap::new();
-    for comparison in &gate.comparisons {
+    for comparison in gate.comparisons() {
         let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
             let through = through(comparison, check);
@@ -84,7 +84,11 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
 /// stacks that lead to the edit.
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.ordinal() == check.device)?;
-    let edit = device.edit(check.accepted_edit(device)?)?;
+    let cause = device.cause.as_ref()?;
+    let edit = cause.leading()?.edit;
+    let is_of_stack = matches!(check.about(), About::Stacks | About::StackHighest);
+    let is_covered = !is_of_stack || check.edit == Some(edit);
+    let edit = cause.edits.get(edit).filter(|_| is_covered)?;
     let package = edit.package().map(|(name, _)| name);
     let name = package.or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
     Some(format!("through = {}", quoted(&Pattern::literal(name))))

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
-use ptmem_compare::diff::{self, DeviceDiff, Kind, Metric, RowKind};
+use ptmem_compare::diff::{self, ChangeKind, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{About, Comparison, Standing};
+use ptmem_judge::verdict::{About, Comparison, Mark, Standing};
 use ptmem_trace::profile::Moment;
-use ptmem_trace::replay::History;
+use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::stack::Code;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::stacks::{Frames, details, frames, tensors};
-use super::{Aside, Column, Content, Fact, Mark, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
-use crate::Options;
+use super::{Aside, Column, Content, Fact, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
+use crate::RenderOptions;
 use crate::known;
 use crate::picture::Picture;
 use crate::ranks::{Compared, Others};
@@ -27,7 +27,7 @@ pub(super) struct Changed<'a> {
     pub(super) device: &'a DeviceDiff,
     pub(super) picture: Option<&'a Picture>,
     pub(super) others: Option<&'a Others<'a>>,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a RenderOptions,
 }
 
 impl Changed<'_> {
@@ -84,7 +84,7 @@ impl Changed<'_> {
     /// Whether a side has no history, only its state at the dump.
     fn is_state_only(&self, side: Side) -> bool {
         let profile = self.diff().profiles.of(side);
-        self.device.index.of(side).is_some_and(|index| profile.devices[index].figures.history == History::StateOnly)
+        self.device.index.of(side).is_some_and(|index| profile.devices[index].figures.history == HistoryKind::StateOnly)
     }
 
     /// The metrics, those first that explain the verdict.
@@ -133,7 +133,7 @@ impl Changed<'_> {
         }
     }
 
-    fn tree(&self, options: &call_tree::Options) -> Content {
+    fn tree(&self, options: &call_tree::TreeOptions) -> Content {
         let whole =
             call_tree::of_diff(self.device, self.diff().profiles.after.options.group_by, &self.diff().codes(), options);
         tree::changes(&whole, options, self.options.top(), self.comparison.min_delta, &self.moment())
@@ -259,9 +259,9 @@ fn side(device: Option<usize>, figure: Option<u64>) -> Value {
 
 fn row_tone(row: &diff::Row) -> Tone {
     match (row.kind, row.change) {
-        (RowKind::Stack, Kind::Grew | Kind::Added) => Tone::Worse,
-        (RowKind::Stack, Kind::Shrank | Kind::Removed) => Tone::Better,
-        (RowKind::Stack, Kind::Same | Kind::HeldEarlier | Kind::HeldLater)
+        (RowKind::Stack, ChangeKind::Grew | ChangeKind::Added) => Tone::Worse,
+        (RowKind::Stack, ChangeKind::Shrank | ChangeKind::Removed) => Tone::Better,
+        (RowKind::Stack, ChangeKind::Same | ChangeKind::HeldEarlier | ChangeKind::HeldLater)
         | (RowKind::Bucket(_) | RowKind::Others(_) | RowKind::PeakElsewhere, _) => Tone::Faint,
     }
 }
@@ -270,11 +270,11 @@ fn row_tone(row: &diff::Row) -> Tone {
 fn direction(row: &diff::Row) -> Value {
     let kind = match (row.kind, row.change, row.moved) {
         (RowKind::PeakElsewhere, ..) => return Value::Nothing,
-        (_, Kind::Same, true) => "moved".to_owned(),
+        (_, ChangeKind::Same, true) => "moved".to_owned(),
         (_, kind, true) => format!("{}, moved", kind.name()),
         (_, kind, false) => kind.name().to_owned(),
     };
-    Value::words(kind + if row.edit.is_some() { ", leads to edit" } else { "" })
+    Value::words(kind + if row.touched.is_some() { ", changed here" } else { "" })
 }
 
 /// The lines of code that a row sums, and the tensors that it consists of.
@@ -289,7 +289,7 @@ fn summed(row: &diff::Row) -> Vec<[Value; 2]> {
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank: each with its change on
 /// the rank where it grew most.
-pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Content> {
+pub(super) fn elsewhere(lines: &[Compared<'_>], options: &RenderOptions) -> Option<Content> {
     let (worst, rest) = lines.split_first()?;
     let known = worst.all_rows().iter().filter(|row| row.delta() > 0);
     let known: HashSet<&str> = known.map(|row| row.key.as_str()).collect();

@@ -5,16 +5,15 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Outcome, PairOrJob, Ranks, Standing};
 
 use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Column, Explanation, Fact, Group, Mark, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure,
-    words,
+    Column, Explanation, Fact, Group, Row, Section, Source, Table, Tone, Value, View, acceptance, device, figure, words,
 };
-use crate::Options;
+use crate::RenderOptions;
 use crate::finding::grew_most;
 use crate::known;
 use crate::picture::Picture;
@@ -22,30 +21,25 @@ use crate::place::user_place;
 use crate::ranks::{self, Compared, Others};
 
 /// The model of a gate.
-pub(super) fn view(gate: &Gate, options: &Options) -> View {
-    let mut groups = Vec::new();
-    let mut at = 0;
-    while let Some(comparison) = gate.comparisons.get(at) {
-        let job = gate.ranks.iter().find(|ranks| ranks.members.start == at && !ranks.members.is_empty());
-        groups.push(match job {
-            Some(job) => of_job(gate, job, options),
-            None => of_comparison(comparison, options),
-        });
-        at = job.map_or(at + 1, |job| job.members.end);
-    }
+pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
+    let groups = gate.parts.iter().filter_map(|part| match part {
+        PairOrJob::Pair(pair) => Some(of_comparison(pair, options)),
+        PairOrJob::Job(job) if job.comparisons.is_empty() => None,
+        PairOrJob::Job(job) => Some(of_job(job, gate.is_one_job(), options)),
+    });
     View {
         headline: Some(gate.headline()),
         is_gated: gate.is_gated(),
         explanation: explanation(gate, options),
         acceptance: acceptance::ways(gate, options),
         overview: overview(gate, options),
-        groups,
+        groups: groups.collect(),
         ..View::default()
     }
 }
 
 /// The comparison of two snapshots.
-fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
+fn of_comparison(comparison: &Comparison, options: &RenderOptions) -> Group {
     let Comparison { diff, judgement, .. } = comparison;
     let sides = diff.profiles.each();
     let sections = diff.devices.iter().map(|device| Section {
@@ -68,7 +62,12 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
 }
 
 /// A device of a comparison, with the other ranks where it is of a job.
-fn section(comparison: &Comparison, device: &DeviceDiff, others: Option<&Others<'_>>, options: &Options) -> Section {
+fn section(
+    comparison: &Comparison,
+    device: &DeviceDiff,
+    others: Option<&Others<'_>>,
+    options: &RenderOptions,
+) -> Section {
     let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
     Section {
         name: device.name(),
@@ -80,31 +79,33 @@ fn section(comparison: &Comparison, device: &DeviceDiff, others: Option<&Others<
 }
 
 /// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
-fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
-    let lines = ranks::compared(gate, job);
+fn of_job(job: &Job, is_all: bool, options: &RenderOptions) -> Group {
+    let lines = ranks::compared(job);
+    let ranks = &job.ranks;
     let shown = lines.iter().take(options.ranks_in_full());
-    let found = ranks::diagnostics_of_gate(gate, job);
+    let found = ranks::diagnostics_of_job(job);
     Group {
-        name: job.name.clone(),
+        name: ranks.name.clone(),
         sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
-        ranks: Some(Table::new(heads(), rank_rows(job, &lines, None, options))),
-        facts: imbalance(job),
+        ranks: Some(Table::new(heads(), rank_rows(ranks, &lines, None, options))),
+        facts: imbalance(ranks),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
-        checks_of_job: checks(&job.judgement),
+        checks_of_job: checks(&ranks.judgement),
         checks: lines.first().map(|line| checks(&line.of.judgement)).unwrap_or_default(),
-        headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
+        headline: (!is_all).then(|| job.headline()),
         ..Group::default()
     }
 }
 
-fn source_of_job(job: &Ranks, side: Side) -> Source {
-    let path = job.paths.of(side).clone().unwrap_or_default();
-    let alone = job.missing.iter().filter(|missing| missing.side != side).count();
-    Source { side: Some(side), path, amount: count((job.members.len() + alone) as u64, "rank", "ranks") }
+fn source_of_job(job: &Job, side: Side) -> Source {
+    let Job { comparisons, ranks } = job;
+    let path = ranks.paths.of(side).clone().unwrap_or_default();
+    let alone = ranks.missing.iter().filter(|missing| missing.side != side).count();
+    Source { side: Some(side), path, amount: count((comparisons.len() + alone) as u64, "rank", "ranks") }
 }
 
-fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Options) -> Option<Section> {
+fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &RenderOptions) -> Option<Section> {
     let all = Others::changes(lines);
     let mut section = section(line.of, line.device?, Some(&all).filter(|others| others.ranks > 1), options);
     if lines.first().is_some_and(|worst| worst.name == line.name) {
@@ -128,14 +129,13 @@ fn heads() -> [Column; 6] {
 }
 
 /// A row for each device, the worst first; empty if there is only one.
-fn overview(gate: &Gate, options: &Options) -> Option<Table> {
-    let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
+fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
     let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
-    for comparison in alone {
+    for comparison in gate.pairs() {
         devices.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
         devices.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
     }
-    if devices.len() < 2 && gate.ranks.is_empty() {
+    if devices.len() < 2 && gate.jobs().next().is_none() {
         return None;
     }
     devices.sort_by_key(|&(comparison, device)| {
@@ -143,8 +143,8 @@ fn overview(gate: &Gate, options: &Options) -> Option<Table> {
         Reverse((standing, peak(comparison, device).gained().unwrap_or(0)))
     });
     let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
-    for job in &gate.ranks {
-        rows.extend(rank_rows(job, &ranks::compared(gate, job), job.name.as_deref(), options));
+    for job in gate.jobs() {
+        rows.extend(rank_rows(&job.ranks, &ranks::compared(job), job.ranks.name.as_deref(), options));
     }
     Some(Table::new(heads(), rows))
 }
@@ -174,7 +174,7 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
 }
 
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
-fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
+fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &RenderOptions) -> Vec<Row> {
     let listed = rows(
         lines,
         options,
@@ -211,7 +211,7 @@ fn missing_row(name: String, side: Side) -> Row {
 
 /// The stack that explains the verdict: that of the worst check of the worst device, of several equal ones the one that
 /// grew most.
-fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
+fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
     let worst = gate.worst_first().into_iter();
     let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
     let (comparison, device) = devices.min_by_key(|&(comparison, device)| {

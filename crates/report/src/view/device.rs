@@ -7,7 +7,7 @@ use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::budget::{DeviceBudget, Overhead};
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
-use ptmem_trace::replay::{Counter, History, Oom};
+use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
 use unicode_width::UnicodeWidthStr;
 
@@ -89,10 +89,10 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
 fn recording(device: &DeviceProfile) -> String {
     let time = device.duration_us.filter(|&us| us > 0).map(|us| format!(" in {}", seconds(us)));
     let history = match device.figures.history {
-        History::Recorded => "",
-        History::StateOnly => ", state at the dump only",
-        History::NoAllocations => ", allocations were not recorded",
-        History::Empty => ", nothing held",
+        HistoryKind::Recorded => "",
+        HistoryKind::StateOnly => ", state at the dump only",
+        HistoryKind::NoAllocations => ", allocations were not recorded",
+        HistoryKind::Empty => ", nothing held",
     };
     format!("{}{}{history}", count(device.events, "event", "events"), time.unwrap_or_default())
 }
@@ -169,7 +169,7 @@ pub(super) fn counters(device: &DeviceProfile) -> Table {
     Table::new(heads, rows)
 }
 
-fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> Row {
+fn counter_row(tone: Tone, name: &str, counter: &Counter, history: HistoryKind) -> Row {
     let known = KnownCounter::new(counter, history);
     let peak_at = counter.peak_at.filter(|_| known.peak.is_some());
     let cells = [
@@ -231,7 +231,7 @@ pub(super) fn moment_name(moment: &Moment) -> String {
 pub(super) fn moment_of(profile: &Profile, device: &DeviceProfile) -> String {
     let moment = moment_name(&profile.options.at);
     let stands_in = matches!(profile.options.at, Moment::Peak | Moment::Baseline);
-    if stands_in && device.figures.history == History::StateOnly {
+    if stands_in && device.figures.history == HistoryKind::StateOnly {
         return IN_STATE.to_owned();
     }
     let is_oom = profile.options.at == Moment::Peak && device.at_is_oom();

@@ -3,20 +3,20 @@
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
+use ptmem_studies::history::{Commit, DeviceHistory, History, Outlook, PointFigures, Step};
 use ptmem_studies::leak::Point;
 
 use super::device::{known_size, overhead};
 use super::remarks::remarks;
 use super::table::rows;
-use super::{Content, Fact, Group, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words};
-use crate::Options;
+use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
+use crate::RenderOptions;
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;
 
 /// The model of a series of profiles.
-pub(super) fn view(history: &History, options: &Options) -> View {
+pub(super) fn view(history: &History, options: &RenderOptions) -> View {
     let sections = history.devices.iter().map(|device| section(history, device, options)).collect();
     let diagnostics = history.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let group = Group {
@@ -42,7 +42,7 @@ fn skipped(history: &History) -> Vec<Fact> {
     if history.skipped.is_empty() { Vec::new() } else { vec![fact] }
 }
 
-fn section(history: &History, device: &DeviceHistory, options: &Options) -> Section {
+fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Section {
     let steps = if device.steps.is_empty() {
         Content::Sentence("the peak has no step".to_owned())
     } else {
@@ -59,7 +59,7 @@ fn section(history: &History, device: &DeviceHistory, options: &Options) -> Sect
 }
 
 /// The peaks and the largest stacks over time.
-fn course(history: &History, device: &DeviceHistory) -> Steps {
+fn course(history: &History, device: &DeviceHistory) -> StepChart {
     let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
         name: point.name.clone(),
         allocated: figures.and_then(|figures| figures.peak),
@@ -71,7 +71,7 @@ fn course(history: &History, device: &DeviceHistory) -> Steps {
         label: stack.label.clone(),
         bytes: stack.held.iter().map(|held| held.bytes).collect(),
     });
-    Steps {
+    StepChart {
         noun: "profile",
         title: "allocated peak of each profile".to_owned(),
         points: points.collect(),
@@ -83,7 +83,7 @@ fn course(history: &History, device: &DeviceHistory) -> Steps {
 }
 
 fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
-    let known: Vec<&Figures> = device.figures.iter().flatten().collect();
+    let known: Vec<&PointFigures> = device.figures.iter().flatten().collect();
     let mut facts = Vec::new();
     if let (Some(first), Some(last)) = (known.first(), known.last()) {
         let change = last.peak.zip(first.peak).map(|(last, first)| i128::from(last) - i128::from(first));
@@ -175,7 +175,7 @@ fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
 }
 
 /// The largest stacks of the latest profile, over time.
-fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table {
+fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Table {
     let points = history.points.len();
     let rows = rows(
         &device.stacks,

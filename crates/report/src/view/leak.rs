@@ -3,7 +3,7 @@
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
-use ptmem_judge::verdict::{Finding, LeakGate, Verdict};
+use ptmem_judge::verdict::{JudgedSearch, LeakGate, Mark, Verdict};
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
@@ -12,10 +12,8 @@ use super::device::overhead;
 use super::remarks::{checks, remarks};
 use super::stacks::{Frames, frames};
 use super::table::rows;
-use super::{
-    Content, Fact, Group, Mark, Row, Section, Source, StepLine, Steps, Table, Tone, Value, View, figure, words,
-};
-use crate::Options;
+use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
+use crate::RenderOptions;
 use crate::ranks::diagnostics_of_search;
 
 /// Ranks that are shown in full.
@@ -28,7 +26,7 @@ const MOST_STACKS: usize = 3;
 const MOST_SNAPSHOTS: usize = 12;
 
 /// The model of one or more searches.
-pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
+pub(super) fn view(gate: &LeakGate, options: &RenderOptions) -> View {
     let worst = gate.worst_first();
     let has_several = worst.len() > 1;
     let groups = worst.iter().enumerate().map(|(at, finding)| {
@@ -46,19 +44,19 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
 }
 
 /// The mark of a device.
-fn mark(finding: &Finding, device: &DeviceLeaks) -> Option<Mark> {
+fn mark(finding: &JudgedSearch, device: &DeviceLeaks) -> Option<Mark> {
     let checks = finding.judgement.checks.iter().filter(|check| check.device == Some(device.device));
     checks.map(Mark::of).max()
 }
 
 /// A row for each rank and device, the worst first.
-fn overview(findings: &[&Finding], options: &Options) -> Table {
+fn overview(findings: &[&JudgedSearch], options: &RenderOptions) -> Table {
     let step = findings.first().map_or("step", |finding| finding.search.mode.noun());
     let per_step = figure(format!("leaks per {step}")).main();
     let heads = [words(""), words(""), figure("device"), per_step, words("what leaks most")];
     let devices =
         findings.iter().flat_map(|finding| finding.search.devices.iter().map(move |device| (finding, device)));
-    let devices: Vec<(&&Finding, &DeviceLeaks)> = devices.collect();
+    let devices: Vec<(&&JudgedSearch, &DeviceLeaks)> = devices.collect();
     let rows = rows(
         &devices,
         options,
@@ -68,7 +66,7 @@ fn overview(findings: &[&Finding], options: &Options) -> Table {
     Table::new(heads, rows)
 }
 
-fn overview_row(finding: &Finding, device: &DeviceLeaks) -> Row {
+fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> Row {
     let mark = mark(finding, device);
     let leaked = device.unclear.is_none().then(|| device.bytes_per_step());
     let cells = [
@@ -81,8 +79,8 @@ fn overview_row(finding: &Finding, device: &DeviceLeaks) -> Row {
     Row::new(Tone::of_mark(mark), cells)
 }
 
-fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
-    let Finding { search, judgement } = finding;
+fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> Group {
+    let JudgedSearch { search, judgement } = finding;
     let sections = search.devices.iter().map(|device| Section {
         name: format!("device {}", device.device),
         standing: judgement.standing(Some(device.device)),
@@ -103,10 +101,10 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 }
 
 /// The steps and what grows over them.
-fn course(search: &Search, device: &DeviceLeaks) -> Steps {
+fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
     let noun = device.noun(search.mode);
     let lines = device.leaks.iter().map(|leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() });
-    Steps {
+    StepChart {
         noun,
         title: format!("allocated at the end of each {noun}"),
         lines_title: "What grows",
@@ -123,7 +121,7 @@ fn sources(search: &Search) -> Vec<Source> {
     only.map(|of| Source { side: None, path: of.path.clone(), amount: Size(of.bytes).to_string() }).collect()
 }
 
-fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Content> {
+fn blocks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Vec<Content> {
     let mut contents = match search.mode {
         Mode::Steps => vec![Content::Facts(vec![steps(device)])],
         Mode::Series => vec![Content::Table(snapshots(device))],
@@ -214,7 +212,7 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 }
 
 /// The stacks that leak, the fastest first.
-fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
+fn leaks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Table {
     let noun = device.noun(search.mode);
     let per_step = format!("per {noun}");
     let listed = &device.leaks[..options.limit(device.leaks.len())];

@@ -32,7 +32,7 @@ mod value;
 
 pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, Timeline, known_size};
-pub(crate) use remarks::{CheckLine, Mark, Remark};
+pub(crate) use remarks::{CheckLine, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
@@ -43,14 +43,14 @@ use std::cmp::Reverse;
 use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
 use ptmem_compare::budget::DeviceBudget;
-use ptmem_compare::diff::Kind;
+use ptmem_compare::diff::ChangeKind;
 use ptmem_judge::verdict::{Headline, Standing, Verdict};
 use ptmem_studies::leak::Point;
 use ptmem_studies::scale::Forecast;
 use ptmem_trace::profile::Profile;
 
 use super::place::Place;
-use super::{Approval, Options, Subject};
+use super::{Approval, RenderOptions, Subject};
 use crate::picture::Picture;
 
 /// The content of a report.
@@ -126,7 +126,7 @@ pub(crate) struct Section {
     pub(crate) growth: i128,
     /// Its parts, in order.
     pub(crate) blocks: Vec<Content>,
-    /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
+    /// Its curves and the holders of its memory, where [`RenderOptions::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Growth {
 
 /// The steps or snapshots of a search for leaks, or the profiles of a history.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub(crate) struct StepChart {
     /// The word for one of them.
     pub(crate) noun: &'static str,
     /// Title of the bars: `allocated at the end of each step`.
@@ -181,7 +181,7 @@ pub(crate) enum Content {
     /// Curves over the recording. A terminal shows those of one side.
     Timeline(Timeline),
     /// Memory over steps, snapshots or profiles.
-    Steps(Steps),
+    Steps(StepChart),
     /// Memory over a number that was varied, which only a page draws.
     Growth(Growth),
     /// A sentence in place of a table.
@@ -231,7 +231,7 @@ pub(crate) struct Explanation {
     /// Its label.
     pub(crate) label: String,
     /// The direction of its change.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChangeKind,
     /// Bytes gained.
     pub(crate) delta: i128,
     /// Whether there are more blocks or larger ones, in words.
@@ -240,7 +240,7 @@ pub(crate) struct Explanation {
     pub(crate) place: Option<Place>,
 }
 
-impl Steps {
+impl StepChart {
     /// The bytes of those for which they are known.
     pub(crate) fn bytes(&self) -> Vec<u64> {
         self.points.iter().filter_map(|point| point.allocated).collect()
@@ -254,7 +254,7 @@ impl Steps {
 
 impl View {
     /// The model of a result.
-    pub(crate) fn new(subject: Subject<'_>, options: &Options) -> Self {
+    pub(crate) fn new(subject: Subject<'_>, options: &RenderOptions) -> Self {
         let mut view = match subject {
             Subject::Gate(gate) => comparison::view(gate, options),
             Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
@@ -313,22 +313,5 @@ mod tests {
         };
         let names: Vec<_> = view.sections().iter().map(|(_, section)| section.name.as_str()).collect();
         assert_eq!(names, ["fails by more", "fails", "warns", "ok"]);
-    }
-
-    fn mark(standing: Standing, accepted: bool) -> Mark {
-        Mark { standing, accepted }
-    }
-
-    #[test]
-    fn marks_are_ordered_from_fine_to_bad() {
-        let all = [
-            mark(Standing::Ok, false),
-            mark(Standing::Ok, true),
-            mark(Standing::Warning, false),
-            mark(Standing::Inconclusive, false),
-            mark(Standing::Exceeded, false),
-        ];
-        assert!(all.is_sorted());
-        assert_eq!(all.map(Mark::word), ["ok", "accepted", "WARN", "?", "FAIL"]);
     }
 }

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 
 use ptmem_base::text::{count, thousands};
 use ptmem_compare::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
-use ptmem_judge::verdict::{Check, Judgement, Outcome, Standing};
+use ptmem_judge::verdict::{Check, Judgement, Mark, Outcome, Standing};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{DeviceProfile, Every, Interval, Occurrence};
 use ptmem_trace::trace::Part;
 
-use super::{Mark, Row, Table, Tone, Value, figure, words};
-use crate::{Options, grouped};
+use super::{Row, Table, Tone, Value, figure, words};
+use crate::{RenderOptions, grouped};
 
 /// The phases of one name, and the place of that name in the order in which phases begin.
 type Group<'d> = (usize, Vec<&'d Occurrence>);
@@ -22,7 +22,7 @@ fn highest<'d>(phases: &[&'d Occurrence]) -> Option<&'d Occurrence> {
 }
 
 /// The phases of a snapshot: one by one, or where there are too many by name, each where it is highest.
-pub(super) fn held(device: &DeviceProfile, options: &Options) -> Table {
+pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Table {
     let phases: Vec<_> = options.phases_of(device).collect();
     let groups = grouped(phases.iter().copied(), |phase| (phase.source, &*phase.name));
     if phases.is_empty() {
@@ -109,7 +109,7 @@ fn interval(part: &Interval) -> Row {
 }
 
 /// The changed phases of a comparison.
-pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Options) -> Table {
+pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &RenderOptions) -> Table {
     let number = device.ordinal();
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
 use ptmem_base::sides::Side;
-use ptmem_judge::verdict::{Check, Judgement, Outcome, Standing};
+use ptmem_judge::verdict::{Judgement, Mark};
 
 use super::Group;
 
@@ -57,39 +57,6 @@ impl Group {
     /// The remarks that a page folds away and a terminal counts: other notes.
     pub(crate) fn folded_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| !remark.is_open()).collect()
-    }
-}
-
-/// The finding of the checks about a row, a figure or a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
-    /// Their finding.
-    pub(crate) standing: Standing,
-    /// Whether it is ok only because the growth was agreed to.
-    pub(crate) accepted: bool,
-}
-
-impl Mark {
-    /// The mark of a check.
-    pub(crate) fn of(check: &Check) -> Self {
-        Self { accepted: check.accepted && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
-    }
-
-    /// The word for it in a table.
-    pub(crate) fn word(self) -> &'static str {
-        match self.standing {
-            Standing::Ok if self.accepted => "accepted",
-            Standing::Ok => "ok",
-            Standing::Warning => "WARN",
-            Standing::Inconclusive => "?",
-            Standing::Exceeded => "FAIL",
-        }
-    }
-}
-
-impl From<Standing> for Mark {
-    fn from(standing: Standing) -> Self {
-        Self { standing, accepted: false }
     }
 }
 

@@ -8,10 +8,10 @@ use super::device::overhead;
 use super::remarks::remarks;
 use super::table::rows;
 use super::{Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
-use crate::Options;
+use crate::RenderOptions;
 
 /// The model of several runs.
-pub(super) fn view(scale: &Scale, options: &Options) -> View {
+pub(super) fn view(scale: &Scale, options: &RenderOptions) -> View {
     let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
     let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let group = Group {
@@ -27,7 +27,7 @@ fn source(run: &Run) -> Source {
     Source { side: None, path: run.path.clone(), amount: format!("x = {}", run.x) }
 }
 
-fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
+fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Section {
     let mut facts = vec![];
     if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
         facts.push(Fact::new("device memory", full_at(full, budget.memory)));
@@ -134,7 +134,7 @@ fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
 }
 
 /// The largest stacks and their growth.
-fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
+fn stacks(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Table {
     let ahead = Ahead {
         forecast: device.forecasts.last().map(|forecast| forecast.x),
         farthest: scale.runs.last().map_or(1.0, |run| run.x),

@@ -13,13 +13,13 @@ use super::table::rows;
 use super::{
     Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
 };
-use crate::Options;
+use crate::RenderOptions;
 use crate::known;
 use crate::picture::Picture;
 use crate::ranks::{self, Others};
 
 /// The model of one snapshot, with its checks where there are any.
-pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
+pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &RenderOptions) -> View {
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     let diagnostics = ranks::diagnostics_of_profile(profile, judgement);
     let sections = active.iter().map(|device| Section {
@@ -45,14 +45,14 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
     }
 }
 
-fn section(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &Options) -> Section {
+fn section(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &RenderOptions) -> Section {
     let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
     let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
     Section { blocks, picture, ..Section::default() }
 }
 
 /// The first device that ran out of memory, in words.
-fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
+fn failure(devices: &[&DeviceProfile], options: &RenderOptions) -> Option<String> {
     let failure = devices.iter().find_map(|device| out_of_memory(device))?;
     let memory = options.device_memory.map(|memory| format!("; the device has {}", Size(memory.bytes)));
     Some(failure + &memory.unwrap_or_default())
@@ -75,7 +75,7 @@ pub(super) struct Shown<'a> {
     pub(super) device: &'a DeviceProfile,
     pub(super) picture: Option<&'a Picture>,
     pub(super) others: Option<&'a Others<'a>>,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a RenderOptions,
 }
 
 impl Shown<'_> {
@@ -103,7 +103,7 @@ impl Shown<'_> {
 }
 
 /// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
-pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
+pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> View {
     let lines = ranks::shown(readings);
     let shown = lines.iter().take(options.ranks_in_full());
     let ranks = rank_table(&lines, options);
@@ -124,7 +124,7 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     View { is_gated: headline.is_some(), headline, overview: Some(ranks), groups: vec![group], ..View::default() }
 }
 
-fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &Options) -> Option<Section> {
+fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &RenderOptions) -> Option<Section> {
     let all = Others::held(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
     let section = section(&line.of.profile, line.device?, others, options);
@@ -132,7 +132,7 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
 }
 
 /// A row for each rank, the worst first, and one for the rest.
-fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
+fn rank_table(lines: &[ranks::Shown<'_>], options: &RenderOptions) -> Table {
     let rows = rows(lines, options, rank_row, |rest, name| {
         let peaks = Value::size_range(rest.iter().map(|line| u64::try_from(line.figure?).ok()));
         let mark = Value::mark(ranks::common(rest.iter().map(|line| line.mark)));

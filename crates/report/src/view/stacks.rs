@@ -7,7 +7,7 @@ use ptmem_trace::stack::{Code, Token};
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
 
 use super::{Row, Value};
-use crate::Options;
+use crate::RenderOptions;
 use crate::source::Site;
 
 /// Frames that are shown around a change.
@@ -51,7 +51,7 @@ impl StackLine {
 
 /// The frames of the rows of a table, as far as there is room for them.
 pub(super) struct Frames<'a> {
-    options: &'a Options,
+    options: &'a RenderOptions,
     /// The number of further frames and rows that have room.
     frames: usize,
     pub(super) rows: usize,
@@ -60,7 +60,7 @@ pub(super) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    pub(super) fn new(options: &'a Options) -> Self {
+    pub(super) fn new(options: &'a RenderOptions) -> Self {
         let frames = if options.pictures { MOST_FRAMES_OF_PAGE } else { MOST_FRAMES };
         Self { options, frames, rows: usize::MAX, more: 0 }
     }

@@ -1,7 +1,9 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use super::{Mark, StackLine, Value};
-use crate::Options;
+use ptmem_judge::verdict::Mark;
+
+use super::{StackLine, Value};
+use crate::RenderOptions;
 use crate::source::Site;
 
 /// A table.
@@ -144,7 +146,7 @@ impl Table {
 /// Rows for the things that are listed, and one for all others together: its name is their number.
 pub(super) fn rows<T>(
     all: &[T],
-    options: &Options,
+    options: &RenderOptions,
     row: impl FnMut(&T) -> Row,
     others: impl FnOnce(&[T], Value) -> Vec<Value>,
 ) -> Vec<Row> {

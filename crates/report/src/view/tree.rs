@@ -1,7 +1,7 @@
 //! The call tree.
 
 use ptmem_base::sides::Sides;
-use ptmem_compare::tree::{Layout, Line, Options, Tree};
+use ptmem_compare::tree::{Layout, Line, Tree, TreeOptions};
 use ptmem_trace::profile::{Held, others};
 
 use super::{Column, Content, Row, Table, Tone, TreeFrame, Value, figure, words};
@@ -12,19 +12,19 @@ const HIDDEN_PART: u64 = 200;
 /// A tree as it is shown.
 struct Shown<'t> {
     tree: &'t Tree,
-    options: &'t Options,
+    options: &'t TreeOptions,
     changes: bool,
 }
 
 /// The tree of one snapshot: at most `top` callees of every frame, and none that hold next to nothing.
-pub(super) fn held(tree: &Tree, options: &Options, top: usize, moment: &str) -> Content {
+pub(super) fn held(tree: &Tree, options: &TreeOptions, top: usize, moment: &str) -> Content {
     let least = if top == 0 { 0 } else { tree.held().after.bytes / HIDDEN_PART };
     let lines = tree.lines(Layout { top, least, changes: false, fold: true });
     Content::Table(Shown { tree, options, changes: false }.table(&lines, moment))
 }
 
 /// The tree of a comparison, without what did not change at all.
-pub(super) fn changes(tree: &Tree, options: &Options, top: usize, min_delta: u64, moment: &str) -> Content {
+pub(super) fn changes(tree: &Tree, options: &TreeOptions, top: usize, min_delta: u64, moment: &str) -> Content {
     let lines = tree.lines(Layout { top, least: min_delta.max(1), changes: true, fold: true });
     Content::Table(Shown { tree, options, changes: true }.table(&lines, moment))
 }

@@ -4,6 +4,7 @@
 //! lays out in its own way (labels, standings, frames) it takes from the value itself. A figure that formats only show is its
 //! text, with its order.
 
+use ptmem_judge::verdict::Mark;
 use std::fmt;
 
 use ptmem_base::sides::Sides;
@@ -11,8 +12,6 @@ use ptmem_base::text::thousands;
 use ptmem_base::units::{Delta, Size, format_percent, format_share};
 use ptmem_compare::tree::Frame;
 use ptmem_trace::stack::More;
-
-use super::Mark;
 
 /// One value: what a cell of a table holds.
 #[derive(Debug, Clone, PartialEq)]

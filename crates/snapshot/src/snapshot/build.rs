@@ -23,18 +23,18 @@ use self::container::{Dict, List, MOST, Packed};
 use self::fill::Present;
 use self::shape::EventShape;
 use super::field::Key;
-use super::value::{Kind as ValueKind, Short, Value};
+use super::value::{Short, Value, ValueKind};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::Visitor;
 
 /// The kinds of dictionaries that become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     Frame,
     Event,
 }
 
-impl Kind {
+impl RecordKind {
     const ALL: [Self; 2] = [Self::Frame, Self::Event];
 }
 
@@ -163,7 +163,7 @@ impl Builder {
     }
 
     /// The kind of a dictionary, if one of its keys identifies it.
-    fn kind_of(mut pairs: impl Iterator<Item = (Value, Value)>) -> Option<Kind> {
+    fn kind_of(mut pairs: impl Iterator<Item = (Value, Value)>) -> Option<RecordKind> {
         pairs.find_map(|(key, _)| Self::key(key)?.kind())
     }
 
@@ -171,7 +171,7 @@ impl Builder {
     #[inline]
     fn frame(&self, item: Value) -> Option<FrameId> {
         match item.kind() {
-            ValueKind::Dict(_) => self.record(item, Kind::Frame).map(|at| FrameId::from_index(at as usize)),
+            ValueKind::Dict(_) => self.record(item, RecordKind::Frame).map(|at| FrameId::from_index(at as usize)),
             ValueKind::Frame(index) => Some(FrameId::from_index(index as usize)),
             _ => None,
         }
@@ -250,7 +250,7 @@ impl Builder {
         }
     }
 
-    fn record(&self, value: Value, kind: Kind) -> Option<u32> {
+    fn record(&self, value: Value, kind: RecordKind) -> Option<u32> {
         match value.kind() {
             ValueKind::Dict(index) => match self.dicts.get(index as usize)?.dict() {
                 Dict::Record(of, at) if of == kind => Some(at),

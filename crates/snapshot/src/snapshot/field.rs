@@ -68,11 +68,11 @@ impl Key {
     }
 
     /// The kind of record that a dictionary with this key becomes.
-    pub(super) fn kind(self) -> Option<super::build::Kind> {
-        use super::build::Kind;
+    pub(super) fn kind(self) -> Option<super::build::RecordKind> {
+        use super::build::RecordKind;
         match self {
-            Self::Action => Some(Kind::Event),
-            Self::Filename => Some(Kind::Frame),
+            Self::Action => Some(RecordKind::Event),
+            Self::Filename => Some(RecordKind::Frame),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ pub use copy::Copier;
 pub use error::{Damage, Error};
 pub use run::{
     CardFacts, Counters, DeviceCounters, DeviceModules, Ending, EndingKind, Followed, FunctionsOfFile, OwnPackage,
-    RunFacts, Steps,
+    RecordedSteps, RunFacts,
 };
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};

@@ -19,7 +19,7 @@ pub struct RunFacts {
     pub recorder: String,
     /// The recorded steps.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Steps>,
+    pub steps: Option<RecordedSteps>,
     /// How the program ended, seen from its recorded part.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -80,7 +80,7 @@ pub struct DeviceModules {
 
 /// The recorded steps, counted from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Steps {
+pub struct RecordedSteps {
     /// The first that is there whole.
     pub first: u64,
     /// The last complete step; less than the first if there is none.
@@ -207,7 +207,7 @@ pub struct Counters {
     pub calls: [u64; 2],
 }
 
-impl Steps {
+impl RecordedSteps {
     /// Number of whole steps.
     #[must_use]
     pub fn count(self) -> u64 {
@@ -221,7 +221,7 @@ impl Steps {
     }
 }
 
-impl fmt::Display for Steps {
+impl fmt::Display for RecordedSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count() {
             0 => f.write_str("no whole step"),
@@ -358,9 +358,9 @@ mod tests {
 
     #[test]
     fn numbers_of_steps_are_never_more_than_they_can_be() {
-        let steps = Steps { first: 5, last: 0, asked: Some([1, u64::MAX]) };
+        let steps = RecordedSteps { first: 5, last: 0, asked: Some([1, u64::MAX]) };
         assert_eq!((steps.count(), steps.missing()), (0, u64::MAX));
-        assert_eq!(Steps { first: 0, last: u64::MAX, asked: None }.count(), u64::MAX);
+        assert_eq!(RecordedSteps { first: 0, last: u64::MAX, asked: None }.count(), u64::MAX);
     }
 
     #[test]
@@ -380,7 +380,7 @@ mod tests {
     fn an_end_that_is_not_whole_is_a_failure() {
         let ended = |kind, asked| RunFacts {
             ending: Some(Ending { kind, message: "ValueError: bad".to_owned() }),
-            steps: Some(Steps { first: 1, last: 2, asked }),
+            steps: Some(RecordedSteps { first: 1, last: 2, asked }),
             ..RunFacts::default()
         };
         assert_eq!(ended(EndingKind::Whole, None).failure(), None);

@@ -6,7 +6,7 @@ pub(super) struct Value(u64);
 
 /// The meaning of a [`Value`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// None, a byte string, a set: nothing that a snapshot needs.
     Opaque,
     Bool(bool),
@@ -32,20 +32,20 @@ impl Value {
     /// No value of any pickle.
     pub(super) const ABSENT: Self = Self(0xf);
 
-    pub(super) const fn new(kind: Kind) -> Self {
+    pub(super) const fn new(kind: ValueKind) -> Self {
         match kind {
-            Kind::Opaque => Self::OPAQUE,
-            Kind::Bool(value) => Self::tagged(1, value as u64),
+            ValueKind::Opaque => Self::OPAQUE,
+            ValueKind::Bool(value) => Self::tagged(1, value as u64),
             // The caller keeps to 60 bits.
-            Kind::Int(value) => Self::tagged(2, value.cast_unsigned()),
-            Kind::Wide(index) => Self::tagged(3, index as u64),
-            Kind::Float(index) => Self::tagged(4, index as u64),
-            Kind::Str(index) => Self::tagged(5, index as u64),
-            Kind::List(index) => Self::tagged(6, index as u64),
-            Kind::Dict(index) => Self::tagged(7, index as u64),
-            Kind::Tuple(index) => Self::tagged(8, index as u64),
-            Kind::Frame(index) => Self::tagged(9, index as u64),
-            Kind::Long(index) => Self::tagged(10, index as u64),
+            ValueKind::Int(value) => Self::tagged(2, value.cast_unsigned()),
+            ValueKind::Wide(index) => Self::tagged(3, index as u64),
+            ValueKind::Float(index) => Self::tagged(4, index as u64),
+            ValueKind::Str(index) => Self::tagged(5, index as u64),
+            ValueKind::List(index) => Self::tagged(6, index as u64),
+            ValueKind::Dict(index) => Self::tagged(7, index as u64),
+            ValueKind::Tuple(index) => Self::tagged(8, index as u64),
+            ValueKind::Frame(index) => Self::tagged(9, index as u64),
+            ValueKind::Long(index) => Self::tagged(10, index as u64),
         }
     }
 
@@ -56,27 +56,27 @@ impl Value {
     /// An integer, where it fits the handle.
     #[inline]
     pub(super) const fn small_int(value: i64) -> Option<Self> {
-        let handle = Self::new(Kind::Int(value));
+        let handle = Self::new(ValueKind::Int(value));
         if handle.0.cast_signed() >> TAG_BITS == value { Some(handle) } else { None }
     }
 
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the payload was made from 32 bits")]
-    pub(super) const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> ValueKind {
         let payload = self.0 >> TAG_BITS;
         let index = payload as u32;
         match self.0 & 0xf {
-            1 => Kind::Bool(payload != 0),
-            2 => Kind::Int(self.0.cast_signed() >> TAG_BITS),
-            3 => Kind::Wide(index),
-            4 => Kind::Float(index),
-            5 => Kind::Str(index),
-            6 => Kind::List(index),
-            7 => Kind::Dict(index),
-            8 => Kind::Tuple(index),
-            9 => Kind::Frame(index),
-            10 => Kind::Long(index),
-            _ => Kind::Opaque,
+            1 => ValueKind::Bool(payload != 0),
+            2 => ValueKind::Int(self.0.cast_signed() >> TAG_BITS),
+            3 => ValueKind::Wide(index),
+            4 => ValueKind::Float(index),
+            5 => ValueKind::Str(index),
+            6 => ValueKind::List(index),
+            7 => ValueKind::Dict(index),
+            8 => ValueKind::Tuple(index),
+            9 => ValueKind::Frame(index),
+            10 => ValueKind::Long(index),
+            _ => ValueKind::Opaque,
         }
     }
 }
@@ -109,21 +109,27 @@ mod tests {
     #[test]
     fn kinds_survive() {
         for kind in [
-            Kind::Opaque,
-            Kind::Bool(true),
-            Kind::Int(-1),
-            Kind::Int((1 << 59) - 1),
-            Kind::Int(-(1 << 59)),
-            Kind::Str(u32::MAX),
-            Kind::Frame(7),
+            ValueKind::Opaque,
+            ValueKind::Bool(true),
+            ValueKind::Int(-1),
+            ValueKind::Int((1 << 59) - 1),
+            ValueKind::Int(-(1 << 59)),
+            ValueKind::Str(u32::MAX),
+            ValueKind::Frame(7),
         ] {
             assert_eq!(Value::new(kind).kind(), kind);
         }
-        for kind in [Kind::Opaque, Kind::Bool(true), Kind::Int(7), Kind::Str((1 << 28) - 1), Kind::Long(3)] {
+        for kind in [
+            ValueKind::Opaque,
+            ValueKind::Bool(true),
+            ValueKind::Int(7),
+            ValueKind::Str((1 << 28) - 1),
+            ValueKind::Long(3),
+        ] {
             let short = Short::of(Value::new(kind)).unwrap();
             assert_eq!(Value::from(short).kind(), kind);
         }
-        for kind in [Kind::Int(-1), Kind::Int(1 << 28), Kind::Dict(1 << 28)] {
+        for kind in [ValueKind::Int(-1), ValueKind::Int(1 << 28), ValueKind::Dict(1 << 28)] {
             assert_eq!(Short::of(Value::new(kind)), None);
         }
         assert!(Value::small_int(1 << 59).is_none());

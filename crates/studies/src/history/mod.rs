@@ -10,7 +10,7 @@ use crate::leak::{self, Growing, Trend, course_changes};
 
 /// Settings for a series of profiles.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct HistoryOptions {
     /// The least change that counts as a step, in bytes.
     pub min_step: u64,
     /// Memory of the device in bytes.
@@ -58,7 +58,7 @@ pub struct DeviceHistory {
     /// Its ordinal in the latest profile that has it.
     pub device: u32,
     /// Its figures in each profile; `None` where that lacks the device.
-    pub figures: Vec<Option<Figures>>,
+    pub figures: Vec<Option<PointFigures>>,
     /// The changes of the peak, the oldest first.
     pub steps: Vec<Step>,
     /// The stacks at the peaks, the largest of the latest profile first.
@@ -71,7 +71,7 @@ pub struct DeviceHistory {
 
 /// Figures of a device in one profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Figures {
+pub struct PointFigures {
     /// Highest allocated bytes.
     pub peak: Option<u64>,
     /// Highest reserved bytes.
@@ -138,7 +138,12 @@ const STACKS_OF_STEP: usize = 3;
 impl History {
     /// Looks at profiles, the oldest first. Their stacks must have been computed for [`ptmem_trace::profile::Moment::Peak`].
     #[must_use]
-    pub fn new(points: Vec<Point>, profiles: &[Profile], skipped: Vec<(String, String)>, options: &Options) -> Self {
+    pub fn new(
+        points: Vec<Point>,
+        profiles: &[Profile],
+        skipped: Vec<(String, String)>,
+        options: &HistoryOptions,
+    ) -> Self {
         let tracks = tracks::devices(profiles);
         let devices = tracks.iter().map(|device| DeviceHistory::new(&points, profiles, device, options));
         let latest = profiles.last();
@@ -153,12 +158,12 @@ impl History {
 }
 
 impl DeviceHistory {
-    fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &Options) -> Self {
+    fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &HistoryOptions) -> Self {
         let figures = device.in_each(profiles).map(|device| {
             let profile::Figures { allocated, reserved, .. } = &device?.figures;
-            Some(Figures { peak: allocated.peak, reserved: reserved.peak, end: allocated.end })
+            Some(PointFigures { peak: allocated.peak, reserved: reserved.peak, end: allocated.end })
         });
-        let figures: Vec<Option<Figures>> = figures.collect();
+        let figures: Vec<Option<PointFigures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
         let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
         let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
@@ -188,7 +193,7 @@ fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
 }
 
 impl Outlook {
-    fn new(points: &[Point], figures: &[Option<Figures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
+    fn new(points: &[Point], figures: &[Option<PointFigures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
         // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
         let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
@@ -209,7 +214,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn of(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>, least: u64) -> Option<Self> {
+    fn of(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>, least: u64) -> Option<Self> {
         let known = known(figures, value);
         let trend = Trend::of(&bytes(&known), least, leak::MIN_SHARE)?;
         trend.slope.is_some().then_some(Self { trend, known })
@@ -238,7 +243,7 @@ struct Known {
 }
 
 /// A figure of every profile that has it.
-fn known(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>) -> Vec<Known> {
+fn known(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>) -> Vec<Known> {
     let all = figures.iter().enumerate();
     all.filter_map(|(at, figures)| Some(Known { at, bytes: value(figures.as_ref()?)? })).collect()
 }

@@ -4,10 +4,12 @@
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
 //! leaves blocks behind in nearly every step, which are still held where the last step begins.
 
+mod device;
 mod series;
 mod steps;
 mod trend;
 
+pub use device::{DeviceLeaks, Failure, Growth, Unclear};
 pub use series::over;
 pub use steps::search;
 pub(crate) use trend::{Growing, Trend, course_changes};
@@ -15,13 +17,12 @@ pub(crate) use trend::{Growing, Trend, course_changes};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::{Delta, approximate};
-use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
+use ptmem_compare::budget::DeviceMemory;
 use ptmem_snapshot::snapshot::{RunFacts, StackId, Tables};
-use ptmem_trace::phase::steps::How;
 pub use ptmem_trace::phase::steps::Wanted;
-use ptmem_trace::profile::{self, Bucket, Held, Moment, Oom, Profile, Source};
+use ptmem_trace::profile::{self, Bucket, Held, Moment, Profile, Source};
 use ptmem_trace::stack::{self, GroupBy, Grouper, Label, More, Rules};
 
 /// The subject of a search.
@@ -48,7 +49,7 @@ impl Mode {
 
 /// When something is a leak.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Options {
+pub struct LeakOptions {
     /// The grouping of stacks.
     pub group_by: GroupBy,
     /// Number of levels of layers that keep their numbers in the paths of modules.
@@ -69,19 +70,19 @@ pub struct Options {
     pub allow_oom: bool,
 }
 
-/// Default of [`Options::min_share`].
+/// Default of [`LeakOptions::min_share`].
 pub(crate) const MIN_SHARE: f64 = 0.8;
 
-impl Options {
+impl LeakOptions {
     /// How to read the snapshots: only the end of each matters for a series.
     #[must_use]
-    pub fn reading(&self) -> profile::Options {
-        profile::Options {
+    pub fn reading(&self) -> profile::ReadOptions {
+        profile::ReadOptions {
             group_by: self.group_by,
             unfold: self.unfold,
             at: Moment::End,
             rules: self.rules.clone(),
-            ..profile::Options::default()
+            ..profile::ReadOptions::default()
         }
     }
 
@@ -237,162 +238,6 @@ pub struct Point {
     pub active_peak: Option<u64>,
 }
 
-/// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Growth {
-    /// The trend of allocated bytes.
-    pub allocated: Option<i128>,
-    /// The trend of reserved bytes.
-    pub reserved: Option<i128>,
-    /// The trend of reserved bytes that are not active.
-    pub fragmentation: Option<i128>,
-    /// The number of further snapshots or steps after which the memory of the device is full.
-    pub runs_out_after: Option<u64>,
-}
-
-/// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Failure {
-    /// The first of them.
-    pub first: Oom,
-    /// The label of its stack, where it is known.
-    pub request: Option<String>,
-    /// The number of requests that failed.
-    pub count: usize,
-    /// True if memory ran out in the first snapshot of a series as well.
-    pub from_the_first: bool,
-}
-
-impl Failure {
-    fn new(ooms: &[Oom], request: Option<String>, options: &Options) -> Option<Self> {
-        let first = *ooms.first().filter(|_| !options.allow_oom)?;
-        Some(Self { first, request, count: ooms.len(), from_the_first: false })
-    }
-}
-
-/// The reason why nothing can be said about leaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unclear {
-    /// In words.
-    pub reason: String,
-    /// Advice beside it, where a setting would help.
-    pub advice: Option<Advice>,
-}
-
-impl From<String> for Unclear {
-    fn from(reason: String) -> Self {
-        Self { reason, advice: None }
-    }
-}
-
-/// The growth on one device.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct DeviceLeaks {
-    /// Device ordinal.
-    pub device: u32,
-    /// The way in which the steps of a single snapshot were found.
-    pub how: Option<How>,
-    /// The snapshots or steps, in order.
-    pub points: Vec<Point>,
-    /// Number of them at the start that are warm-up.
-    pub skip: usize,
-    /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
-    pub judged: usize,
-    /// Stacks that leak, the fastest first.
-    pub leaks: Vec<Leak>,
-    /// Growth of the totals.
-    pub growth: Growth,
-    /// The reason why nothing can be said about leaks.
-    pub unclear: Option<Unclear>,
-    /// Requests that failed for lack of memory, unless that is allowed.
-    pub failure: Option<Failure>,
-    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
-    pub grows_most: Option<String>,
-    /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
-    pub sizes_grow: bool,
-    /// The memory of the device, where it is given.
-    pub budget: Option<DeviceBudget>,
-}
-
-impl DeviceLeaks {
-    /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
-    #[must_use]
-    pub fn noun(&self, mode: Mode) -> &'static str {
-        if self.how == Some(How::Windows) { "part" } else { mode.noun() }
-    }
-
-    /// Bytes that all leaks together gain per snapshot or step.
-    #[must_use]
-    pub fn bytes_per_step(&self) -> i128 {
-        self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
-    }
-
-    /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
-    fn counted(&self) -> &[Point] {
-        let until = self.points.len().saturating_sub(self.how.is_some().into());
-        self.points.get(self.skip..until).unwrap_or_default()
-    }
-
-    /// A total at each point that counts; `None` where one of them is not known.
-    fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
-        self.counted().iter().map(value).collect()
-    }
-
-    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short and
-    /// equal except for the first ones: real growth occurs in nearly all of them.
-    fn trend(&self, values: &[u64], options: &Options) -> Option<Trend> {
-        let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
-        trend(values, options.least_growth(), options.min_share())
-    }
-
-    /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
-    fn leak(&self, held: &[Held], growth: Growing, options: &Options) -> Option<Leak> {
-        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
-        // Most stacks are left out here.
-        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
-            return None;
-        }
-        let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
-        let since = (trend.since > 0).then(|| self.counted()[trend.since].name.clone());
-        Some(Leak { since, ..Leak::of_course(&trend, held) })
-    }
-
-    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
-    /// allocated is a little larger than that, and so is what nothing uses.
-    fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &Options) -> Option<Leak> {
-        let measures: [fn(&Point) -> Option<u64>; 2] = [|point| point.reserved, unused];
-        let [pool, unused] = measures.map(|value| {
-            let held = self.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
-            self.leak(&held.collect::<Vec<_>>(), Growing::Yes, options)
-        });
-        let pool = pool?;
-        let unused = unused.filter(|unused| unused.bytes * 2 > pool.bytes)?;
-        let label = FRAGMENTATION.to_owned();
-        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..unused })
-    }
-
-    /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
-    /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
-    fn add_growth(&mut self, peak: Option<u64>, options: &Options) {
-        const TOTALS: [fn(&Point) -> Option<u64>; 3] =
-            [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
-        let [allocated, reserved, fragmentation] =
-            TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));
-        let last = self.counted().last();
-        let highest = peak.or_else(|| last.and_then(|point| point.allocated));
-        let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
-            let pool = last.and_then(|point| point.reserved);
-            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
-        });
-        let runs_out_after = ends.into_iter().flatten().flatten().min();
-        self.growth = Growth { allocated, reserved, fragmentation, runs_out_after };
-    }
-}
-
 /// The findings in a series of snapshots, or in one.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -464,9 +309,3 @@ impl Search {
 
 /// The least growth of totals that is reported, in bytes.
 const WORTH_TELLING: u64 = 1 << 20;
-
-/// The number of steps after which something that grows by `slope` per step fills `memory`.
-fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {
-    let slope = u64::try_from(slope?).ok().filter(|&slope| slope > 0)?;
-    Some(memory.saturating_sub(now?).div_ceil(slope))
-}

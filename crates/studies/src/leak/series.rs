@@ -8,12 +8,12 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
 use super::trend::Growing;
-use super::{DeviceLeaks, Failure, Leak, LeakMetric, Mode, Options, Point, Search, fragmentation_grows, sort};
+use super::{DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, Mode, Point, Search, fragmentation_grows, sort};
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
 /// `skipped` are files that could not be read, with the reason.
 #[must_use]
-pub fn over(profiles: &[Profile], skipped: &[(String, String)], options: &Options) -> Search {
+pub fn over(profiles: &[Profile], skipped: &[(String, String)], options: &LeakOptions) -> Search {
     let Some(latest) = profiles.last() else { return Search::default() };
     let mut diagnostics = tracks::diagnostics(profiles);
     diagnostics.extend(skipped_files(skipped, profiles.len()));
@@ -59,7 +59,7 @@ struct DeviceSeries<'s> {
     profiles: &'s [Profile],
     latest: &'s Profile,
     device: &'s DeviceTrack,
-    options: &'s Options,
+    options: &'s LeakOptions,
 }
 
 impl DeviceSeries<'_> {

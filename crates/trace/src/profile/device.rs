@@ -11,7 +11,7 @@ use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
 use super::{Layout, Moment};
-use crate::replay::{Figures, History, Position};
+use crate::replay::{Figures, HistoryKind, Position};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::Trace;
 
@@ -36,7 +36,7 @@ pub struct DeviceProfile {
     /// Languages of the stacks that events carry.
     #[serde(rename = "languages")]
     pub recorded_frames: Languages,
-    /// The position that [`super::Options::at`] means on this device; `None` where there is no such moment.
+    /// The position that [`super::ReadOptions::at`] means on this device; `None` where there is no such moment.
     #[serde(skip)]
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
@@ -45,12 +45,12 @@ pub struct DeviceProfile {
     /// The named parts of the history.
     #[serde(skip)]
     pub phases: Phases,
-    /// The history in equal parts, where [`super::Options::every`] asks for them.
+    /// The history in equal parts, where [`super::ReadOptions::every`] asks for them.
     #[serde(skip)]
     pub intervals: Vec<Interval>,
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub times: Vec<(Position, u64)>,
-    /// Where blocks and segments lie, where [`super::Options::layout`] asks for it and a snapshot was read.
+    /// Where blocks and segments lie, where [`super::ReadOptions::layout`] asks for it and a snapshot was read.
     #[serde(skip)]
     pub layout: Option<Layout>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
@@ -168,13 +168,13 @@ impl DeviceProfile {
 
     /// True if what happened is known event by event.
     pub fn has_moves(&self) -> bool {
-        self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && !self.coarse
+        self.figures.history == HistoryKind::Recorded && !self.trace.symbols.is_empty() && !self.coarse
     }
 
     /// True if its peak is more than a bound, and its history leads to the final state.
     pub fn has_known_peak(&self) -> bool {
         let figures = &self.figures;
-        figures.history == History::Recorded && !figures.allocated.is_least && figures.checks.end_matches
+        figures.history == HistoryKind::Recorded && !figures.allocated.is_least && figures.checks.end_matches
     }
 
     /// The key of the group that each class of the trace belongs to.
@@ -232,13 +232,13 @@ impl DeviceProfile {
         Grouping::new(&self.totals(grouper), grouper).finish(grouper)
     }
 
-    /// Allocated bytes at the moment of [`super::Options::at`].
+    /// Allocated bytes at the moment of [`super::ReadOptions::at`].
     #[must_use]
     pub fn allocated_at(&self) -> u64 {
         self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
     }
 
-    /// The stacks that hold most at the moment of [`super::Options::at`], at most `top` of them (0 is all) and none
+    /// The stacks that hold most at the moment of [`super::ReadOptions::at`], at most `top` of them (0 is all) and none
     /// with fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold
     /// nothing then are there only if `least` is 0.
     #[must_use]
@@ -246,7 +246,7 @@ impl DeviceProfile {
         self.listed_by(|total| total.at, top, least)
     }
 
-    /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the
+    /// True if what was held at the moment of [`super::ReadOptions::at`] is what was held when an allocation failed for the
     /// first time.
     #[must_use]
     pub fn at_is_oom(&self) -> bool {

@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::text::count;
 use ptmem_snapshot::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
 
-use super::{DeviceProfile, Error, Options, Profile, Source, phases};
+use super::{DeviceProfile, Error, Profile, ReadOptions, Source, phases};
 use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
 use crate::tags::{DeviceTags, count_modules};
 
@@ -15,7 +15,7 @@ use crate::tags::{DeviceTags, count_modules};
 ///
 /// # Errors
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
-pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
+pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     let tags = DeviceTags::of_devices(&mut snapshot, options.group_by, options.unfold);

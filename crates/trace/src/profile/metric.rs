@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptmem_base::sides::Sides;
 
 use super::{Bucket, DeviceProfile, Held};
-use crate::replay::{Counter, Figures, History};
+use crate::replay::{Counter, Figures, HistoryKind};
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -55,7 +55,7 @@ impl Metric {
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
-        let has_history = !self.needs_history() || device.figures.history == History::Recorded;
+        let has_history = !self.needs_history() || device.figures.history == HistoryKind::Recorded;
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
@@ -91,7 +91,7 @@ impl Metric {
     /// A lower bound of the value: without a history, a peak is at least the state at the dump.
     #[must_use]
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
-        if device.figures.history == History::Recorded {
+        if device.figures.history == HistoryKind::Recorded {
             return self.seen(device);
         }
         match self {

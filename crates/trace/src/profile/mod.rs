@@ -34,7 +34,7 @@ pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
-pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
+pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, Timeline};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::tags::HOW_TO_RECORD;
 
@@ -42,7 +42,7 @@ use crate::tags::HOW_TO_RECORD;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Kind {
+pub enum InputKind {
     /// A snapshot.
     Snapshot,
     /// A list of segments without a history.
@@ -51,7 +51,7 @@ pub enum Kind {
     Profile,
 }
 
-impl Kind {
+impl InputKind {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -67,12 +67,12 @@ pub struct Source {
     /// Size of the input.
     pub bytes: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: InputKind,
 }
 
 /// How to compute a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct ReadOptions {
     /// The grouping of stacks.
     pub group_by: GroupBy,
     /// Number of levels of layers that keep their numbers in the paths of modules.
@@ -115,7 +115,7 @@ pub struct Profile {
     /// Why its figures were raised since it was first stored.
     pub raises: Vec<Raise>,
     /// How it was computed.
-    pub options: Options,
+    pub options: ReadOptions,
     /// Allocator settings at the dump.
     pub settings: AllocatorSettings,
     /// True if the release keeps annotations in its snapshots.

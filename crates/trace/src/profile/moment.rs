@@ -11,7 +11,7 @@ use ptmem_snapshot::snapshot::{Event, Snapshot};
 use super::DeviceProfile;
 use super::phases::are_known;
 use crate::phase::Source;
-use crate::replay::{History, Position};
+use crate::replay::{HistoryKind, Position};
 use crate::trace::Window;
 
 /// A moment of a history.
@@ -195,7 +195,7 @@ impl DeviceProfile {
         match moment {
             Moment::Baseline => Some(Position::START),
             // Where only the state at the dump is known, that one is shown.
-            Moment::Peak if figures.history == History::StateOnly => Some(self.trace.dump()),
+            Moment::Peak if figures.history == HistoryKind::StateOnly => Some(self.trace.dump()),
             Moment::Peak => figures.allocated.peak_at,
             Moment::End => Some(self.trace.dump()),
             Moment::Oom => figures.first_oom(),

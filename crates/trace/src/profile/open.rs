@@ -5,7 +5,7 @@ use std::io::Read;
 use ptmem_snapshot::input::{self, Format, Input};
 use ptmem_snapshot::snapshot::{self, Snapshot};
 
-use super::{Error, Kind, Options, Profile, Source, measure, saved};
+use super::{Error, InputKind, Profile, ReadOptions, Source, measure, saved};
 
 /// An opened input.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Opened {
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
-pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, Error> {
+pub fn read(input: impl Read, path: &str, options: ReadOptions) -> Result<Profile, Error> {
     match open(input, path, options.clone())? {
         Opened::Snapshot(snapshot, source) => Ok(measure(*snapshot, source, options)?),
         Opened::Profile(profile) => Ok(*profile),
@@ -31,7 +31,7 @@ pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, E
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
-pub fn open(mut input: impl Read, path: &str, options: Options) -> Result<Opened, Error> {
+pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Opened, Error> {
     let read = &mut |unpacked: Input<'_>| open_unpacked(unpacked, path, &options);
     let mut opened = input::unpack(&mut input, options.max_input, read)?;
     // The rest of the wrapping, behind the pickle, is read last.
@@ -44,11 +44,11 @@ pub fn open(mut input: impl Read, path: &str, options: Options) -> Result<Opened
 }
 
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
-fn open_unpacked(mut input: Input<'_>, path: &str, options: &Options) -> Result<Opened, Error> {
-    let source = Source { path: path.to_owned(), bytes: 0, kind: Kind::Profile };
+fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, Error> {
+    let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
     if input.format() != Format::JsonObject {
         let snapshot = open_snapshot(input, options)?;
-        let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
+        let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
         return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
     }
     let mut text = Vec::new();
@@ -62,7 +62,7 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &Options) -> Result<
 }
 
 /// Reads a snapshot, as far as the options ask for it.
-fn open_snapshot(input: Input<'_>, options: &Options) -> Result<Snapshot, Error> {
+fn open_snapshot(input: Input<'_>, options: &ReadOptions) -> Result<Snapshot, Error> {
     let mut snapshot = snapshot::decode(input)?;
     if let Some(device) = options.device {
         if !snapshot.devices.contains_key(&device) {

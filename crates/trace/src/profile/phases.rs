@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{Event, Snapshot};
 
 use crate::phase::steps::{Mark, OPTIMIZER};
 use crate::phase::{self, Phase, Source, folded_name, step_of_profiler};
-use crate::replay::{Figures, History, Position, Replay};
+use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack::{self, Pass};
 use crate::trace::{Part, Trace, Window};
 
@@ -138,7 +138,7 @@ impl Phases {
 
 /// True if the memory held at every place is known.
 pub(super) fn are_known(figures: &Figures) -> bool {
-    figures.history == History::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
+    figures.history == HistoryKind::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
 }
 
 /// Puts occurrences in order, numbers them, measures what they hold, and finds out how deep they lie.
@@ -174,7 +174,7 @@ pub(crate) fn measured(
 ) -> Phases {
     let figures = &replay.figures;
     let mut found = phase::phases(snapshot, events);
-    if figures.history != History::Recorded || found.is_empty() {
+    if figures.history != HistoryKind::Recorded || found.is_empty() {
         return Phases::default();
     }
     let cut = found.len().saturating_sub(MOST_PHASES) as u64;

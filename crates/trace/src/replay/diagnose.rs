@@ -6,7 +6,7 @@ use ptmem_snapshot::snapshot::{Action, BlockSums, Segment};
 
 use super::figures::Findings;
 use super::lifetimes::Lifetimes;
-use super::{Basis, Checks, History, Recovered};
+use super::{Basis, Checks, HistoryKind, Recovered};
 use crate::trace::Measure;
 
 impl Findings<'_> {
@@ -44,8 +44,8 @@ impl Report<'_> {
     fn kind_of_history(&mut self) {
         let is_unknown = self.findings.nothing_recorded();
         match self.findings.history {
-            History::Recorded => {}
-            History::StateOnly => {
+            HistoryKind::Recorded => {}
+            HistoryKind::StateOnly => {
                 let found = match self.findings.view.events().len() {
                     1 => "the history is one event long, as _record_memory_history('state') leaves it",
                     _ => "no allocation was recorded",
@@ -62,15 +62,15 @@ impl Report<'_> {
                 );
                 self.tell(Code::StateOnly, message);
             }
-            History::NoAllocations => self.tell_meaning(Code::AllocationsSkipped),
-            History::Empty => self.tell_meaning(Code::EmptyRecording),
+            HistoryKind::NoAllocations => self.tell_meaning(Code::AllocationsSkipped),
+            HistoryKind::Empty => self.tell_meaning(Code::EmptyRecording),
         }
     }
 
     /// Blocks that are older than the first event.
     fn missing_head(&mut self) {
         let Findings { view, lifetimes, history, .. } = self.findings;
-        if *history != History::Recorded {
+        if *history != HistoryKind::Recorded {
             return;
         }
         let tables = &view.snapshot.tables;
@@ -141,7 +141,7 @@ impl Report<'_> {
         if !checks.end_matches {
             self.tell_meaning(Code::EndMismatch);
         }
-        let is_known = self.findings.history != History::NoAllocations && !self.findings.misses_frees();
+        let is_known = self.findings.history != HistoryKind::NoAllocations && !self.findings.misses_frees();
         if self.findings.baseline_error() > 0 && is_known {
             self.tell_meaning(Code::BaselineMismatch);
         }
@@ -156,7 +156,7 @@ impl Report<'_> {
             self.tell_meaning(Code::FreesSkipped);
         } else if lifetimes.requests_complete {
             self.tell_meaning(Code::CompletionsSkipped);
-        } else if *history == History::Recorded && has_completions && !has_requests {
+        } else if *history == HistoryKind::Recorded && has_completions && !has_requests {
             self.tell_meaning(Code::RequestsSkipped);
         }
     }
@@ -223,7 +223,7 @@ impl Report<'_> {
                 Code::SettingsChanged,
                 "the allocator settings were others before the dump. Sizes that depend on them carry a bound",
             ),
-            (false, true) if *history == History::Recorded => self.tell(
+            (false, true) if *history == HistoryKind::Recorded => self.tell(
                 Code::SettingsAssumed,
                 "the file states no allocator settings (PyTorch before 2.3): the defaults are assumed, and the block sizes \
                  do not contradict them",
@@ -250,7 +250,7 @@ impl Report<'_> {
                 if sizes.pools_uncertain { ", nor whether their pool splits its segments" } else { "" }
             );
             self.tell(Code::SizesBounded, message);
-        } else if uncertain > 0 && *history == History::Recorded {
+        } else if uncertain > 0 && *history == HistoryKind::Recorded {
             let message = format!(
                 "the file does not tell the exact size of {uncertain} blocks that are freed before the dump: it depends on \
                  allocator settings, or on a pool that may not split its segments"

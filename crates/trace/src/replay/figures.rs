@@ -12,7 +12,7 @@ use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::stated;
 use super::{
-    Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, History, Oom, Position, Recovered, Replay,
+    Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay,
     Timeline, Wanted,
 };
 use crate::trace::{Measure, Trace};
@@ -71,7 +71,7 @@ pub(super) struct Findings<'a> {
     pub(super) sizes: &'a Sizes,
     pub(super) counters: &'a Counters,
     pub(super) trace: &'a Trace,
-    pub(super) history: History,
+    pub(super) history: HistoryKind,
     /// The counters in the final state, by [`Measure`].
     end: [i128; 4],
     /// The action that ends the use of a block.
@@ -150,7 +150,7 @@ impl<'a> Findings<'a> {
 
     /// True if the device has no events at all.
     pub(super) fn nothing_recorded(&self) -> bool {
-        self.history == History::StateOnly && self.view.events().is_empty() && self.view.snapshot.has_traces
+        self.history == HistoryKind::StateOnly && self.view.events().is_empty() && self.view.snapshot.has_traces
     }
 
     /// How far the baseline from sums is from the one by address.
@@ -167,12 +167,15 @@ impl<'a> Findings<'a> {
 
     /// True if the figures of a history are the least that they were: frees are missing, and ends of segments.
     fn is_least(&self) -> bool {
-        self.history != History::StateOnly && self.misses_frees()
+        self.history != HistoryKind::StateOnly && self.misses_frees()
     }
 
     /// True if anything is known of the blocks before the dump.
     fn blocks_known(&self) -> bool {
-        self.history != History::NoAllocations && !self.frees_skipped() && !self.nothing_recorded() && !self.is_least()
+        self.history != HistoryKind::NoAllocations
+            && !self.frees_skipped()
+            && !self.nothing_recorded()
+            && !self.is_least()
     }
 
     /// True if anything is known of the segments before the dump.
@@ -205,10 +208,10 @@ impl<'a> Findings<'a> {
         let is_known = match measure {
             Measure::Allocated | Measure::Active | Measure::Requested => self.blocks_known(),
             Measure::Reserved => {
-                self.reserved_known() && (self.history == History::StateOnly || !self.contradicts_active())
+                self.reserved_known() && (self.history == HistoryKind::StateOnly || !self.contradicts_active())
             }
         };
-        let errors = self.errors(measure).filter(|_| is_known && self.history != History::StateOnly);
+        let errors = self.errors(measure).filter(|_| is_known && self.history != HistoryKind::StateOnly);
         Ok(Counter {
             baseline: is_known.then(|| self.figure(gauge.baseline, measure)).transpose()?,
             peak: is_known.then(|| self.figure(gauge.peak, measure)).transpose()?,
@@ -270,7 +273,7 @@ impl<'a> Findings<'a> {
         let reserved_known = self.reserved_known();
         let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + self.off()).ok());
         let is_reliable =
-            blocks_known && reserved_known && self.sizes.unbacked == 0 && self.history != History::StateOnly;
+            blocks_known && reserved_known && self.sizes.unbacked == 0 && self.history != HistoryKind::StateOnly;
         Oom {
             allocated: oom.allocated.filter(|_| blocks_known),
             active: oom.active.filter(|_| blocks_known),
@@ -284,26 +287,26 @@ impl<'a> Findings<'a> {
 }
 
 /// The kind of a history.
-fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> History {
+fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> HistoryKind {
     let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
     // Release 2.0 records the current device alone.
     let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
     if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
-        History::Empty
+        HistoryKind::Empty
     } else if view.snapshot.most_events() <= 1 {
         // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
-        History::StateOnly
+        HistoryKind::StateOnly
     } else if census.count(Action::Alloc) > 0 {
-        History::Recorded
+        HistoryKind::Recorded
     } else if frees > 0 {
         let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
         let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
-        if contradicts { History::NoAllocations } else { History::Recorded }
+        if contradicts { HistoryKind::NoAllocations } else { HistoryKind::Recorded }
     } else if is_unrecorded {
-        History::StateOnly
+        HistoryKind::StateOnly
     } else {
         // All devices are recorded, and on this one nothing happened.
-        History::Recorded
+        HistoryKind::Recorded
     }
 }
 

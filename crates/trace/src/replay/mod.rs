@@ -277,7 +277,7 @@ pub struct Timeline {
 /// The kind of history that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum History {
+pub enum HistoryKind {
     /// Allocations and frees were recorded, as far as there were any.
     Recorded,
     /// Nothing, or one event (`_record_memory_history("state")`), was recorded, and the final state holds blocks.
@@ -294,7 +294,7 @@ pub enum History {
 #[non_exhaustive]
 pub struct Figures {
     /// The kind of history.
-    pub history: History,
+    pub history: HistoryKind,
     /// Sum of block sizes held by tensors: `allocated_bytes.all`.
     pub allocated: Counter,
     /// The same with blocks whose free is pending: `active_bytes.all`.

@@ -6,7 +6,7 @@ use ptmem_snapshot::snapshot::DeviceCounters;
 
 use super::lifetimes::Lifetimes;
 use super::sizes::Sizes;
-use super::{Counter, Figures, History};
+use super::{Counter, Figures, HistoryKind};
 use crate::trace::Spread;
 
 /// Fits the sizes of blocks that are older than the history to what PyTorch counted where it begins.
@@ -49,7 +49,7 @@ fn added(number: u64, part: i128) -> u64 {
 
 /// Narrows the bounds of the figures by the counters; the contradictions, in words.
 pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<String> {
-    if figures.history != History::Recorded {
+    if figures.history != HistoryKind::Recorded {
         return Vec::new();
     }
     let counters = [

@@ -36,7 +36,7 @@ pub use group_by::{GroupBy, folded_module};
 pub use label::tell_apart;
 pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
-pub use pairing::{Figures, Group, Paired, pair};
+pub use pairing::{Group, GroupFigures, Paired, pair};
 pub use qualified::{FunctionsOfTexts, names_by_texts};
 pub use rules::{CategoryRule, Rules};
 
@@ -170,7 +170,7 @@ impl<'t> Grouper<'t> {
 
     /// A group as pairing sees it, from one of its stacks.
     #[must_use]
-    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group<'_> {
+    pub fn group(&self, key: Key, stack: StackId, figures: GroupFigures) -> Group<'_> {
         let code = &self.code;
         let identifying = code.identifying_frames(stack);
         let tokens = code.tokens_of(stack, &identifying);

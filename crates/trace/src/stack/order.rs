@@ -1,6 +1,6 @@
 //! Pairs the lines of a function where lines have moved: their order stays.
 
-use super::Figures;
+use super::GroupFigures;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -11,11 +11,12 @@ pub struct InOrder<'t> {
     /// The operators that allocate; empty where none were recorded.
     pub operators: &'t [&'t str],
     /// The figures of its allocations.
-    pub figures: Figures,
+    pub figures: GroupFigures,
 }
 
 /// The figures of lines that must be the same besides their operators, from all to none; then operators must be known.
-const LEVELS: [fn(Figures) -> Figures; 3] = [std::convert::identity, Figures::counts, Figures::none];
+const LEVELS: [fn(GroupFigures) -> GroupFigures; 3] =
+    [std::convert::identity, GroupFigures::counts, GroupFigures::none];
 
 /// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
 /// the pairs. A line with an ambiguous partner is not paired.
@@ -58,7 +59,7 @@ struct Gap {
 }
 
 /// Lines with those figures that count.
-fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(Figures) -> Figures) -> Vec<InOrder<'t>> {
+fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(GroupFigures) -> GroupFigures) -> Vec<InOrder<'t>> {
     let lines = indices.iter().map(|&index| side[index]);
     lines.map(|line| InOrder { figures: figures(line.figures), ..line }).collect()
 }
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     fn line(operators: &'static [&str], allocations: u64, bytes: u64) -> InOrder<'static> {
-        InOrder { operators, figures: Figures { allocations, bytes, ..Figures::default() } }
+        InOrder { operators, figures: GroupFigures { allocations, bytes, ..GroupFigures::default() } }
     }
 
     #[test]

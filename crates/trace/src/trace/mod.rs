@@ -23,6 +23,7 @@
 //! To compare two traces, give the classes of both common numbers and take [`Trace::symbols`] apart by
 //! [`Move::begins`] and [`Move::ends`].
 
+mod class;
 pub mod fold;
 mod levels;
 mod moves;
@@ -30,164 +31,10 @@ mod position;
 mod ranks;
 mod thin;
 
+pub use class::{Bucket, Class, ClassTags, Origin};
 pub use levels::{Level, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::{Position, Window};
-
-use std::hash::{Hash, Hasher};
-
-use ptmem_snapshot::snapshot::{StackId, StringId};
-use serde::{Deserialize, Serialize};
-
-use crate::stack::{CppDigest, GroupBy};
-
-/// Memory whose stack is not known, or rows that stand for several stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub enum Bucket {
-    /// Alive at the end, never allocated in the history, and without frames.
-    BeforeRecording,
-    /// Freed in the history, never allocated in it.
-    #[serde(rename = "allocation-not-recorded")]
-    #[strum(serialize = "allocation-not-recorded")]
-    NotRecorded,
-    /// Allocated in the history without frames.
-    NoFrames,
-    /// Stacks that are not listed. No file has it.
-    #[serde(skip)]
-    Others,
-}
-
-impl Bucket {
-    /// Identifier in machine-readable output.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        self.into()
-    }
-
-    /// The name of its row.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::BeforeRecording => "<before recording>",
-            Self::NotRecorded => "<allocation not recorded>",
-            Self::NoFrames => "<no frames>",
-            Self::Others => "<others>",
-        }
-    }
-}
-
-/// To whom the bytes of an allocation belong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// A known call stack.
-    Stack(StackId),
-    /// The bucket in place of an unknown stack.
-    Bucket(Bucket),
-}
-
-impl Origin {
-    /// The stack, where it is known.
-    #[must_use]
-    pub fn stack(self) -> Option<StackId> {
-        match self {
-            Self::Stack(stack) => Some(stack),
-            Self::Bucket(_) => None,
-        }
-    }
-}
-
-/// The tags of allocations that groupings read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ClassTags<T = StringId> {
-    /// `user_metadata` at the allocation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<T>,
-    /// `compile_context` at the allocation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compile_context: Option<T>,
-    /// The module that allocated, or to which the memory belongs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub module: Option<T>,
-    /// The purpose of the memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub purpose: Option<T>,
-    /// Type and shape of the tensor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<T>,
-    /// The annotation around the allocation, or its pool, whichever was asked for. No file has it.
-    #[serde(skip)]
-    pub origin: Option<T>,
-}
-
-impl<T> Default for ClassTags<T> {
-    fn default() -> Self {
-        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None, origin: None }
-    }
-}
-
-impl<T> ClassTags<T> {
-    /// The same tags under other names.
-    pub fn map<U>(&self, mut name: impl FnMut(&T) -> U) -> ClassTags<U> {
-        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
-        let [metadata, compile_context, module, purpose, shape, origin] =
-            [metadata, compile_context, module, purpose, shape, origin].map(|tag| tag.as_ref().map(&mut name));
-        ClassTags { metadata, compile_context, module, purpose, shape, origin }
-    }
-}
-
-impl ClassTags {
-    /// The tag that a grouping goes by.
-    #[must_use]
-    pub fn of(self, by: GroupBy) -> Option<StringId> {
-        match by {
-            GroupBy::Metadata => self.metadata,
-            GroupBy::CompileContext => self.compile_context,
-            GroupBy::Module => self.module,
-            GroupBy::Purpose => self.purpose,
-            GroupBy::Shape => self.shape,
-            GroupBy::Annotation | GroupBy::Pool => self.origin,
-            GroupBy::Frames
-            | GroupBy::Stack
-            | GroupBy::Line
-            | GroupBy::Function
-            | GroupBy::File
-            | GroupBy::Category => None,
-        }
-    }
-}
-
-/// Allocations that count as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Class {
-    /// To whom they belong.
-    pub origin: Origin,
-    /// Bytes of each block.
-    pub bytes: u64,
-    /// Bytes that were asked for.
-    pub requested: u64,
-    /// How far `bytes` may be from the truth.
-    pub spread: Spread,
-    /// True if the free of the block may have been requested before the history: it may not have been allocated any more.
-    pub maybe_pending: bool,
-    /// Their tags.
-    pub tags: ClassTags,
-    /// The digest of all C++ frames of the stack, where some of them were dropped.
-    pub cpp: Option<CppDigest>,
-}
-
-impl Hash for Class {
-    /// Fields with their usual default values are not hashed, because each allocation of a history is looked up by its
-    /// class.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { origin, bytes, requested, spread, maybe_pending, tags, cpp } = *self;
-        (origin, bytes, requested).hash(state);
-        if spread != Spread::default() || maybe_pending || tags != ClassTags::default() || cpp.is_some() {
-            (spread, maybe_pending, tags, cpp).hash(state);
-        }
-    }
-}
 
 /// Blocks of a class that are there before the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

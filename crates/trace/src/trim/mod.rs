@@ -22,7 +22,7 @@ pub use between::{Between, ParseBetweenError};
 
 /// Part of a snapshot to keep.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct TrimOptions {
     /// The window of the history; `None` keeps all of it.
     pub between: Option<Between>,
     /// The devices; empty selects all of them.
@@ -110,7 +110,7 @@ fn listed(devices: &[u32]) -> String {
 ///
 /// # Errors
 /// Where a device or a moment is not there, or the size too small.
-pub fn trim(snapshot: &Snapshot, options: &Options) -> Result<Trimmed, Error> {
+pub fn trim(snapshot: &Snapshot, options: &TrimOptions) -> Result<Trimmed, Error> {
     let histories = histories(snapshot, options)?;
     let whole: Vec<Window> = histories.iter().map(|history| history.window).collect();
     let all = cut(snapshot, &histories, &whole);
@@ -135,7 +135,7 @@ pub fn trim(snapshot: &Snapshot, options: &Options) -> Result<Trimmed, Error> {
 }
 
 /// Cuts the devices to a share of their windows, around the peaks there.
-fn cut_around_peaks(snapshot: &Snapshot, histories: &[History<'_>], share: u32) -> Trimmed {
+fn cut_around_peaks(snapshot: &Snapshot, histories: &[DeviceCut<'_>], share: u32) -> Trimmed {
     let windows: Vec<Window> = histories.iter().map(|history| history.around_peak(share)).collect();
     cut(snapshot, histories, &windows)
 }
@@ -144,7 +144,7 @@ fn cut_around_peaks(snapshot: &Snapshot, histories: &[History<'_>], share: u32) 
 const WHOLE: u32 = 1 << 12;
 
 /// A device with its history, replayed.
-struct History<'s> {
+struct DeviceCut<'s> {
     id: u32,
     device: &'s Device,
     events: &'s [Event],
@@ -155,7 +155,7 @@ struct History<'s> {
 }
 
 /// The devices that are kept.
-fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<History<'s>>, Error> {
+fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<DeviceCut<'s>>, Error> {
     let there: Vec<u32> = snapshot.devices.keys().copied().collect();
     if let Some(&device) = options.devices.iter().find(|device| !there.contains(device)) {
         return Err(Error::NoDevice { device, there });
@@ -192,7 +192,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
                 end: window.to.count(),
             });
         }
-        histories.push(History { id, device, events, replay, window, kept: None });
+        histories.push(DeviceCut { id, device, events, replay, window, kept: None });
     }
     if let Some(between) = options.between.as_ref().filter(|_| histories.is_empty()) {
         let is_always_there = matches!(between.from, Moment::Baseline | Moment::End);
@@ -207,7 +207,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
     Ok(histories)
 }
 
-impl History<'_> {
+impl DeviceCut<'_> {
     fn is_kept(&self, class: u32) -> bool {
         self.kept.as_ref().is_none_or(|kept| kept[class as usize])
     }
@@ -275,7 +275,7 @@ fn part_of(length: usize, share: u32) -> usize {
 }
 
 /// Cuts the devices to these windows.
-fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Trimmed {
+fn cut(snapshot: &Snapshot, histories: &[DeviceCut<'_>], windows: &[Window]) -> Trimmed {
     let mut events = Vec::new();
     let mut devices = Vec::new();
     let mut trimmed = Vec::new();

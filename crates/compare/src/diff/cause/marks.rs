@@ -9,7 +9,7 @@ use ptmem_trace::stack::{Code, Owner};
 use rustc_hash::FxHashMap;
 
 use super::How;
-use crate::patch::{Edit, Kind, Patch};
+use crate::patch::{Edit, EditKind, Patch};
 
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,17 +39,6 @@ impl<'p> Marks<'p> {
         let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
         let of = frames.map(|frame| edits.mark(&code, frame, patch.path(side, code.file(frame), checkout))).collect();
         Self { code, of }
-    }
-
-    /// Whether a frame is in the line, package, function or class of an edit.
-    pub(super) fn marks(&self, edit: usize) -> bool {
-        let has = |mark: &Mark| mark.scope == Some(edit) || mark.line.is_some_and(|(line, _)| line == edit);
-        self.of.iter().any(has)
-    }
-
-    /// Whether a stack has Python frames.
-    pub(super) fn has_python(&self, stack: StackId) -> bool {
-        self.code.python(stack).next().is_some()
     }
 
     /// The innermost edited line or package that a stack passes through.
@@ -93,7 +82,7 @@ impl<'e> EditsOfSide<'e> {
             if let Some(path) = edit.path.of(side) {
                 all.files.entry(path).or_default().push((index, edit));
             }
-            if let Kind::Dependency(name, _) = &edit.kind {
+            if let EditKind::Dependency(name, _) = &edit.kind {
                 all.packages.entry(normal(name)).or_insert(index);
             }
         }
@@ -116,7 +105,8 @@ impl<'e> EditsOfSide<'e> {
                 let found = (range.end() - range.start(), index);
                 lines = lines.filter(|&least| least <= found).or(Some(found));
             }
-            let body = edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == Kind::Code);
+            let body =
+                edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == EditKind::Code);
             if let Some(body) = body {
                 let found = (body.end() - body.start(), !edit.may_keep(), index);
                 scopes = scopes.filter(|&least| least <= found).or(Some(found));

@@ -2,7 +2,7 @@
 //! nearly as many lists.
 
 use super::super::StackId;
-use super::Kind;
+use super::RecordKind;
 
 /// A dictionary so far.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -11,7 +11,7 @@ pub(super) enum Dict {
     /// A dictionary of no known kind (yet): an index.
     Pairs(u32),
     /// An index among those of its kind.
-    Record(Kind, u32),
+    Record(RecordKind, u32),
 }
 
 /// A list so far.
@@ -66,7 +66,7 @@ impl Packed {
         match self.kind() {
             0 => Dict::Empty,
             1 => Dict::Pairs(at),
-            kind => Dict::Record(Kind::ALL[kind as usize - 2], at),
+            kind => Dict::Record(RecordKind::ALL[kind as usize - 2], at),
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         for list in [List::Empty, List::Stack(id), List::Used(id), List::Items(0), List::NoStack(MOST)] {
             assert_eq!(Packed::from(list).list(), list);
         }
-        let records = Kind::ALL.map(|kind| Dict::Record(kind, MOST));
+        let records = RecordKind::ALL.map(|kind| Dict::Record(kind, MOST));
         for dict in records.into_iter().chain([Dict::Empty, Dict::Pairs(3)]) {
             assert_eq!(Packed::from(dict).dict(), dict);
         }

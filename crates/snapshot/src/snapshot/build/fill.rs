@@ -2,20 +2,20 @@
 
 use super::super::field::Key;
 use super::super::forward;
-use super::super::value::{Kind as ValueKind, Value};
+use super::super::value::{Value, ValueKind};
 use super::super::{Action, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
-use super::{Builder, Kind};
+use super::{Builder, RecordKind};
 
 impl Builder {
     /// A dictionary of a kind just recognised.
-    pub(super) fn begin(&mut self, kind: Kind, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    pub(super) fn begin(&mut self, kind: RecordKind, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
         match kind {
-            Kind::Frame => {
+            RecordKind::Frame => {
                 let empty = self.tables.intern_string("");
                 self.filled_frame(Frame { name: empty, filename: empty, line: 0, original: None }, pairs)
             }
-            Kind::Event => {
+            RecordKind::Event => {
                 self.events.push(Event::empty(Self::no_tags()));
                 self.fill_event(self.events.len() - 1, Present::default(), pairs)
             }
@@ -33,7 +33,7 @@ impl Builder {
         let event = Event { addr, size, time_us: self.time(time_us), stack, tags: Self::no_tags(), action };
         let tags = self.tags_with(Self::no_tags(), tags);
         self.events.push(Event { tags, ..event });
-        Some(Dict::Record(Kind::Event, container::index(self.events.len() - 1)))
+        Some(Dict::Record(RecordKind::Event, container::index(self.events.len() - 1)))
     }
 
     /// The action of an event.
@@ -53,14 +53,14 @@ impl Builder {
     }
 
     /// More of a dictionary of a known kind.
-    pub(super) fn fill(&mut self, kind: Kind, index: u32, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+    pub(super) fn fill(&mut self, kind: RecordKind, index: u32, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
         let at = index as usize;
         match kind {
-            Kind::Frame => {
+            RecordKind::Frame => {
                 self.frame_changes += 1;
                 self.filled_frame(*self.tables.frame(FrameId::from_index(at)), pairs)
             }
-            Kind::Event => {
+            RecordKind::Event => {
                 let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
                 self.fill_event(at, present, pairs)
             }
@@ -78,7 +78,7 @@ impl Builder {
                 _ => {}
             }
         }
-        Dict::Record(Kind::Frame, container::index(self.tables.intern_frame(frame).index()))
+        Dict::Record(RecordKind::Frame, container::index(self.tables.intern_frame(frame).index()))
     }
 
     /// The innermost frame of the traceback that generated code keeps of what it was generated from.
@@ -136,7 +136,7 @@ impl Builder {
         if present != Present::ALL {
             self.incomplete.insert(at, present);
         }
-        Dict::Record(Kind::Event, container::index(at))
+        Dict::Record(RecordKind::Event, container::index(at))
     }
 
     /// `before` with the values that are present of stream, compile context, metadata and pool.

@@ -7,14 +7,14 @@ use ptmem_base::text::cut;
 
 use super::super::field::Key;
 use super::super::forward;
-use super::super::value::{Kind as ValueKind, Value};
+use super::super::value::{Value, ValueKind};
 use super::super::{
     Action, AllocatorSettings, Annotation, Block, BlockState, Device, Error, Event, FrameId, RunFacts, Segment,
     Snapshot, StackId,
 };
 use super::container::Dict;
 use super::fill::Present;
-use super::{Builder, Kind};
+use super::{Builder, RecordKind};
 
 /// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
 const LONGEST_SETTING: usize = 1000;
@@ -314,7 +314,7 @@ impl Builder {
 
     /// Checks an event; its place among all.
     fn finish_event(&self, handle: Value) -> Result<u32, Error> {
-        let at = self.record(handle, Kind::Event);
+        let at = self.record(handle, RecordKind::Event);
         let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
         if let Some(&present) = self.incomplete.get(&(at as usize)) {
             check_event(&self.events[at as usize], present)?;

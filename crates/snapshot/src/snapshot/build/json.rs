@@ -4,7 +4,7 @@ use ptmem_base::text::cut;
 use serde_json::{Map, Value as Json};
 
 use super::Builder;
-use crate::snapshot::value::{Kind as ValueKind, Value};
+use crate::snapshot::value::{Value, ValueKind};
 
 /// Bounds on a value: few bytes of a file can refer to one list or text millions of times.
 const DEEPEST: usize = 8;

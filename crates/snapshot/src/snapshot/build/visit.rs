@@ -4,9 +4,9 @@ use ptmem_base::text::cut;
 
 use super::container::{self, Dict, List, Packed};
 use super::shape::EventShape;
-use super::{Builder, Kind, SHORT};
+use super::{Builder, RecordKind, SHORT};
 use crate::pickle::Visitor;
-use crate::snapshot::value::{Kind as ValueKind, Short, Value};
+use crate::snapshot::value::{Short, Value, ValueKind};
 use crate::snapshot::{Damage, StackId};
 
 fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '_ {
@@ -189,7 +189,7 @@ impl Visitor for Builder {
         let new = match now {
             Dict::Empty => match Self::kind_of(pairs.clone()) {
                 Some(kind) => {
-                    if kind == Kind::Event {
+                    if kind == RecordKind::Event {
                         self.shape = EventShape::of(items);
                     }
                     self.begin(kind, pairs)

@@ -12,7 +12,7 @@ use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
 use super::{DeviceSteps, FEWEST, Judged, rounded};
-use crate::leak::{Leak, Options};
+use crate::leak::{Leak, LeakOptions};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
@@ -171,7 +171,7 @@ impl Replaced {
     }
 
     /// True if such blocks make up for those that a stack left behind.
-    fn replaces(&self, of: Attribution, left: Held, judged: usize, options: &Options) -> bool {
+    fn replaces(&self, of: Attribution, left: Held, judged: usize, options: &LeakOptions) -> bool {
         // The blocks that one stack leaves behind are nearly always equal.
         let size = left.mean();
         let freed = [None, Some(of)].into_iter().filter_map(|of| self.by_size.get(&(of, size)));
@@ -203,7 +203,7 @@ impl Left {
     }
 
     /// The leak that this is, if it is one.
-    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
+    pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &LeakOptions) -> Option<Leak> {
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let steps = self.steps.range(..until).map(|(&step, &held)| (step, held));

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::{self, Course, Mark, Steps, Wanted};
-use ptmem_trace::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
+use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity, saved};
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
-use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear, sort};
+use super::{DeviceLeaks, Failure, Leak, LeakOptions, Mode, Point, Search, Unclear, sort};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -29,7 +29,7 @@ const MOST_LEFT: i128 = 25;
 /// step's own tensors. A stack leaks if it left blocks behind in nearly every step that counts, or the same after every
 /// N of them, and still does.
 #[must_use]
-pub fn search(profile: &Profile, options: &Options) -> Search {
+pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     let grouper = profile.grouper();
     let mut devices = Vec::new();
     let mut diagnostics = profile.diagnostics.clone();
@@ -66,7 +66,7 @@ fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
         return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
     }
     let pattern = match wanted {
-        Wanted::Named(pattern) if device.figures.history == History::Recorded => pattern,
+        Wanted::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
     let names: BTreeSet<&str> = marks.iter().map(|mark| ptmem_base::text::cut(&mark.name, 64)).collect();
@@ -85,7 +85,7 @@ struct Judged {
 }
 
 impl Judged {
-    fn new(steps: &Steps, options: &Options) -> Self {
+    fn new(steps: &Steps, options: &LeakOptions) -> Self {
         Self { from: options.skip.unwrap_or(WARM_UP), last: steps.steps.len().saturating_sub(1) }
     }
 
@@ -109,7 +109,7 @@ struct DeviceSteps<'s> {
     steps: &'s Steps,
     judged: Judged,
     grouper: &'s Grouper<'s>,
-    options: &'s Options,
+    options: &'s LeakOptions,
 }
 
 impl DeviceSteps<'_> {

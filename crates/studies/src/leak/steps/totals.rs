@@ -6,11 +6,11 @@ use ptmem_trace::phase::steps::How;
 
 use super::{FEWEST, rounded};
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Options, fragmentation_grows};
+use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, fragmentation_grows};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
-    pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &Options) -> Vec<Diagnostic> {
+    pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &LeakOptions) -> Vec<Diagnostic> {
         self.add_growth(peak, options);
         let mut remarks: Vec<Diagnostic> = self.add_fragmentation(options).into_iter().collect();
         remarks.extend(self.unexplained(options));
@@ -20,7 +20,7 @@ impl DeviceLeaks {
     /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the
     /// remark alone where the steps are nothing but equal parts of the history, in which something may be built up, and
     /// where the steps need the pool.
-    fn add_fragmentation(&mut self, options: &Options) -> Option<Diagnostic> {
+    fn add_fragmentation(&mut self, options: &LeakOptions) -> Option<Diagnostic> {
         let leak = self.fragmentation(|point| point.fragmentation, options)?;
         let remark = fragmentation_grows(self.device, Mode::Steps, &leak);
         // Memory that steps of growing size leave free at their end is used within them.
@@ -33,7 +33,7 @@ impl DeviceLeaks {
 
     /// A diagnostic if more memory grows than the leaks explain, such as one buffer that is replaced by a larger one in
     /// every step.
-    fn unexplained(&self, options: &Options) -> Option<Diagnostic> {
+    fn unexplained(&self, options: &LeakOptions) -> Option<Diagnostic> {
         let held = self.totals(|point| point.allocated)?;
         let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
         let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
@@ -88,7 +88,7 @@ mod tests {
 
     /// Bytes per step of the leaks, and how many remarks there are.
     fn found(mut device: DeviceLeaks) -> (Vec<i128>, usize) {
-        let remarks = device.add_totals(Some(200 * MIB), &Options::default());
+        let remarks = device.add_totals(Some(200 * MIB), &LeakOptions::default());
         assert!(device.leaks.iter().all(|leak| leak.metric == LeakMetric::Fragmentation));
         (device.leaks.iter().map(|leak| leak.bytes_per_step).collect(), remarks.len())
     }
@@ -113,7 +113,7 @@ mod tests {
             *point = Point { allocated: Some((1000 + more * step) * MIB), reserved: None, ..point.clone() };
         }
         device.leaks = leaks.iter().map(|&bytes| Leak { bytes, ..Leak::default() }).collect();
-        device.add_totals(None, &Options::default()).len()
+        device.add_totals(None, &LeakOptions::default()).len()
     }
 
     #[test]

@@ -63,11 +63,11 @@ pub(super) struct Rounds<'c, 't> {
     /// True if an allocation was made in a backward pass.
     pub(super) has_backward: bool,
     /// Of `None`, the allocations without frames.
-    pub(super) kinds: FxHashMap<Option<StackId>, Kind>,
+    pub(super) kinds: FxHashMap<Option<StackId>, StackInRounds>,
 }
 
 /// Facts about a stack by which steps are recognised.
-pub(super) struct Kind {
+pub(super) struct StackInRounds {
     /// Its Python frames, outermost first.
     pub(super) python: Vec<FrameId>,
     backward: bool,
@@ -81,7 +81,7 @@ impl<'c, 't> Rounds<'c, 't> {
             if let Some(stack) = one.stack {
                 of_stack.entry(stack).or_default().push(one.event);
             }
-            kinds.entry(one.stack).or_insert_with(|| Kind::of(one.stack, code));
+            kinds.entry(one.stack).or_insert_with(|| StackInRounds::of(one.stack, code));
         }
         let has_python = kinds.values().any(|kind| !kind.python.is_empty());
         let has_backward = has_python && kinds.values().any(|kind| kind.backward);
@@ -175,7 +175,7 @@ impl<'c, 't> Rounds<'c, 't> {
         known.any(|kind| !kind.python.iter().any(|&frame| is_call_of_module(self.code, frame)))
     }
 
-    fn kinds_of(&self, round: &Range<usize>) -> impl Iterator<Item = &Kind> {
+    fn kinds_of(&self, round: &Range<usize>) -> impl Iterator<Item = &StackInRounds> {
         self.stacks_of(round).into_iter().filter_map(|stack| self.kinds.get(&stack))
     }
 
@@ -259,7 +259,7 @@ fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
     count
 }
 
-impl Kind {
+impl StackInRounds {
     fn of(stack: Option<StackId>, code: &Code<'_>) -> Self {
         let mut python: Vec<_> = stack.into_iter().flat_map(|stack| code.python(stack)).collect();
         python.reverse();

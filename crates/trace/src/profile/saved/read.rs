@@ -8,7 +8,7 @@ use ptmem_base::text::cut;
 use ptmem_snapshot::input::Document;
 use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 
-use super::super::{DeviceProfile, Moment, Options, Phases, Profile, Source};
+use super::super::{DeviceProfile, Moment, Phases, Profile, ReadOptions, Source};
 use super::format::*;
 use super::trace::Classes;
 use super::write::frame_name;
@@ -19,7 +19,7 @@ use crate::replay::{Origin, Timeline};
 ///
 /// # Errors
 /// If the text is not a saved profile, contradicts itself, or does not have the moment.
-pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) -> Result<Profile, Error> {
+pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
     if options.group_by.is_origin() {
@@ -62,7 +62,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
 }
 
 /// Refuses questions that a coarse history cannot answer.
-fn require_known(device: u32, options: &Options) -> Result<(), Error> {
+fn require_known(device: u32, options: &ReadOptions) -> Result<(), Error> {
     let asked = match &options.at {
         _ if options.group_by.is_tag() => format!("groups by {}", options.group_by),
         Moment::Baseline | Moment::Peak | Moment::End | Moment::Oom | Moment::Aligned(_) => return Ok(()),

@@ -1,7 +1,6 @@
 //! The likeness of two stacks, and of the functions in which they differ.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use similar::DiffOp;
 
@@ -16,9 +15,6 @@ const ONE_SIDED: f64 = 0.25;
 /// The weight of a frame that both sides know and where the other stack has another such frame: no change renames a
 /// function to one that is there already.
 const CONTRADICTS: f64 = 3.0;
-
-/// Functions that move this many lines more or less than the rest of their file are others.
-const APART: i64 = 20;
 
 /// The likeness of two groups.
 #[derive(Debug, Clone, Copy)]
@@ -235,13 +231,8 @@ impl Pairing<'_> {
     /// The evidence of the lines of two functions: whether one stands where the other would after the move of its file.
     fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
         let Some(moved) = shape_shift(old, new) else { return 0.0 };
-        match self.shifts.get(&file) {
-            _ if old.len() > 1 => 0.4,
-            Some(shift) if moved == shift.common => 0.4,
-            Some(shift) if moved < shift.least - APART || moved > shift.most + APART => -0.2,
-            None if moved == 0 => 0.4,
-            _ => 0.0,
-        }
+        let expected = self.shifts.get(&file).copied().unwrap_or(0);
+        if old.len() > 1 || moved == expected { 0.4 } else { 0.0 }
     }
 }
 
@@ -257,23 +248,6 @@ fn are_one_apart(old: &[Token], new: &[Token]) -> bool {
 fn does_the_same(before: &Group<'_>, after: &Group<'_>) -> f64 {
     let is_known = !before.inside().is_empty() || !before.operators.is_empty();
     if is_known && before.inside() == after.inside() && before.operators == after.operators { 0.25 } else { 0.0 }
-}
-
-/// The distances that functions of a file have moved, in lines.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shift {
-    /// The distance of most of them.
-    pub(super) common: i64,
-    pub(super) least: i64,
-    pub(super) most: i64,
-}
-
-impl Shift {
-    /// From distances, with the number of functions that moved by each.
-    pub(super) fn of(votes: &BTreeMap<i64, usize>) -> Option<Self> {
-        let (&common, _) = votes.iter().max_by_key(|&(shift, count)| (count, Reverse(shift)))?;
-        Some(Self { common, least: *votes.first_key_value()?.0, most: *votes.last_key_value()?.0 })
-    }
 }
 
 /// The distance between two sets of lines that are otherwise the same.

@@ -12,13 +12,14 @@ mod likeness;
 mod similarity;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::order::{InOrder, pair_in_order};
 use super::{Key, Lines, Token};
-use likeness::{Shift, shape_shift};
+use likeness::shape_shift;
 
 /// Deep recursion is cut: the innermost frames are sufficient.
 const DEEPEST: usize = 256;
@@ -34,7 +35,7 @@ const SAME_FUNCTION: f64 = 0.5;
 
 /// Figures of a group of stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Figures {
+pub struct GroupFigures {
     /// `alloc` events.
     pub allocations: u64,
     /// Blocks held at the moment that is compared.
@@ -45,7 +46,7 @@ pub struct Figures {
     pub allocated_total: u64,
 }
 
-impl Figures {
+impl GroupFigures {
     /// How often something was allocated: what a larger batch leaves alone.
     pub(crate) fn counts(self) -> Self {
         Self { allocations: self.allocations, blocks: self.blocks, ..Self::default() }
@@ -85,7 +86,7 @@ pub struct Group<'t> {
     /// The operators in that stack.
     pub operators: Vec<&'t str>,
     /// Its figures.
-    pub figures: Figures,
+    pub figures: GroupFigures,
 }
 
 impl Group<'_> {
@@ -175,8 +176,8 @@ struct Pairing<'g> {
     dropped: FxHashSet<Token>,
     /// Functions that both sides know.
     kept: FxHashSet<Token>,
-    /// The distances that the lines of a file of the after have moved.
-    shifts: FxHashMap<u64, Shift>,
+    /// The distance in lines that most functions of a file of the after have moved.
+    shifts: FxHashMap<u64, i64>,
     /// Names of functions that exist in several files.
     common_names: FxHashSet<u64>,
 }
@@ -207,7 +208,7 @@ impl<'g> Pairing<'g> {
         pairing
     }
 
-    /// For every file of the after the distances that its functions have moved.
+    /// For every file of the after the distance that most of its functions have moved.
     fn measure_shifts(&mut self) {
         let mut votes: BTreeMap<u64, BTreeMap<i64, usize>> = BTreeMap::new();
         for (token, lines) in &self.before.lines {
@@ -216,7 +217,9 @@ impl<'g> Pairing<'g> {
                 *votes.entry(token.file).or_default().entry(shift).or_default() += 1;
             }
         }
-        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, Shift::of(&votes)?))).collect();
+        let most =
+            |votes: BTreeMap<i64, usize>| votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)));
+        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, most(votes)?.0))).collect();
     }
 
     fn is_done(&self) -> bool {

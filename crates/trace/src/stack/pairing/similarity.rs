@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::Token;
 use super::likeness::Score;
-use super::{Figures, Group, MOST_CANDIDATES, Pairing};
+use super::{Group, GroupFigures, MOST_CANDIDATES, Pairing};
 
 /// Something that groups which may be the same have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ pub(super) enum Aspect {
     Skeleton(Vec<Token>),
     /// The skeleton with runs of one function put together: functions of one name in one file may move to several.
     Outline(Vec<Token>),
-    Counts(Figures),
+    Counts(GroupFigures),
 }
 
 /// A candidate with its score.

@@ -12,7 +12,7 @@ fn token(letter: char) -> Token {
 fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
     let tokens: Vec<Token> = frames.chars().map(token).collect();
     let lines = vec![line; tokens.len()];
-    let figures = Figures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
+    let figures = GroupFigures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
     Group { key: Key(frames.to_owned()), tokens, site: 0, lines, operators: Vec::new(), figures }
 }
 

@@ -1,27 +1,16 @@
-//! The figures by which a history is kept: those of the after, or of the only snapshot; for Bencher and for
-//! github-action-benchmark.
+//! The figures of the after, or of the only snapshot, for github-action-benchmark.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ptmem_compare::diff::Metric;
-use ptmem_judge::verdict::{About, Finding, Gate, Ranks, Readings};
+use ptmem_judge::verdict::{About, Gate, JudgedSearch, Ranks, Readings};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::{Subject, known};
-use ptmem_base::json_writer::{self as json, list, object, one};
-
-/// Bencher Metric Format.
-pub(super) fn write_bencher(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let benchmarks = series(subject).into_iter().map(|(name, figures)| {
-        let figures = figures.into_iter().map(|(metric, value)| (metric, one("value", value)));
-        (name, figures.collect::<BTreeMap<_, _>>())
-    });
-    json::write(&benchmarks.collect::<BTreeMap<_, _>>(), out)
-}
+use ptmem_base::json_writer::{self as json, list, object};
 
 /// The JSON of github-action-benchmark (`customSmallerIsBetter`).
-pub(super) fn write_benchmark(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let series = series(subject);
     let entries =
         series.iter().flat_map(|(name, figures)| figures.iter().map(|(metric, value)| Entry(name, metric, *value)));
@@ -51,9 +40,8 @@ fn series(subject: Subject<'_>) -> Vec<Series> {
 }
 
 fn of_gate(gate: &Gate) -> Vec<Series> {
-    let comparisons = gate.comparisons.iter();
-    let all = comparisons.flat_map(|of| of_profile(of.name.as_deref(), &of.diff.profiles.after));
-    all.chain(gate.ranks.iter().filter_map(imbalance)).collect()
+    let all = gate.comparisons().flat_map(|of| of_profile(of.name.as_deref(), &of.diff.profiles.after));
+    all.chain(gate.jobs().filter_map(|job| imbalance(&job.ranks))).collect()
 }
 
 fn of_readings(readings: &Readings) -> Vec<Series> {
@@ -86,7 +74,7 @@ fn imbalance(ranks: &Ranks) -> Option<Series> {
 }
 
 /// The leaks of every device with a clear result, in bytes per snapshot or step.
-fn of_leaks(finding: &Finding) -> Vec<Series> {
+fn of_leaks(finding: &JudgedSearch) -> Vec<Series> {
     let search = &finding.search;
     let clear = search.devices.iter().filter(|device| device.unclear.is_none());
     let series = clear.map(|device| {

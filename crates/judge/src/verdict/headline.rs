@@ -1,0 +1,131 @@
+//! The verdict of several comparisons or snapshots in one line.
+
+use std::cmp::Reverse;
+
+use super::{Check, Headline, Judgement, Outcome, PeakChange, Verdict};
+
+/// A judgement among several, with its name.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    name: Option<&'a str>,
+    judgement: &'a Judgement,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
+        Self { name, judgement }
+    }
+
+    /// By this the worst part comes last.
+    fn badness(&self) -> (Verdict, i128) {
+        badness(self.judgement)
+    }
+}
+
+/// The verdict of a judgement, and the bytes of the check that explains it.
+pub(super) fn badness(judgement: &Judgement) -> (Verdict, i128) {
+    (judgement.verdict, judgement.decisive().and_then(measured).unwrap_or(0))
+}
+
+/// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
+fn measured(check: &Check) -> Option<i128> {
+    check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
+}
+
+/// Parts with the worst first.
+pub(super) fn worst_first<'a>(parts: impl Iterator<Item = Part<'a>>) -> Vec<Part<'a>> {
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_by_key(|part| Reverse(part.badness()));
+    parts
+}
+
+/// One line for parts that come with the worst first, and for judgements of several of them together.
+pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) -> Headline {
+    let all = parts.iter().chain(together).map(|part| part.judgement.verdict);
+    let verdict = all.max().unwrap_or(Verdict::Inconclusive);
+    let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
+    let of_all =
+        failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);
+    // A part that was not gated says nothing about those that were.
+    let gated = parts.iter().find(|part| !part.judgement.checks.is_empty());
+    let of_part = gated.or(parts.first()).filter(|part| part.judgement.verdict == verdict);
+    let Some(&part) = of_part.or(of_all) else {
+        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned(), cause: None };
+    };
+    let line = part.judgement.headline();
+    if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
+        return line;
+    }
+    let sentence = match verdict {
+        Verdict::Pass => pass_of_all(parts, part, noun),
+        Verdict::Regression | Verdict::Inconclusive => {
+            let mut sentence = format!("{}{}", prefix(part), line.sentence);
+            sentence.push_str(&others(parts, verdict, of_part.is_some(), noun));
+            // A failure of all ranks together is added in short to that of a single rank.
+            if let (Some(_), Some(all)) = (of_part, of_all) {
+                sentence.push_str(&short(all.judgement));
+            }
+            sentence
+        }
+    };
+    let cause = line.cause.filter(|_| verdict == Verdict::Regression);
+    Headline { verdict, sentence, cause }
+}
+
+/// The name of a part, to precede its sentence.
+fn prefix(part: Part<'_>) -> String {
+    part.name.map(|name| format!("{name}: ")).unwrap_or_default()
+}
+
+/// The sentence where all parts pass, of which `part` comes nearest to its limit.
+fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
+    let count = parts.len();
+    if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
+        return format!(
+            "nothing was gated in {count} {noun}s (no threshold was given); most on {}{peak}",
+            prefix(part)
+        );
+    }
+    let sentence = part.judgement.headline().sentence;
+    match part.badness() {
+        _ if part.judgement.checks.is_empty() => sentence,
+        _ if count == 1 => format!("{}{sentence}", prefix(part)),
+        (_, 0) => format!("all {count} {noun}s: {sentence}"),
+        _ => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
+    }
+}
+
+/// The part whose peak grew most; `None` if anything was gated.
+pub(super) fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
+    if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
+        return None;
+    }
+    // From the back: of equal ones `max_by_key` takes the last, and the first is listed first.
+    let known = parts.iter().rev().filter_map(|part| Some((*part, part.judgement.peak.as_ref()?)));
+    known.max_by_key(|(_, peak)| peak.delta())
+}
+
+/// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.
+fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, noun: &str) -> String {
+    let same = parts.iter().filter(|part| part.judgement.verdict == verdict).count();
+    let mut text = match same - usize::from(one_is_told) {
+        0 => String::new(),
+        1 => format!("; and 1 more {noun}"),
+        others => format!("; and {others} more {noun}s"),
+    };
+    let unclear = parts.iter().filter(|part| part.judgement.verdict == Verdict::Inconclusive).count();
+    if unclear > 0 && verdict == Verdict::Regression {
+        text.push_str(&format!("; {unclear} inconclusive"));
+    }
+    text
+}
+
+/// The decisive check of a judgement, without its reason where it exceeds its limit.
+fn short(judgement: &Judgement) -> String {
+    let Some(check) = judgement.decisive() else { return String::new() };
+    let mut check = check.clone();
+    if check.outcome == Outcome::Exceeded {
+        check.reason = None;
+    }
+    format!("; {}", judgement.sentence(&check))
+}
