@@ -522,8 +522,7 @@ fn growth_that_no_stack_shows_is_told() {
     assert!(told(&search), "{:?}", search.diagnostics);
     assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
     let line = judge_leaks(&search, 0, false).headline().to_string();
-    let named =
-        "no stack leaves blocks behind in 10 steps, but allocated bytes grow; append (job.py:30) holds most of it";
+    let named = "no stack leaves blocks behind in 10 steps, but allocated bytes grow; of all stacks, that of append (job.py:30) gained most";
     assert_eq!(line, format!("INCONCLUSIVE leak: {named}"));
     assert!(!told(&steps(12, |_, _| ()).search(&LeakOptions::default())));
     // A buffer that is larger in every second step.
@@ -571,7 +570,7 @@ fn what_is_kept_once_in_several_steps_is_found() {
     }
     let search = kept(&runs, |step| 64 * 1024 + 512 * step as u64).search(&LeakOptions::default());
     let line = judge_leaks(&search, 0, false).headline().to_string();
-    assert!(line.contains("allocated bytes grow; build (job.py:40) holds most of it"), "{line}");
+    assert!(line.contains("allocated bytes grow; of all stacks, that of build (job.py:40) gained most"), "{line}");
     assert_eq!(verdict(&search), Verdict::Inconclusive);
 }
 

@@ -46,11 +46,7 @@ impl Judgement {
     /// The sentence of a check, and the names of others whose growth leads to the same edit.
     #[must_use]
     pub fn sentence_of_cause(&self, check: &Check, others: &[&Check]) -> String {
-        let names = others.iter().take(MOST_NAMED).map(|check| match &check.scope {
-            Some(label) => format!("{} {label}", check.noun()),
-            None => check.of.name(),
-        });
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = others.iter().take(MOST_NAMED).map(|check| check.subject()).collect::<Vec<_>>().join(", ");
         let more = if others.len() > MOST_NAMED { ", …" } else { "" };
         let sentence = self.sentence(check);
         match others.len() as u64 {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
+use ptmem_base::label::More;
 use ptmem_base::units::Limit;
 use ptmem_compare::diff::{Change, DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
@@ -152,6 +153,8 @@ pub struct Check {
     pub of: Target,
     /// The label of the stack or the phase, where it is about one.
     pub scope: Option<String>,
+    /// What the row of that stack sums beside the line that it is named after.
+    pub more: More,
     /// The key of that.
     pub key: Option<String>,
     /// The device ordinal.
@@ -222,8 +225,16 @@ impl Check {
         self.about() == About::Phases
     }
 
+    /// The metric, or the stack, module or phase with all that its row sums.
+    pub(super) fn subject(&self) -> String {
+        match &self.scope {
+            Some(label) => format!("{} {label}{}", self.noun(), self.more),
+            None => self.of.name(),
+        }
+    }
+
     /// The kind of thing that its scope names.
-    pub(super) fn noun(&self) -> &'static str {
+    fn noun(&self) -> &'static str {
         match self.about() {
             // It need not be what the stack holds at the peak, which tables show.
             About::StackHighest => "the most held by stack",

@@ -129,9 +129,7 @@ impl Judge {
     /// Adds a remark to a check that passes only because the growth was accepted.
     fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
-            let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
-            let subject = scope.unwrap_or_else(|| check.of.name());
-            let message = format!("{subject} exceeds its limit, {reason}");
+            let message = format!("{} exceeds its limit, {reason}", check.subject());
             self.diagnostics.push(Diagnostic::new(Code::AcceptedGrowth, check.device, message));
         }
     }

@@ -91,6 +91,7 @@ impl Judge {
         for leak in &device.leaks {
             self.checks.push(Check {
                 scope: Some(leak.label.clone()),
+                more: leak.more,
                 key: Some(leak.key.clone()),
                 delta: Some(leak.bytes_per_step),
                 outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
@@ -101,7 +102,8 @@ impl Judge {
         if let Some(Unclear { reason, advice, .. }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
-            let most = device.grows_most.as_deref().map(|label| format!("; {label} holds most of it"));
+            let most =
+                device.grows_most.as_deref().map(|label| format!("; of all stacks, that of {label} gained most"));
             let reason = format!("{}, but allocated bytes grow{}", no_leak(device, mode), most.unwrap_or_default());
             self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {
@@ -141,12 +143,15 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
 /// A leak in words.
 fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
     let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
-    let Leak { label, grew, judged, .. } = leak;
+    let Leak { label, more, grew, judged, .. } = leak;
     match mode {
-        Mode::Steps => format!("{label} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
+        Mode::Steps => format!("{label}{more} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
         Mode::Series => {
             let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-            format!("{label} grows {bytes} per {noun}{since}, {grew} of {}", count(*judged as u64, "time", "times"))
+            format!(
+                "{label}{more} grows {bytes} per {noun}{since}, {grew} of {}",
+                count(*judged as u64, "time", "times")
+            )
         }
     }
 }

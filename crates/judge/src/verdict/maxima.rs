@@ -8,7 +8,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::{GivenSize, Size};
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::Diff;
-use ptmem_trace::profile::{DeviceProfile, HeldLine, Metric, Profile, StackTotal};
+use ptmem_trace::profile::{DeviceProfile, HeldLines, Metric, Profile, StackTotal};
 use ptmem_trace::stack::Code;
 
 use super::judge::no_history;
@@ -66,17 +66,17 @@ impl Limited<'_> {
 
     /// The way in which a pattern names a stack.
     fn naming(&self, total: &StackTotal, pattern: &Pattern) -> Option<Naming> {
-        let lines = std::iter::once_with(|| self.lines(total)).flatten();
+        let lines = std::iter::once_with(|| self.lines(total).all).flatten();
         pattern.naming(&total.label, lines.map(|line| line.label))
     }
 
     /// The lines that a stack sums.
-    fn lines(&self, total: &StackTotal) -> Vec<HeldLine> {
+    fn lines(&self, total: &StackTotal) -> HeldLines {
         if total.bucket.is_some() || total.members.len() <= 1 {
-            return Vec::new();
+            return HeldLines::default();
         }
         let code = self.code.get_or_init(|| self.profile.code());
-        total.lines(self.profile.options.group_by, code).all
+        total.lines(self.profile.options.group_by, code)
     }
 
     /// For each stack of a device, whether a pattern selects it.
@@ -194,6 +194,7 @@ impl Judge {
             if concerned && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
                     scope: Some(total.label.clone()),
+                    more: limited.lines(total).more,
                     key: Some(total.key.0.clone()),
                     after: Some(total.at.bytes),
                     outcome: Outcome::Exceeded,

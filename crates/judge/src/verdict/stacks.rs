@@ -54,7 +54,7 @@ impl<'a> Gated<'a> {
     }
 
     fn check_named(&self, row: &Row) -> Check {
-        Check { scope: Some(row.label.clone()), key: Some(row.key.clone()), ..self.check() }
+        Check { scope: Some(row.label.clone()), more: row.lines.more, key: Some(row.key.clone()), ..self.check() }
     }
 
     /// The check of a row whose highest exceeds the limit; `None` where it does not.

@@ -130,10 +130,7 @@ impl Judgement {
             Some(device) if self.many_devices => format!("device {device}: "),
             _ => String::new(),
         };
-        let subject = match &check.scope {
-            Some(label) => format!("{device}{} {label}", check.noun()),
-            None => format!("{device}{}", check.of.name()),
-        };
+        let subject = format!("{device}{}", check.subject());
         if check.outcome == Outcome::Inconclusive {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
             return format!("{subject}: {reason}");

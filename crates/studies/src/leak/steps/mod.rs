@@ -255,7 +255,10 @@ impl DeviceSteps<'_> {
         if leaked * 100 > self.allocated_in_judged() * MOST_LEFT
             && let Some(reason) = self.steps.built_up(&self.course, self.grouper.code())
         {
-            let most = leaks.first().map(|leak| format!(". {} holds most of it", leak.label)).unwrap_or_default();
+            let most = leaks
+                .first()
+                .map(|leak| format!(". The stack that leaves most behind is {}{}", leak.label, leak.more))
+                .unwrap_or_default();
             return Err(self.unnamed(&format!(
                 "the steps are a guess, and much of what they allocate stays: something is built, or leaks; {reason}{most}"
             )));
