@@ -178,7 +178,7 @@ class Named:
 
     file: str
     text: str
-    grown: int
+    leads: bool
 
     def is_one_of(self, lines: list[Line]) -> bool:
         if not self.file:
@@ -196,10 +196,10 @@ def named_edits(report: dict) -> list[Named]:
     for edit in cause["edits"] + cause["others"]:
         text = edit["added"] if edit["added"] is not None else edit["removed"]
         if edit["package"]:
-            named.append(Named("", edit["package"], edit.get("bytes", 0)))
+            named.append(Named("", edit["package"], edit["leads"]))
         elif text is not None:
-            named.append(Named(edit["path"], text, edit.get("bytes", 0)))
-    return named
+            named.append(Named(edit["path"], text, edit["leads"]))
+    return sorted(named, key=lambda edit: not edit.leads)
 
 
 def guilty_lines(case: Case) -> list[Line]:
@@ -217,9 +217,7 @@ def answer(case: Case, report: dict) -> str:
     if not any(found):
         return "an innocent edit accused" if named else "not named" if case.guilty else "rightly nobody"
     if found[0]:
-        edits = report["devices"][0]["cause"]["edits"]
-        leads = edits and edits[0]["bytes"] * 2 >= report["devices"][0]["cause"]["grown"]
-        return "the guilty edit leads" if leads else "the guilty edit is listed first"
+        return "the guilty edit leads" if named[0].leads else "the guilty edit is listed first"
     return "the guilty edit listed, an innocent one leads"
 
 

@@ -158,6 +158,8 @@ class CategoryChange:
 class Edit:
     """A line that was added or removed, or a package of another version."""
 
+    leads: bool
+    """Whether the report names it first."""
     kind: Literal["code", "log", "configuration", "dependency"]
     """What it is about."""
     path: Optional[str]
@@ -190,12 +192,16 @@ class Edit:
 class Cause:
     """The shares of edits in the growth of all rows; with 'no_edit' they add up to 'grown'."""
 
+    place: str
+    """Where it grew, in words: at the peak, at the end, or at the peak inside a phase."""
     lead: Optional[str]
     """The edit that explains most, in words; null where the change has no edit that can matter."""
     grown: int
     """Bytes by which rows grew."""
     no_edit: int
     """Bytes of these that lead to no edit."""
+    without_python: int
+    """Those of 'no_edit' whose stacks have no Python frames, as in the backward pass."""
     shrunk: int
     """Bytes by which rows shrank."""
     before_peak_elsewhere: int
@@ -209,23 +215,6 @@ class Cause:
 BucketOfChange = Optional[
     Literal["before-recording", "allocation-not-recorded", "no-frames", "others", "peak-elsewhere"]
 ]
-
-
-@dataclass(frozen=True)
-class CodeLine:
-    """A line of the code, by its path from the root of the checkout."""
-
-    path: str
-    line: int
-
-
-@dataclass(frozen=True)
-class ChangedHere:
-    """The innermost touched line of each stack, on both sides."""
-
-    delta: int
-    before: list[CodeLine]
-    after: list[CodeLine]
 
 
 @dataclass(frozen=True)
@@ -279,8 +268,6 @@ class Row:
     """The same of the after."""
     manner: Optional[str]
     """Whether there are more blocks or larger ones, in words."""
-    changed_here: Optional[ChangedHere]
-    """The part that changed through lines which the change of the code touches; null without --git."""
     lines: list[ChangedLine]
     """The lines of code that it sums, each with its operator, the largest change first; empty for a single line."""
     frames: list[Frame]
@@ -350,12 +337,10 @@ class DeviceDiff:
     """The figures of the device."""
     categories: list[CategoryChange]
     """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
-    changed_here_delta: Optional[int]
-    """Bytes that all rows gained through lines which the change of the code touches; null without --git."""
     stacks: list[Row]
     """Those that changed most; their deltas add up to the change at the moment of 'at'."""
     cause: Optional[Cause] = None
-    """The edits of the change that the growth at the peak leads to. Only with --git."""
+    """The edits of the change that the growth leads to which decides, otherwise that at the peak. Only with --git."""
     phases: Optional[list[PhaseChange]] = None
     """Phases in the order in which they begin. Only with --phases, or a limit on phases."""
     tree: Optional[list[TreeLine]] = None

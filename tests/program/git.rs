@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::program::Program;
@@ -102,23 +102,20 @@ impl Checkout {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// The touched lines of the after by the first word of the label of their row.
-    fn touched(&self) -> Vec<(String, Vec<u64>)> {
+    /// The lines of the edits that growth leads to, with how, and the MiB.
+    fn led(&self) -> Vec<(u64, String, u64)> {
         let report = self.json();
-        let rows = report["devices"][0]["stacks"].as_array().unwrap();
-        let mut found = Vec::new();
-        for row in rows {
-            let lines = row["changed_here"]["after"].as_array().unwrap().iter();
-            let function = row["label"].as_str().unwrap().split(' ').next().unwrap();
-            found.push((function.to_owned(), lines.map(|line| line["line"].as_u64().unwrap()).collect()));
-        }
-        found.sort();
-        found
+        let edits = report["devices"][0]["cause"]["edits"].as_array().unwrap();
+        let of = |edit: &Value| {
+            let how: Vec<&str> = edit["how"].as_object().unwrap().keys().map(String::as_str).collect();
+            (edit["line"].as_u64().unwrap(), how.join(" "), edit["bytes"].as_u64().unwrap() / MIB)
+        };
+        edits.iter().map(of).collect()
     }
 }
 
-fn touches(expected: &[(&str, &[u64])]) -> Vec<(String, Vec<u64>)> {
-    expected.iter().map(|(name, lines)| ((*name).to_owned(), lines.to_vec())).collect()
+fn led(line: u64, how: &str, mib: u64) -> (u64, String, u64) {
+    (line, how.to_owned(), mib)
 }
 
 /// `layer` grows on line 4, which the change replaces, and `relu` on line 11, which it leaves alone.
@@ -161,7 +158,7 @@ fn git_starts_no_program_of_the_configuration() {
 }
 
 #[test]
-fn rows_say_that_they_changed_here_and_the_headline_how_much() {
+fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
     let checkout = grown();
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%"]);
     let through = "passes through forward, where this change writes";
@@ -172,34 +169,20 @@ fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     assert_eq!(verdict(&output), (1, line));
     let report = text(&output.stdout);
     let rows: Vec<_> = report.lines().filter(|line| line.contains("grew") && line.contains("model.py")).collect();
-    // Among rows of the same size, the one that changed here comes first.
-    assert!(
-        rows[0].contains("grew, changed here  layer (") && rows[1].contains("grew                relu ("),
-        "{report}"
-    );
-
-    let report = checkout.json();
-    let device = &report["devices"][0];
-    assert_eq!(device["changed_here_delta"], 7 * MIB);
-    let line = json!([{"path": "src/net/model.py", "line": 4}]);
-    assert_eq!(device["stacks"][0]["changed_here"], json!({"delta": 7 * MIB, "before": line, "after": line}));
-    assert_eq!(device["stacks"][1]["changed_here"], json!({"delta": 0, "before": [], "after": []}));
+    assert!(rows[0].contains("grew, leads to edit  layer (") && rows[1].contains("relu ("), "{report}");
+    assert_eq!(checkout.led(), [led(4, "line scope", 14)]);
 
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%", "--format", "markdown"]);
     let report = text(&output.stdout);
-    assert!(report.contains(through) && report.contains("| grew, changed here | `layer ("), "{report}");
+    assert!(report.contains(through) && report.contains("| grew, leads to edit | `layer ("), "{report}");
     assert!(report.contains("writes `h = wider(x)` (src/net/model.py:4)"), "{report}");
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%", "--format", "github"]);
     let report = text(&output.stdout);
     assert!(report.starts_with("::error file=src/net/model.py,line=4,"), "{report}");
-    assert!(report.contains("layer (") && report.contains(", changed here"), "{report}");
-    let output = checkout.ptmem(&["--git", "main", "--format", "csv"]);
-    let marks: Vec<_> = text(&output.stdout).lines().map(|line| line.rsplit(',').next().unwrap().to_owned()).collect();
-    assert_eq!(marks, ["changed_here", "true", "false"]);
-
+    assert!(report.contains("layer (") && report.contains(", leads to edit"), "{report}");
     // Without the option the report does not mention it.
     let plain = text(&checkout.ptmem(&["--max-growth", "5%"]).stdout);
-    assert!(!plain.contains("changed here") && !plain.contains("this change"), "{plain}");
+    assert!(!plain.contains("leads to edit") && !plain.contains("this change"), "{plain}");
 }
 
 #[test]
@@ -214,7 +197,7 @@ fn ranks_and_suites_are_marked_as_well() {
     let mut command = checkout.command();
     command.args(["diff", "before.pkl-ranks", "after.pkl-ranks", "--git", "main", "--max-growth", "5%"]);
     let report = text(&command.output().unwrap().stdout);
-    assert!(report.contains("grew, changed here"), "{report}");
+    assert!(report.contains("grew, leads to edit"), "{report}");
     assert!(report.contains("where this change writes `h = wider(x)`"), "{report}");
 
     let pair = "[[suite.all.compare]]\nname = 'one'\nbefore = 'before.pkl'\nafter = 'after.pkl'\n";
@@ -237,9 +220,9 @@ fn a_call_over_several_lines_changes_with_each_of_them() {
         checkout.write("src/net/model.py", BEFORE.replace(change.0, change.1));
         checkout.commit("one argument");
         checkout.record(&[(call, 4), (other, 2)], &[(call, 6), (other, 3)]);
-        assert_eq!(checkout.touched(), touches(&[("cat", &[6]), ("relu", &[])]), "{change:?}");
-        // The whole statement was there before: only its growth counts.
-        assert_eq!(checkout.json()["devices"][0]["changed_here_delta"], 2 * MIB, "{change:?}");
+        // The whole statement was there before: only its growth counts. So does that elsewhere in the function.
+        let all = checkout.led();
+        assert!(matches!(&all[..], [(6..=8, how, 3)] if how == "line scope"), "{change:?}: {all:?}");
     }
 }
 
@@ -253,12 +236,12 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
     let before: &[&str] = &["/ci/model.py:relu:11", "/ci/train.py:step:7", "/ci/train.py:main:9"];
     let after: &[&str] = &["/ci/net.py:relu:13", "/ci/train.py:step:7", "/ci/train.py:main:9"];
     checkout.record(&[(before, 4)], &[(after, 6)]);
-    assert_eq!(checkout.touched(), touches(&[("relu", &[])]));
+    assert_eq!(checkout.led(), []);
     // Not committed yet, and not even known to git.
     checkout.write("net.py", format!("# a\n# b\n{}", BEFORE.replace("relu", "gelu")));
     checkout.write("extra/new file.py", "def g(x):\n    return x\n");
     checkout.record(&[(before, 4)], &[(after, 6), (&["/ci/extra/new file.py:g:2"], 2)]);
-    assert_eq!(checkout.touched(), touches(&[("g", &[2]), ("relu", &[13])]));
+    assert_eq!(checkout.led(), [led(13, "line", 2), led(1, "line", 2)]);
     let report = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
     let lead = "50 % of the growth at the peak (2.00 MiB of 4.00 MiB) passes through net.py:13, where this change writes \
                 `z = torch.gelu(y)`. Largest: relu (net.py:13), more allocations. The change has other edits that can \
@@ -273,7 +256,7 @@ fn the_base_branch_may_have_gone_on() {
     checkout.write("src/net/model.py", BEFORE.replace("relu", "gelu"));
     checkout.commit("somebody else's change");
     checkout.git(&["switch", "--quiet", "change"]);
-    assert_eq!(checkout.touched(), touches(&[("layer", &[4]), ("relu", &[])]));
+    assert_eq!(checkout.led(), [led(4, "line scope", 14)]);
     // Settings of the user change nothing.
     for (key, value) in
         [("diff.noprefix", "true"), ("diff.external", "false"), ("color.ui", "always"), ("diff.context", "9")]
@@ -286,7 +269,7 @@ fn the_base_branch_may_have_gone_on() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
     command.current_dir(checkout.path().join("src")).env_remove("GITHUB_WORKSPACE");
     let output = command.args(["diff", "before.pkl", "after.pkl", "--git", "main"]).output().unwrap();
-    assert!(text(&output.stdout).contains("changed here"), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("leads to edit"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
 #[test]

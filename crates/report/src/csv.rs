@@ -136,7 +136,6 @@ record! {
         delta: row.delta(),
         before_blocks: row.held.before.blocks,
         after_blocks: row.held.after.blocks,
-        changed_here: device.touched.map(|_| row.touched.is_some()),
     }
 }
 

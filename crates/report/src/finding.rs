@@ -232,13 +232,11 @@ fn of_growth<'a>(
         Some(key) => rows.get(&(check.device, key.as_str())).copied(),
         None => grew_most(device, after),
     };
-    let edit = check.edit.and_then(|edit| device.cause.as_ref()?.edits.get(edit));
+    let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
     let mut explanation = Explanation::of_stack(after, culprit.and_then(|row| row.stack.after), options);
     // GitHub shows an annotation among the lines of the change where it has one of them.
     if let Some(line) = edit.and_then(Edit::code_line) {
         explanation.place = Some(line);
-    } else if let Some(line) = culprit.and_then(|row| row.touched.lines.after.first()) {
-        explanation.place = Some(line.clone());
     }
     // The sentence of a check of one stack has its figures.
     if check.key.is_none() {
@@ -251,8 +249,8 @@ fn of_growth<'a>(
 fn grown_row(row: &diff::Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
-    let touched = if row.touched.is_some() { ", changed here" } else { "" };
-    format!("{delta:>12}  {before:>11} -> {after:>11}  {}{touched}", printable(&row.label))
+    let edit = if row.edit.is_some() { ", leads to edit" } else { "" };
+    format!("{delta:>12}  {before:>11} -> {after:>11}  {}{edit}", printable(&row.label))
 }
 
 /// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.

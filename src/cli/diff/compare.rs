@@ -194,7 +194,6 @@ impl Run<'_> {
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {
             let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
-            diff.mark_touched(patch, &files);
             diff.find_causes(patch, &files);
         }
         diff

@@ -90,7 +90,7 @@ fn the_command_runs_on_the_base_and_on_the_checkout() {
         // The change touches line 40 of model.py, and the base branch another file.
         let report = job.read("summary");
         assert!(report.contains("passes through model.py:40, where this change writes"), "{report}");
-        assert!(report.contains("grew, changed here"), "{report}");
+        assert!(report.contains("grew, leads to edit"), "{report}");
         // The workspace is as it was.
         assert_eq!(worktrees(&job), 1);
         assert_eq!(job.git("workspace", &["status", "--porcelain"]), "");
@@ -278,10 +278,10 @@ fn rows_are_marked_by_the_change_where_the_base_is_there() {
         return;
     }
     let mut job = compared(2);
-    job.run("run.sh").says(0, "grew, changed here");
+    job.run("run.sh").says(0, "grew, leads to edit");
     let plain = job.set("PTMEM_BASE", "none").run("run.sh");
-    assert!(!plain.log.contains("changed here") && !plain.log.contains("not marked"), "{}", plain.log);
-    job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "grew, changed here");
+    assert!(!plain.log.contains("leads to edit") && !plain.log.contains("not marked"), "{}", plain.log);
+    job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "grew, leads to edit");
     job.set("PTMEM_BASE", "nowhere").run("run.sh").says(0, "::error::ptmem: base: the checkout lacks the history");
 
     let mut job = compared(1);
@@ -303,7 +303,7 @@ fn a_checkout_of_the_change_itself_has_its_merge_base() {
     let mut job = compared(100);
     job.git("workspace", &["fetch", "--quiet", "origin", "change"]);
     job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
-    job.run("run.sh").says(0, "grew, changed here");
+    job.run("run.sh").says(0, "grew, leads to edit");
     // A pull request that changes no line of the stack: the other branch.
     job.git("workspace", &["switch", "--quiet", "--detach", "origin/merge"]);
     let head = job.git("workspace", &["rev-parse", "HEAD"]);
@@ -355,7 +355,7 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     let report = job.read("summary");
     let edit = "work/train.py:3 (now `layer = torch.nn.Linear(256, 4096, device='cuda')`)";
     assert!(report.contains("Edits that can matter: ") && report.contains(edit), "{report}");
-    assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");
+    assert!(report.contains("leads to edit | `<module> (work/train.py:3)"), "{report}");
     assert_eq!(worktrees(&job), 1);
 }
 

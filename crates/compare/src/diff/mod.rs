@@ -11,7 +11,6 @@ mod recordings;
 mod repeat;
 mod row;
 mod stacks;
-mod touched;
 
 use std::sync::Arc;
 
@@ -36,7 +35,6 @@ pub use places::{Apart, ComparedPlaces, Place};
 pub use row::{ChangeKind, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub use stacks::pairs;
 use stacks::rows;
-pub use touched::Touched;
 
 /// The bytes of a figure on both sides, where they are known.
 pub type Change = Sides<Option<u64>>;
@@ -70,11 +68,9 @@ pub struct DeviceDiff {
     pub peaks: Sides<Option<PeakPlace>>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
-    /// Bytes that all rows gained through lines which a change of the code touches; `None` before
-    /// [`Diff::mark_touched`].
-    pub touched: Option<i128>,
-    /// The edits that its growth leads to; `None` before [`Diff::find_causes`].
-    pub cause: Option<Cause>,
+    /// The edits that its growth leads to, by the figure that grew, that of the peak first; empty before
+    /// [`Diff::find_causes`].
+    pub causes: Vec<Cause>,
 }
 
 impl DeviceDiff {
@@ -292,8 +288,7 @@ impl Comparing<'_> {
             places,
             peaks,
             categories,
-            touched: None,
-            cause: None,
+            causes: Vec::new(),
         };
         (diff, found)
     }

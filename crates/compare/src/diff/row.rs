@@ -7,7 +7,7 @@ use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, Held, Line, Lines, Member, others};
 
-use super::{Sides, Touched};
+use super::Sides;
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
@@ -131,9 +131,6 @@ pub struct Row {
     pub lines: RowLines,
     /// Types and shapes of the tensors that it consists of, where they were recorded.
     pub shapes: Vec<RowLine>,
-    /// The part that changes through lines which a change of the code touches; nothing before
-    /// [`crate::diff::Diff::mark_touched`].
-    pub touched: Touched,
     /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
 }

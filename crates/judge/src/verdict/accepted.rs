@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use ptmem_base::pattern::{Pattern, Selector};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Row};
+use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
 use super::{About, Check, Outcome, Target};
@@ -74,32 +75,25 @@ pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
     /// For each of them, the stacks of the device that it is about, if any.
     stacks: Vec<Option<Selector<'a>>>,
-    /// For each of them, whether it is about the edit that explains the growth of the device.
-    through: Vec<bool>,
-    /// That edit.
-    edit: Option<usize>,
+    device: &'a DeviceDiff,
     left: Vec<u64>,
     today: Day,
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn new(accepted: &'a [Accepted], device: &DeviceDiff, today: Day) -> Self {
+    pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, today: Day) -> Self {
         let stacks = accepted.iter().map(|Accepted { subject, .. }| {
             let pattern = subject.pattern.as_ref().filter(|_| subject.about == About::Stacks);
             pattern.map(|pattern| device.selector(pattern))
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
-        let cause = device.cause.as_ref();
-        let edit = cause.and_then(|cause| Some(cause.leading()?.edit));
-        let leading = cause.zip(edit).map(|(cause, edit)| &cause.edits[edit]);
-        let through = accepted.iter().map(|of| of.through.as_ref().zip(leading));
-        let through = through.map(|pair| pair.is_some_and(|(pattern, edit)| edit.is_named(pattern))).collect();
-        Self { accepted, stacks: stacks.collect(), through, edit, left, today }
+        Self { accepted, stacks: stacks.collect(), device, left, today }
     }
 
     /// Accepts the growth of a stack, as far as there is something left.
     pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
-        let is_through = |at: usize| self.through[at] && row.edit.is_some() && row.edit == self.edit;
+        let edit = row.edit.and_then(|edit| self.device.edit(edit));
+        let is_through = |at: usize| is_through(&self.accepted[at], edit);
         let stacks = self.stacks.iter().zip(&self.left).enumerate();
         let offers = stacks.map(|(at, (stacks, &left))| if covers(stacks, row) || is_through(at) { left } else { 0 });
         let offers: Vec<u64> = offers.collect();
@@ -117,19 +111,22 @@ impl<'a> Budget<'a> {
 
     /// Accepts growth of a phase or of a module.
     pub(super) fn accept_named(&self, check: &mut Check, name: &str) {
-        self.accept(check, &self.offers_for(check.about(), name));
+        self.accept(check, &self.offers_for(check, name));
     }
 
-    fn offers_for(&self, about: About, name: &str) -> Vec<u64> {
-        let offers = self.accepted.iter().zip(&self.through).map(|(Accepted { subject, bytes, .. }, through)| {
-            if *through || subject.about == about && subject.selects(name) { *bytes } else { 0 }
+    fn offers_for(&self, check: &Check, name: &str) -> Vec<u64> {
+        let edit = check.accepted_edit(self.device).and_then(|edit| self.device.edit(edit));
+        let offers = self.accepted.iter().map(|accepted| {
+            let Accepted { subject, bytes, .. } = accepted;
+            let is_named = subject.about == check.about() && subject.selects(name);
+            if is_through(accepted, edit) || is_named { *bytes } else { 0 }
         });
         offers.collect()
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let mut offers = self.offers_for(About::Metric(metric), metric.name());
+        let mut offers = self.offers_for(check, metric.name());
         let is_by_stacks = metric == Metric::Peak && rows_at_peak;
         for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
@@ -189,6 +186,11 @@ impl<'a> Budget<'a> {
 /// The bytes by which a check goes beyond its limit, where both are known.
 fn excess(check: &Check) -> Option<u128> {
     Some(check.delta?.unsigned_abs().saturating_sub(check.allowed?))
+}
+
+/// Whether an agreement is about an edit.
+fn is_through(accepted: &Accepted, edit: Option<&Edit>) -> bool {
+    accepted.through.as_ref().zip(edit).is_some_and(|(pattern, edit)| edit.is_named(pattern))
 }
 
 /// Whether an agreement is about a stack.

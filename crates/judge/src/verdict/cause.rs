@@ -1,8 +1,8 @@
 //! The edit of the change that a regression leads to.
 
 use ptmem_base::text::count;
-use ptmem_compare::diff::cause::Cause;
-use ptmem_compare::diff::{DeviceDiff, Diff};
+use ptmem_compare::diff::cause::{Cause, Figure};
+use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
 use ptmem_trace::profile::Metric;
 
 use super::{About, Check, Judgement, Outcome, Verdict};
@@ -15,17 +15,26 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
     for check in judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0))
     {
         let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
-        check.edit = device.and_then(|device| edit(check, device, device.cause.as_ref()?));
+        check.edit = device.and_then(|device| edit(check, device));
     }
     if judgement.verdict == Verdict::Regression {
         let decisive = judgement.decisive().filter(|check| check.delta > Some(0));
         let device = decisive.and_then(|check| diff.devices.iter().find(|device| device.ordinal() == check.device));
-        judgement.cause = device.and_then(|device| device.cause.as_ref()?.lead());
+        judgement.cause = device.and_then(|device| judgement.cause_of(device)?.lead());
     }
     judgement
 }
 
 impl Judgement {
+    /// The cause of the growth that decides about a device, otherwise of its peak.
+    #[must_use]
+    pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
+        let of_device = self.checks.iter().filter(|check| check.device == device.ordinal());
+        let mut exceeded = of_device.filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0));
+        let figure = exceeded.next().and_then(|check| figure(check, device)).unwrap_or(Figure::Peak);
+        device.cause(figure).or_else(|| device.cause(Figure::Peak))
+    }
+
     /// The checks, with those that exceed their limits by growth that leads to one edit put behind the worst of them.
     #[must_use]
     pub fn by_cause(&self) -> Vec<(&Check, Vec<&Check>)> {
@@ -61,13 +70,36 @@ impl Judgement {
     }
 }
 
-/// The edit that the growth of a figure leads to: the rows are those of the peak.
-fn edit(check: &Check, device: &DeviceDiff, cause: &Cause) -> Option<usize> {
+/// The figure of a device that a check is about, where its growth is divided among edits.
+fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.about() {
-        About::Metric(Metric::Peak) => cause.leading().map(|share| share.edit),
+        About::Metric(Metric::Peak) => Some(Figure::Peak),
+        About::Metric(Metric::End) => Some(Figure::End),
+        About::Metric(Metric::Reserved) => Some(Figure::Reserved),
+        About::Phases => {
+            let is_it = |row: &PhaseRow| check.key == Some(row.key()) && check.scope == Some(row.title());
+            device.phases.iter().position(is_it).map(Figure::Phase)
+        }
+        _ => None,
+    }
+}
+
+/// The edit that the growth of a check leads to.
+fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
+    match check.about() {
         About::Stacks | About::StackHighest => {
             device.rows.iter().find(|row| Some(&row.key) == check.key.as_ref())?.edit
         }
-        _ => None,
+        _ => device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit),
+    }
+}
+
+impl Check {
+    /// The edit that an agreement to its growth names: that of the peak for a figure whose growth leads to none.
+    #[must_use]
+    pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
+        let is_of_stack = matches!(self.about(), About::Stacks | About::StackHighest);
+        let of_peak = || Some(device.cause(Figure::Peak).filter(|_| !is_of_stack)?.leading()?.edit);
+        edit(self, device).or_else(of_peak)
     }
 }

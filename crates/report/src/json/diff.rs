@@ -39,10 +39,8 @@ object! {
         places: device.places.as_ref().map(PlacesReport),
         metrics: Metrics(device, &comparison.diff.profiles),
         categories: list(device.categories.iter().map(CategoryReport)),
-        // Bytes gained through lines that the change of the code touches; null where that is not known.
-        changed_here_delta: device.touched,
-        // The edits of the change that the growth at the peak leads to; only with --git.
-        cause?: device.cause.as_ref().map(CauseReport),
+        // The edits of the change that the growth leads to which decides, otherwise that at the peak; only with --git.
+        cause?: comparison.judgement.cause_of(device).map(CauseReport),
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
@@ -64,20 +62,25 @@ fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize)
 object! {
     /// The shares of edits in the growth of all rows; with `no_edit` they add up to `grown`.
     CauseReport<'a>(cause: &'a Cause) {
+        place: cause.place,
         lead: cause.lead(),
         grown: cause.grown,
         no_edit: cause.no_edit,
+        // The part of `no_edit` whose stacks have no Python frames, as in the backward pass.
+        without_python: cause.without_python,
         shrunk: cause.shrunk,
         before_peak_elsewhere: cause.elsewhere,
-        edits: list(cause.shares.iter().map(|share| EditReport(&cause.edits[share.edit], Some(share)))),
+        edits: list(cause.shares.iter().map(|share| EditReport(&cause.edits[share.edit], cause, Some(share)))),
         // Edits that can matter, and that no growth leads to.
-        others: list(cause.others().map(|edit| EditReport(edit, None))),
+        others: list(cause.others().map(|edit| EditReport(edit, cause, None))),
     }
 }
 
 object! {
     /// An edit: a line that was added or removed, or a package of another version.
-    EditReport<'a>(edit: &'a Edit, share: Option<&'a Share>) {
+    EditReport<'a>(edit: &'a Edit, cause: &'a Cause, share: Option<&'a Share>) {
+        // Whether the report names it first.
+        leads: cause.leading().is_some_and(|lead| std::ptr::eq(&raw const cause.edits[lead.edit], edit)),
         kind: edit.kind.name(),
         path: edit.shown().map(|(_, path, _, _)| path),
         line: edit.shown().map(|(_, _, line, _)| line),
@@ -131,7 +134,6 @@ object! {
         before_highest: row.highest.before,
         after_highest: row.highest.after,
         manner: row.manner(),
-        changed_here: device.touched.map(|_| &row.touched),
         lines: list(row.lines.all.iter().map(SummedReport)),
         // Types and shapes of the tensors that the row consists of.
         shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),

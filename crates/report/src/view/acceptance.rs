@@ -84,11 +84,7 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
 /// stacks that lead to the edit.
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.ordinal() == check.device)?;
-    let cause = device.cause.as_ref()?;
-    let edit = cause.leading()?.edit;
-    let is_of_stack = matches!(check.about(), About::Stacks | About::StackHighest);
-    let is_covered = !is_of_stack || check.edit == Some(edit);
-    let edit = cause.edits.get(edit).filter(|_| is_covered)?;
+    let edit = device.edit(check.accepted_edit(device)?)?;
     let package = edit.package().map(|(name, _)| name);
     let name = package.or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
     Some(format!("through = {}", quoted(&Pattern::literal(name))))

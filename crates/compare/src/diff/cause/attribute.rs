@@ -4,70 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
+use ptmem_trace::trace::Position;
 
+use super::figure::{Figure, Holding};
 use super::growth::{Growth, Lives, ratio};
 use super::marks::Marks;
+use super::share::{Cause, How, Share};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
-
-/// How growth leads to an edit, the surest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum How {
-    /// Its stacks pass through the edited line.
-    Line,
-    /// They pass through the package.
-    Package,
-    /// They pass through the function or class that is edited.
-    Scope,
-    /// Each block is larger by the ratio of the numbers in a configuration.
-    Ratio,
-    /// The edited function ran when the blocks were freed before.
-    Kept,
-}
-
-impl How {
-    /// Its name in machine-readable output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// The share of an edit.
-#[derive(Debug, Clone)]
-pub struct Share {
-    /// The edit, as an index into [`Cause::edits`].
-    pub edit: usize,
-    /// Bytes of the growth.
-    pub bytes: u64,
-    /// How they lead to it, with the bytes of each way.
-    pub ways: BTreeMap<How, u64>,
-    /// Bytes by which rows shrank that lead to it.
-    pub shrunk: u64,
-    /// The row that grew most among them, and how it grew.
-    pub row: (String, Growth),
-}
-
-/// The edits of a change, and their shares in the growth of a device.
-#[derive(Debug, Clone)]
-pub struct Cause {
-    /// Those that can matter, and those that have a share.
-    pub edits: Arc<[Edit]>,
-    /// Those with the largest growth less what shrank first.
-    pub shares: Vec<Share>,
-    /// Bytes by which rows grew.
-    pub grown: u64,
-    /// Those that lead to no edit.
-    pub no_edit: u64,
-    /// Bytes by which rows shrank.
-    pub shrunk: u64,
-    /// Bytes by which the peak of the before, which is elsewhere, exceeds the compared place.
-    pub elsewhere: u64,
-}
 
 /// Frees that are looked at of each row.
 const MOST_FREES: usize = 64;
@@ -80,15 +28,29 @@ impl Diff {
             return;
         }
         let edits: Arc<[Edit]> = with_dependencies(&patch.edits, self.changed_versions()).into();
-        let Self { profiles, devices, .. } = self;
+        let Self { profiles, devices, diagnostics } = self;
         let marks = Sides {
             before: Marks::new(&profiles.before, Side::Before, &edits, patch, checkout),
             after: Marks::new(&profiles.after, Side::After, &edits, patch, checkout),
         };
+        let only = only(&edits, &marks, diagnostics);
         for device in devices {
-            device.cause = cause(device, profiles, &edits, &marks);
+            causes(device, profiles, &edits, &marks, only);
         }
     }
+}
+
+/// The only edit that can matter, unless the recordings differ in more than the change says.
+fn only(edits: &[Edit], marks: &Sides<Marks<'_>>, diagnostics: &[Diagnostic]) -> Option<usize> {
+    let is_run = |at: usize| !edits[at].is_of_tests() || marks.before.marks(at) || marks.after.marks(at);
+    let mut all = (0..edits.len()).filter(|&at| edits[at].can_matter() && is_run(at));
+    let only = all.next().filter(|_| all.next().is_none())?;
+    // A configuration has the sizes of inputs; code is not known to.
+    let differs = |found: &Diagnostic| match found.code {
+        Code::InputsDiffer => edits[only].kind != EditKind::Configuration,
+        code => code == Code::SettingsDiffer,
+    };
+    (!diagnostics.iter().any(differs)).then_some(only)
 }
 
 /// Adds packages of other versions; a line of the change that names one stands for it.
@@ -114,102 +76,135 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
     edits
 }
 
-fn cause(
+/// Finds the causes of all figures of a device, and the edits of its rows.
+fn causes(
     device: &mut DeviceDiff,
     profiles: &Sides<Profile>,
     edits: &Arc<[Edit]>,
     marks: &Sides<Marks<'_>>,
-) -> Option<Cause> {
-    let lives = Lives::new(device, profiles)?;
-    let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
-    let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
-    let mut found: Vec<(usize, usize)> = Vec::new();
-    let mut largest: BTreeMap<usize, (u64, usize, Growth)> = BTreeMap::new();
-    let mut cause =
-        Cause { edits: Arc::clone(edits), shares: Vec::new(), grown: 0, no_edit: 0, shrunk: 0, elsewhere: 0 };
-    for (index, row) in device.rows.iter().enumerate() {
-        let bytes = u64::try_from(row.delta().unsigned_abs()).unwrap_or(u64::MAX);
-        match (row.kind, row.delta()) {
-            (RowKind::PeakElsewhere, _) => cause.elsewhere += bytes,
-            (_, ..0) => {
-                cause.shrunk += bytes;
-                let stack = row.stack.before;
-                let line = stack.and_then(|stack| marks.before.line(stack)).map(|(edit, _)| edit);
-                let edit = line.or_else(|| stack.and_then(|stack| marks.before.scope(stack)));
-                edit.into_iter().for_each(|edit| *shrunk.entry(edit).or_default() += bytes);
-            }
-            (_, 0) => {}
-            (_, 1..) => {
-                cause.grown += bytes;
-                let growth = lives.growth(index, row);
-                let parts = attribution(index, row, &growth, bytes, edits, marks, &lives);
-                cause.no_edit += bytes - parts.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
-                let most = parts.iter().max_by_key(|(edit, _, bytes)| (*bytes, Reverse(*edit)));
-                found.extend(most.filter(|most| most.2 >= bytes.div_ceil(2)).map(|most| (index, most.0)));
-                for (edit, how, bytes) in parts {
-                    *sums.entry(edit).or_default().entry(how).or_default() += bytes;
-                    if largest.get(&edit).is_none_or(|(most, ..)| *most < bytes) {
-                        largest.insert(edit, (bytes, index, growth.clone()));
+    only: Option<usize>,
+) {
+    let Some(lives) = Lives::new(device, profiles) else { return };
+    let mut of_rows: Vec<Option<usize>> = vec![None; device.rows.len()];
+    for (figure, places) in Figure::grown(device, lives.devices) {
+        let seen = Seen { device, figure, at: places.after, edits, marks, lives: &lives };
+        let cause = seen.cause(&figure.holdings(device, lives.devices, places), only, &mut of_rows);
+        device.causes.push(cause);
+    }
+    for (row, edit) in device.rows.iter_mut().zip(of_rows) {
+        let grew = row.delta() > 0 || row.highest.after > row.highest.before;
+        row.edit = edit.or_else(|| through_all(row, &marks.after)).or(only).filter(|_| grew);
+    }
+}
+
+/// The edit that every stack of a row passes through.
+fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
+    let stacks = row.members.iter().filter_map(|pair| Some(pair.after?.stack));
+    let mut edits = stacks.map(|stack| marks.line(stack).map(|(edit, _)| edit).or_else(|| marks.scope(stack)));
+    let first = edits.next()??;
+    edits.all(|edit| edit == Some(first)).then_some(first)
+}
+
+/// What the growth of a figure is divided by.
+#[derive(Clone, Copy)]
+struct Seen<'s, 'p> {
+    device: &'s DeviceDiff,
+    figure: Figure,
+    /// Its place in the after.
+    at: Position,
+    edits: &'s Arc<[Edit]>,
+    marks: &'s Sides<Marks<'p>>,
+    lives: &'s Lives<'p>,
+}
+
+impl Seen<'_, '_> {
+    /// Divides the growth of rows among the edits; `of_rows` gets the edit of each that has none yet.
+    fn cause(self, holdings: &[Holding], only: Option<usize>, of_rows: &mut [Option<usize>]) -> Cause {
+        let Self { device, figure, edits, marks, .. } = self;
+        let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
+        let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut largest: BTreeMap<usize, (u64, usize, Growth)> = BTreeMap::new();
+        let mut cause = Cause::new(figure, device, Arc::clone(edits), only);
+        for holding in holdings {
+            let row = &device.rows[holding.row];
+            let delta = holding.held.delta();
+            let bytes = u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX);
+            match (row.kind, delta) {
+                (RowKind::PeakElsewhere, _) => cause.elsewhere += bytes,
+                (_, ..0) => {
+                    cause.shrunk += bytes;
+                    let stack = row.stack.before;
+                    let line = stack.and_then(|stack| marks.before.line(stack)).map(|(edit, _)| edit);
+                    let edit = line.or_else(|| stack.and_then(|stack| marks.before.scope(stack)));
+                    edit.into_iter().for_each(|edit| *shrunk.entry(edit).or_default() += bytes);
+                }
+                (_, 0) => {}
+                (_, 1..) => {
+                    cause.grown += bytes;
+                    let growth = self.lives.growth(figure, holding, row, self.at);
+                    let parts = self.attribution(holding, &growth, bytes);
+                    let left = bytes - parts.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
+                    cause.no_edit += left;
+                    if !row.stack.after.is_some_and(|stack| marks.after.has_python(stack)) {
+                        cause.without_python += left;
+                    }
+                    let most = parts.iter().max_by_key(|(edit, _, bytes)| (*bytes, Reverse(*edit)));
+                    let most = most.filter(|most| most.2 >= bytes.div_ceil(2)).map(|most| most.0);
+                    of_rows[holding.row] = of_rows[holding.row].or(most);
+                    for (edit, how, bytes) in parts {
+                        *sums.entry(edit).or_default().entry(how).or_default() += bytes;
+                        if largest.get(&edit).is_none_or(|(most, ..)| *most < bytes) {
+                            largest.insert(edit, (bytes, holding.row, growth.clone()));
+                        }
                     }
                 }
             }
         }
+        cause.shares = sums
+            .into_iter()
+            .filter_map(|(edit, ways)| {
+                let (_, row, growth) = largest.remove(&edit)?;
+                let row = (device.rows[row].label.clone(), growth);
+                let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
+                Some(Share { edit, bytes: ways.values().sum(), ways, shrunk, row })
+            })
+            .collect();
+        cause.shares.sort_by_key(|share| (Reverse(i128::from(share.bytes) - i128::from(share.shrunk)), share.edit));
+        cause
     }
-    for (row, edit) in found {
-        device.rows[row].edit = Some(edit);
-    }
-    for (edit, ways) in sums {
-        let (_, row, growth) = largest.remove(&edit)?;
-        let row = (device.rows[row].label.clone(), growth);
-        let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
-        cause.shares.push(Share { edit, bytes: ways.values().sum(), ways, shrunk, row });
-    }
-    cause.shares.sort_by_key(|share| (Reverse(i128::from(share.bytes) - i128::from(share.shrunk)), share.edit));
-    Some(cause)
-}
 
-/// The edits that a row leads to, with their bytes.
-fn attribution(
-    index: usize,
-    row: &Row,
-    growth: &Growth,
-    bytes: u64,
-    edits: &[Edit],
-    marks: &Sides<Marks<'_>>,
-    lives: &Lives<'_>,
-) -> Vec<(usize, How, u64)> {
-    let is_kept = matches!(growth, Growth::Kept(_));
-    let kept = if is_kept { running(index, edits, marks, lives) } else { None };
-    let is_larger = *growth == Growth::Larger;
-    let ratio = edits.iter().position(|edit| is_larger && edit.explains(ratio(row)));
-    let of = |stack: StackId| {
-        let line = marks.after.line(stack);
-        // What a package allocated as before is not kept by it.
-        let own = line.filter(|(_, how)| *how == How::Line || !is_kept);
-        own.or(kept.map(|edit| (edit, How::Kept)))
-            .or(line)
-            .or(ratio.map(|edit| (edit, How::Ratio)))
-            .or_else(|| marks.after.scope(stack).map(|edit| (edit, How::Scope)))
-    };
-    // Each member grew by its part.
-    let members = row.members.iter().filter_map(|pair| {
-        let grown = pair.after?.at.bytes.saturating_sub(pair.before.map_or(0, |before| before.at.bytes));
-        Some((pair.after?.stack, grown))
-    });
-    let members: Vec<(StackId, u64)> = members.filter(|(_, grown)| *grown > 0).collect();
-    let whole: u128 = members.iter().map(|(_, grown)| u128::from(*grown)).sum();
-    let mut parts: BTreeMap<(usize, How), u64> = BTreeMap::new();
-    let mut left = bytes;
-    for (at, (stack, grown)) in members.iter().enumerate() {
-        let part = u128::from(bytes) * u128::from(*grown) / whole;
-        let part = u64::try_from(part).unwrap_or(u64::MAX);
-        let part = if at + 1 == members.len() { left } else { part.min(left) };
-        left -= part;
-        if let Some(found) = of(*stack) {
-            *parts.entry(found).or_default() += part;
+    /// The edits that a row leads to, with their bytes.
+    fn attribution(self, holding: &Holding, growth: &Growth, bytes: u64) -> Vec<(usize, How, u64)> {
+        let Self { edits, marks, lives, .. } = self;
+        let is_kept = matches!(growth, Growth::Kept(_));
+        let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
+        let is_larger = *growth == Growth::Larger;
+        let ratio = edits.iter().position(|edit| is_larger && edit.explains(ratio(&holding.held)));
+        let of = |stack: StackId| {
+            let line = marks.after.line(stack);
+            // What a package allocated as before is not kept by it.
+            let own = line.filter(|(_, how)| *how == How::Line || !is_kept);
+            own.or(kept.map(|edit| (edit, How::Kept)))
+                .or(line)
+                .or(ratio.map(|edit| (edit, How::Ratio)))
+                .or_else(|| marks.after.scope(stack).map(|edit| (edit, How::Scope)))
+        };
+        // Each member grew by its part.
+        let members = &holding.members;
+        let whole: u128 = members.iter().map(|(_, grown)| u128::from(*grown)).sum();
+        let mut parts: BTreeMap<(usize, How), u64> = BTreeMap::new();
+        let mut left = bytes;
+        for (at, (stack, grown)) in members.iter().enumerate() {
+            let part = u128::from(bytes) * u128::from(*grown) / whole;
+            let part = u64::try_from(part).unwrap_or(u64::MAX);
+            let part = if at + 1 == members.len() { left } else { part.min(left) };
+            left -= part;
+            if let Some(found) = of(*stack) {
+                *parts.entry(found).or_default() += part;
+            }
         }
+        parts.into_iter().map(|((edit, how), bytes)| (edit, how, bytes)).collect()
     }
-    parts.into_iter().map(|((edit, how), bytes)| (edit, how, bytes)).collect()
 }
 
 /// The edit whose function or package ran when the blocks of a row were freed before.
@@ -227,19 +222,4 @@ fn running(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives
         }
     }
     votes.into_iter().max_by_key(|&(edit, votes)| (votes, edits[edit].may_keep(), Reverse(edit))).map(|(edit, _)| edit)
-}
-
-impl Cause {
-    /// The edits without a share that can matter.
-    pub fn others(&self) -> impl Iterator<Item = &Edit> + Clone {
-        let has_share = |at: usize| self.shares.iter().any(|share| share.edit == at);
-        let all = self.edits.iter().enumerate();
-        all.filter(move |(at, edit)| !has_share(*at) && edit.can_matter()).map(|(_, edit)| edit)
-    }
-
-    /// The share that explains most, if it is at least half of the growth.
-    #[must_use]
-    pub fn leading(&self) -> Option<&Share> {
-        self.shares.first().filter(|share| self.grown > 0 && share.bytes >= self.grown.div_ceil(2))
-    }
 }

@@ -6,10 +6,11 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::Source;
-use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::profile::{DeviceProfile, Held, Profile};
 use ptmem_trace::trace::{Life, Position};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::figure::{Figure, Holding};
 use crate::diff::{ChangeKind, DeviceDiff, Row};
 
 /// How a row grew.
@@ -33,11 +34,11 @@ impl fmt::Display for Growth {
             Self::More => f.write_str("more allocations"),
             Self::Larger => f.write_str("the same allocations, each larger"),
             Self::New => f.write_str("new"),
-            Self::MovedPeak => f.write_str("the same before, at another moment than the peak"),
+            Self::MovedPeak => f.write_str("the same before, at another moment"),
             Self::Kept(passes) => {
                 let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
-                let until = passes.after.as_deref().unwrap_or("later");
-                write!(f, "freed{inside} before, now kept until {until}")
+                let until = passes.after.as_ref().map_or("longer".to_owned(), |pass| format!("until {pass}"));
+                write!(f, "freed{inside} before, now kept {until}")
             }
         }
     }
@@ -45,9 +46,7 @@ impl fmt::Display for Growth {
 
 /// Blocks of both sides by the rows of a device.
 pub(super) struct Lives<'d> {
-    devices: Sides<&'d DeviceProfile>,
-    /// The place of the after that is compared.
-    at: Position,
+    pub(super) devices: Sides<&'d DeviceProfile>,
     of: Sides<Vec<Vec<Life>>>,
     /// When each block came, and its stack.
     pub(super) born: Vec<(Position, Option<StackId>)>,
@@ -55,7 +54,6 @@ pub(super) struct Lives<'d> {
 
 impl<'d> Lives<'d> {
     pub(super) fn new(device: &DeviceDiff, profiles: &'d Sides<Profile>) -> Option<Self> {
-        let places = device.places.as_ref()?;
         let devices = Sides {
             before: &profiles.before.devices[device.index.before?],
             after: &profiles.after.devices[device.index.after?],
@@ -78,35 +76,30 @@ impl<'d> Lives<'d> {
         }
         let trace = &devices.before.trace;
         let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
-        let at = places.at.after.at;
-        Some(Self { devices, at, of, born })
+        Some(Self { devices, of, born })
     }
 
-    /// How a row that grew did so.
-    pub(super) fn growth(&self, index: usize, row: &Row) -> Growth {
-        let of = self.of.map(|rows| &rows[index]);
-        if matches!(row.change, ChangeKind::HeldEarlier | ChangeKind::HeldLater) {
+    /// How a row grew at a place of the after.
+    pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Position) -> Growth {
+        let of = self.of.map(|rows| &rows[holding.row]);
+        if figure == Figure::Peak && matches!(row.change, ChangeKind::HeldEarlier | ChangeKind::HeldLater) {
             return Growth::MovedPeak;
         }
         if of.before.is_empty() {
             return Growth::New;
         }
-        if row.is_resized {
+        if holding.is_resized {
             return Growth::Larger;
         }
-        let mean = Sides { before: self.mean(Side::Before, of.before), after: row.held.after.mean() };
-        let is_as_large = mean.after.abs_diff(mean.before) <= mean.before / 100;
+        let held: Vec<&Life> = of.after.iter().filter(|life| life.born <= at && life.freed > at).collect();
+        let sizes: FxHashSet<u64> = of.before.iter().map(|life| self.size(Side::Before, life)).collect();
+        let is_as_large = held.iter().all(|life| sizes.contains(&self.size(Side::After, life)));
         if is_as_large && of.before.len() >= of.after.len() {
-            if row.highest.after <= row.highest.before {
+            if figure != Figure::End && row.highest.after <= row.highest.before {
                 return Growth::MovedPeak;
             }
-            let freed = self.freed(index).iter().map(|life| life.freed).max();
-            let kept = of
-                .after
-                .iter()
-                .filter(|life| life.born <= self.at && life.freed > self.at)
-                .map(|life| life.freed)
-                .max();
+            let freed = self.freed(holding.row).iter().map(|life| life.freed).max();
+            let kept = held.iter().map(|life| life.freed).max();
             return Growth::Kept(Sides {
                 before: freed.and_then(|at| pass(self.devices.before, at)),
                 after: kept.and_then(|at| match at {
@@ -115,7 +108,11 @@ impl<'d> Lives<'d> {
                 }),
             });
         }
-        let is_larger = mean.after > mean.before && row.held.after.blocks <= row.held.before.blocks.max(1);
+        let Sides { before, after } = holding.held;
+        let is_larger = match before.blocks {
+            0 => of.before.len() == of.after.len() && sizes.iter().all(|size| *size < after.mean()),
+            blocks => after.mean() > before.mean() && after.blocks <= blocks,
+        };
         if is_larger { Growth::Larger } else { Growth::More }
     }
 
@@ -124,16 +121,14 @@ impl<'d> Lives<'d> {
         self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
     }
 
-    fn mean(&self, side: Side, lives: &[Life]) -> u64 {
-        let classes = &self.devices.of(side).trace.classes;
-        let bytes: u64 = lives.iter().map(|life| classes[life.class as usize].bytes).sum();
-        bytes / (lives.len() as u64).max(1)
+    fn size(&self, side: Side, life: &Life) -> u64 {
+        self.devices.of(side).trace.classes[life.class as usize].bytes
     }
 }
 
-/// How many times as large the blocks of a row are.
-pub(super) fn ratio(row: &Row) -> f64 {
-    approximate(row.held.after.mean()) / approximate(row.held.before.mean().max(1))
+/// How many times as large blocks are.
+pub(super) fn ratio(held: &Sides<Held>) -> f64 {
+    approximate(held.after.mean()) / approximate(held.before.mean().max(1))
 }
 
 /// The pass or phase of the program at a place.

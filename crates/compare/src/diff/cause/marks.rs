@@ -41,6 +41,17 @@ impl<'p> Marks<'p> {
         Self { code, of }
     }
 
+    /// Whether a frame is in the line, package, function or class of an edit.
+    pub(super) fn marks(&self, edit: usize) -> bool {
+        let has = |mark: &Mark| mark.scope == Some(edit) || mark.line.is_some_and(|(line, _)| line == edit);
+        self.of.iter().any(has)
+    }
+
+    /// Whether a stack has Python frames.
+    pub(super) fn has_python(&self, stack: StackId) -> bool {
+        self.code.python(stack).next().is_some()
+    }
+
     /// The innermost edited line or package that a stack passes through.
     pub(super) fn line(&self, stack: StackId) -> Option<(usize, How)> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].line)

@@ -1,8 +1,11 @@
 //! Which edit of a change made the memory grow: from the rows of a comparison to the lines that the change edits.
 
 mod attribute;
+mod figure;
 mod growth;
 mod marks;
+mod share;
 mod words;
 
-pub use attribute::{Cause, How, Share};
+pub use figure::Figure;
+pub use share::{Cause, How, Lead, Share};

@@ -6,8 +6,8 @@ use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
 
-use super::attribute::{Cause, How, Share};
 use super::growth::Growth;
+use super::share::{Cause, How, Share};
 use crate::patch::{Edit, EditKind};
 
 /// Edits that are named in a sentence.
@@ -20,6 +20,16 @@ impl Edit {
         let is_import = |text: &str| text.starts_with("import ") || text.starts_with("from ");
         let texts = [&self.line.before, &self.line.after].into_iter().flatten();
         self.kind != EditKind::Log && !(self.kind == EditKind::Code && texts.clone().all(|(_, text)| is_import(text)))
+    }
+
+    /// True if its file has tests by its name.
+    pub(super) fn is_of_tests(&self) -> bool {
+        let path = self.path.after.as_ref().or(self.path.before.as_ref()).map(String::as_str).unwrap_or_default();
+        let mut parts = path.rsplit('/');
+        let name = parts.next().unwrap_or_default();
+        name.starts_with("test_")
+            || name.ends_with("_test.py")
+            || parts.any(|folder| matches!(folder, "tests" | "test"))
     }
 
     /// True if its text puts something somewhere, or no longer removes it.
@@ -87,20 +97,32 @@ impl Edit {
 }
 
 impl Cause {
-    /// The edit that explains the growth, in a sentence or two; `None` where nothing grew.
+    /// The edit that explains the growth, in a few sentences; `None` where nothing grew.
     #[must_use]
     pub fn lead(&self) -> Option<String> {
-        let Some(share) = self.leading() else { return self.without_lead() };
-        let mut text = self.through(share);
-        let (label, growth) = &share.row;
-        text += &format!(". Largest: {label}, {growth}");
-        if matches!(growth, Growth::Kept(_)) && self.edits[share.edit].is_of_gradients() {
-            text += "; a graph is now recorded here (inferred)";
+        let Some(lead) = self.leading() else { return self.without_lead() };
+        let edit = &self.edits[lead.edit];
+        let mut text = match lead.share {
+            Some(share) => self.through(share),
+            None => format!("No stack of the growth {} leads to an edit", self.place),
+        };
+        if lead.is_inferred {
+            text += &self.without_python();
+            text += &match lead.share {
+                Some(_) => ". The change has no other edit that can matter (inferred)".to_owned(),
+                None => format!(". The only edit of the change that can matter is {} (inferred)", edit.words()),
+            };
+        }
+        if let Some((label, growth)) = lead.share.map(|share| &share.row) {
+            text += &format!(". Largest: {label}, {growth}");
+            if matches!(growth, Growth::Kept(_)) && edit.is_of_gradients() {
+                text += "; a graph is now recorded here (inferred)";
+            }
         }
         text += ".";
-        let rest = self.shares[1..].iter().filter(|share| share.bytes >= self.grown / 100);
+        let rest = self.shares.iter().filter(|share| share.edit != lead.edit && share.bytes >= self.grown / 100);
         let rest = rest.map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
-        let others = self.others().map(Edit::words);
+        let others = self.others_than(lead.edit).map(Edit::words);
         let listed = list(rest.chain(others));
         if !listed.is_empty() {
             text += &format!(" The change has other edits that can matter: {listed}.");
@@ -118,10 +140,19 @@ impl Cause {
             return None;
         }
         let why = match self.grown {
-            0 => "No stack grew at the peak",
-            _ => "Stacks lead from less than half of the growth at the peak to one edit",
+            0 => format!("No stack grew {}", self.place),
+            _ => format!("Stacks lead from less than half of the growth {} to one edit", self.place),
         };
-        Some(format!("{why}. Edits that can matter: {listed}."))
+        Some(format!("{why}{}. Edits that can matter: {listed}.", self.without_python()))
+    }
+
+    /// What no stack can lead from, as the rest of a sentence.
+    fn without_python(&self) -> String {
+        match self.without_python {
+            0 => String::new(),
+            bytes if bytes == self.grown => "; none of it has a Python stack".to_owned(),
+            bytes => format!("; {} of {} have no Python stack", Size(bytes), Size(self.grown)),
+        }
     }
 
     /// How its bytes lead to an edit: those that pass through an edited line pass through its function, too.
@@ -149,9 +180,9 @@ impl Cause {
     /// A part of the growth in words.
     fn part(&self, bytes: u64) -> String {
         if bytes == self.grown {
-            "All of the growth at the peak".to_owned()
+            format!("All of the growth {}", self.place)
         } else {
-            format!("{} of the growth at the peak ({} of {})", self.percent(bytes), Size(bytes), Size(self.grown))
+            format!("{} of the growth {} ({} of {})", self.percent(bytes), self.place, Size(bytes), Size(self.grown))
         }
     }
 

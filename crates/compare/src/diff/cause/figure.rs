@@ -1,0 +1,141 @@
+//! The figures whose growth is divided among edits, and what each row holds there.
+
+use ptmem_base::sides::{Side, Sides};
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{DeviceProfile, Held, Occurrence};
+use ptmem_trace::replay::HistoryKind;
+use ptmem_trace::trace::{Origin, Position};
+use rustc_hash::FxHashMap;
+
+use crate::diff::{DeviceDiff, RowKind};
+
+/// A figure whose growth is divided among edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// The place that is compared, at the peak.
+    Peak,
+    /// The dump.
+    End,
+    /// The place where most is reserved.
+    Reserved,
+    /// The peak inside of a phase, as an index into [`DeviceDiff::phases`].
+    Phase(usize),
+}
+
+/// Phases that are looked at, those that grew most.
+const MOST_PHASES: usize = 16;
+
+/// What a row holds at the place of a figure.
+pub(super) struct Holding {
+    /// The row, as an index into [`DeviceDiff::rows`].
+    pub(super) row: usize,
+    pub(super) held: Sides<Held>,
+    /// Whether each block is larger by one ratio.
+    pub(super) is_resized: bool,
+    /// The stacks of the after that grew, with the bytes.
+    pub(super) members: Vec<(StackId, u64)>,
+}
+
+impl Figure {
+    /// Those of a device that grew, with their places on both sides.
+    pub(super) fn grown(device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Vec<(Self, Sides<Position>)> {
+        let mut found: Vec<(Self, Sides<Position>)> =
+            device.places.iter().map(|places| (Self::Peak, places.at.map(|place| place.at))).collect();
+        if sides.before.coarse || sides.after.coarse {
+            return found;
+        }
+        let end = sides.map(|side| side.figures.allocated.end);
+        if end.after > end.before && sides.map(|side| side.figures.history) == both(HistoryKind::Recorded) {
+            found.push((Self::End, sides.map(|side| side.trace.dump())));
+        }
+        let reserved = sides.map(|side| side.figures.reserved.peak.zip(side.figures.reserved.peak_at));
+        if let Some(Sides { before, after }) = reserved.both().filter(|sides| sides.after.0 > sides.before.0) {
+            found.push((Self::Reserved, Sides { before: before.1, after: after.1 }));
+        }
+        let mut phases: Vec<(i128, usize)> =
+            device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
+        phases.retain(|(delta, _)| *delta > 0);
+        phases.sort_by_key(|&(delta, at)| (std::cmp::Reverse(delta), at));
+        for (_, at) in phases.into_iter().take(MOST_PHASES) {
+            let row = &device.phases[at];
+            let peak = |side: Side| {
+                let is_it = |of: &&Occurrence| {
+                    of.source == row.source && of.name == row.name && Some(of.number) == *row.number.of(side)
+                };
+                let phase = sides.of(side).phases.all.iter().find(is_it)?;
+                Some(sides.of(side).trace.peaks_within(&[phase.window]).first()?.at)
+            };
+            if let (Some(before), Some(after)) = (peak(Side::Before), peak(Side::After)) {
+                found.push((Self::Phase(at), Sides { before, after }));
+            }
+        }
+        found
+    }
+
+    /// What the rows of a device hold there.
+    pub(super) fn holdings(
+        self,
+        device: &DeviceDiff,
+        sides: Sides<&DeviceProfile>,
+        places: Sides<Position>,
+    ) -> Vec<Holding> {
+        if self == Self::Peak {
+            return device
+                .rows
+                .iter()
+                .enumerate()
+                .map(|(row, of)| Holding {
+                    row,
+                    held: of.held,
+                    is_resized: of.is_resized,
+                    members: grown_members(
+                        of.members.iter().map(|pair| pair.map(|member| member.map(|of| (of.stack, of.at)))),
+                    ),
+                })
+                .collect();
+        }
+        let at = sides.zip(places).map(|(side, place)| held_at(side, *place));
+        let held_by = |side: Side, stack: StackId| at.of(side).get(&Origin::Stack(stack)).copied().unwrap_or_default();
+        let rows = device.rows.iter().enumerate().map(|(row, of)| {
+            let mut held: Sides<Held> = Sides::default();
+            if let RowKind::Bucket(bucket) = of.kind {
+                held = at.map(|at| at.get(&Origin::Bucket(bucket)).copied().unwrap_or_default());
+            }
+            let mut members = Vec::with_capacity(of.members.len());
+            for pair in &of.members {
+                let mut both = Sides::default();
+                for side in Side::BOTH {
+                    let member = pair.of(side).map(|member| (member.stack, held_by(side, member.stack)));
+                    *both.of_mut(side) = member;
+                    *held.of_mut(side) = held.of(side).plus(member.map(|(_, held)| held).unwrap_or_default());
+                }
+                members.push(both);
+            }
+            Holding { row, held, is_resized: false, members: grown_members(members.into_iter()) }
+        });
+        rows.collect()
+    }
+}
+
+fn both<T: Copy>(value: T) -> Sides<T> {
+    Sides { before: value, after: value }
+}
+
+/// The stacks of the after that hold more than their partners.
+fn grown_members(pairs: impl Iterator<Item = Sides<Option<(StackId, Held)>>>) -> Vec<(StackId, u64)> {
+    let grown = pairs.filter_map(|pair| {
+        let (stack, after) = pair.after?;
+        Some((stack, after.bytes.saturating_sub(pair.before.map_or(0, |(_, before)| before.bytes))))
+    });
+    grown.filter(|(_, grown)| *grown > 0).collect()
+}
+
+/// What every stack holds at a place.
+fn held_at(side: &DeviceProfile, place: Position) -> FxHashMap<Origin, Held> {
+    let mut held: FxHashMap<Origin, Held> = FxHashMap::default();
+    for (class, blocks) in side.trace.classes.iter().zip(side.trace.blocks_at(place)) {
+        let of = held.entry(class.origin).or_default();
+        *of = of.plus(Held { bytes: class.bytes.saturating_mul(blocks), blocks });
+    }
+    held
+}

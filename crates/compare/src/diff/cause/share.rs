@@ -1,0 +1,147 @@
+//! The shares of edits in the growth of a figure, and the edit that leads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::figure::Figure;
+use super::growth::Growth;
+use crate::diff::DeviceDiff;
+use crate::patch::Edit;
+
+/// How growth leads to an edit, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum How {
+    /// Its stacks pass through the edited line.
+    Line,
+    /// They pass through the package.
+    Package,
+    /// They pass through the function or class that is edited.
+    Scope,
+    /// Each block is larger by the ratio of the numbers in a configuration.
+    Ratio,
+    /// The edited function ran when the blocks were freed before.
+    Kept,
+}
+
+impl How {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The share of an edit.
+#[derive(Debug, Clone)]
+pub struct Share {
+    /// The edit, as an index into [`Cause::edits`].
+    pub edit: usize,
+    /// Bytes of the growth.
+    pub bytes: u64,
+    /// How they lead to it, with the bytes of each way.
+    pub ways: BTreeMap<How, u64>,
+    /// Bytes by which rows shrank that lead to it.
+    pub shrunk: u64,
+    /// The row that grew most among them, and how it grew.
+    pub row: (String, Growth),
+}
+
+/// The edits of a change, and their shares in the growth of a figure of a device.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    /// The figure.
+    pub figure: Figure,
+    /// It in words, to follow "the growth".
+    pub place: String,
+    /// Those that can matter, and those that have a share.
+    pub edits: Arc<[Edit]>,
+    /// Those with the largest growth less what shrank first.
+    pub shares: Vec<Share>,
+    /// Bytes by which rows grew.
+    pub grown: u64,
+    /// Those that lead to no edit.
+    pub no_edit: u64,
+    /// Those of `no_edit` whose stacks have no Python frames, as in the backward pass.
+    pub without_python: u64,
+    /// Bytes by which rows shrank.
+    pub shrunk: u64,
+    /// Bytes by which the peak of the before, which is elsewhere, exceeds the compared place.
+    pub elsewhere: u64,
+    /// The only edit that can matter, where nothing else is known to differ.
+    pub only: Option<usize>,
+}
+
+/// The edit that a growth is reported by.
+#[derive(Debug, Clone, Copy)]
+pub struct Lead<'c> {
+    /// The edit, as an index into [`Cause::edits`].
+    pub edit: usize,
+    /// Its share, if it has one.
+    pub share: Option<&'c Share>,
+    /// True if less than half of the growth leads to it, and it is named because no other edit can matter.
+    pub is_inferred: bool,
+}
+
+impl Cause {
+    /// The same without one.
+    pub(super) fn others_than(&self, edit: usize) -> impl Iterator<Item = &Edit> + Clone {
+        self.others().filter(move |other| !std::ptr::eq(*other, &raw const self.edits[edit]))
+    }
+
+    /// The edits without a share that can matter.
+    pub fn others(&self) -> impl Iterator<Item = &Edit> + Clone {
+        let has_share = |at: usize| self.shares.iter().any(|share| share.edit == at);
+        let all = self.edits.iter().enumerate();
+        all.filter(move |(at, edit)| !has_share(*at) && edit.can_matter()).map(|(_, edit)| edit)
+    }
+
+    /// The edit that explains at least half of the growth, or else the only one that can matter.
+    #[must_use]
+    pub fn leading(&self) -> Option<Lead<'_>> {
+        if self.grown == 0 {
+            return None;
+        }
+        let first = self.shares.first().filter(|share| share.bytes >= self.grown.div_ceil(2));
+        let measured = first.map(|share| Lead { edit: share.edit, share: Some(share), is_inferred: false });
+        measured.or_else(|| {
+            let edit = self.only?;
+            Some(Lead { edit, share: self.shares.iter().find(|share| share.edit == edit), is_inferred: true })
+        })
+    }
+
+    pub(super) fn new(figure: Figure, device: &DeviceDiff, edits: Arc<[Edit]>, only: Option<usize>) -> Self {
+        let place = match figure {
+            Figure::Peak => "at the peak".to_owned(),
+            Figure::End => "at the end".to_owned(),
+            Figure::Reserved => "of allocated memory where most is reserved".to_owned(),
+            Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
+        };
+        Self {
+            figure,
+            place,
+            edits,
+            shares: Vec::new(),
+            grown: 0,
+            no_edit: 0,
+            without_python: 0,
+            shrunk: 0,
+            elsewhere: 0,
+            only,
+        }
+    }
+}
+
+impl DeviceDiff {
+    /// The cause of the growth of a figure.
+    #[must_use]
+    pub fn cause(&self, figure: Figure) -> Option<&Cause> {
+        self.causes.iter().find(|cause| cause.figure == figure)
+    }
+
+    /// An edit of the change.
+    #[must_use]
+    pub fn edit(&self, edit: usize) -> Option<&Edit> {
+        self.causes.first()?.edits.get(edit)
+    }
+}
