@@ -68,7 +68,7 @@ class Source:
     """As it was given."""
     bytes: int
     """The size of the file."""
-    kind: Literal["snapshot", "segments", "profile"]
+    kind: Literal["snapshot", "segments", "profile", "numbers"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     run: Optional[SourceRun] = None
     """What the recorder says of the run that was recorded; missing where it says nothing."""
@@ -424,8 +424,8 @@ class Counter:
     """The most there was; null where it is not known."""
     peak_event: Optional[int]
     """The event that reached the peak; -1 where the peak is the baseline."""
-    end: int
-    """At the dump."""
+    end: Optional[int]
+    """At the dump; null where it is not known."""
     exact: bool
     """Whether baseline and peak are known to the byte."""
     max_error: Optional[int]
@@ -444,8 +444,8 @@ class Fragmentation:
 
     peak: Optional[int]
     """At the reserved peak; null where it is not known."""
-    end: int
-    """At the dump."""
+    end: Optional[int]
+    """At the dump; null where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -728,7 +728,7 @@ class LeakSource:
     """As it was given."""
     bytes: int
     """The size of the file."""
-    kind: Literal["snapshot", "segments", "profile"]
+    kind: Literal["snapshot", "segments", "profile", "numbers"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     rank: Optional[int]
     """Null where the snapshots are of one process."""
@@ -1077,7 +1077,7 @@ class JobSource:
     """As it was given."""
     bytes: int
     """The size of the file."""
-    kind: Literal["snapshot", "segments", "profile"]
+    kind: Literal["snapshot", "segments", "profile", "numbers"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
 
 

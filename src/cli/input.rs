@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions};
+use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions, numbers};
 use ptmem::sides::Sides;
 
 use super::advice;
@@ -23,12 +23,38 @@ pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: boo
 
 /// Reads a snapshot, or a saved profile.
 pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Opened> {
-    read(path, |input, name| profile::open(input, name, options.clone()))
+    let (file, options) = case_of(path, options);
+    read(file, |input, _| profile::open(input, &path.display().to_string(), options))
+}
+
+/// The file of a path, and the options with the case of `FILE#CASE`.
+fn case_of<'p>(path: &'p Path, options: &ReadOptions) -> (&'p Path, ReadOptions) {
+    let options = options.clone();
+    let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('#'));
+    match split.filter(|(file, _)| Path::new(file).is_file()) {
+        Some((file, case)) => (Path::new(file), ReadOptions { case: Some(case.to_owned()), ..options }),
+        None => (path, options),
+    }
+}
+
+/// The largest file of which the cases are looked for.
+const MOST_CASES: u64 = 64 << 20;
+
+/// The names of the cases of a file that holds the figures of several.
+pub(super) fn cases(path: &Path) -> Vec<String> {
+    let is_table = path.extension().is_some_and(|ending| ending == "json" || ending == "csv");
+    if !is_table || !path.metadata().is_ok_and(|there| there.is_file() && there.len() <= MOST_CASES) {
+        return Vec::new();
+    }
+    // An error is reported where the file is read.
+    let cases = std::fs::read(path).ok().and_then(|text| numbers::cases(&text).ok()).unwrap_or_default();
+    cases.into_iter().map(|case| case.name).filter(|name| !name.is_empty()).collect()
 }
 
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
-    let mut profile = read(path, |input, name| profile::read(input, name, options.clone()))?;
+    let (file, options) = case_of(path, options);
+    let mut profile = read(file, |input, _| profile::read(input, &path.display().to_string(), options))?;
     advice::complete_diagnostics(&mut profile.diagnostics);
     Ok(profile)
 }
@@ -59,6 +85,9 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
             "{}: the events have no times (PyTorch before 2.2), which --at {moment} needs; try --at event:N",
             profile.source.path
         );
+    }
+    if profile.is_numbers() {
+        bail!("{}: holds figures alone, which --at {moment} cannot choose from", profile.source.path);
     }
     require_phases(profile, moment)?;
     let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();

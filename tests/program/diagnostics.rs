@@ -429,6 +429,10 @@ fn produce(code: Code) -> Codes {
             fs::write(nights.join("night-9.pkl"), "no pickle").unwrap();
             case.codes(&["leak", "nights"])
         }
+        Code::NumbersOnly => {
+            fs::write(case.path("stats.json"), r#"{"allocated_bytes.all.peak": 512}"#).unwrap();
+            case.codes(&["show", "stats.json"])
+        }
         Code::FirstOfSeries => {
             case.write("night.pkl", &story([]));
             fs::create_dir(case.path("nights")).unwrap();

@@ -26,6 +26,7 @@ mod modules;
 mod moments;
 mod moved_code;
 mod moved_peak;
+mod numbers;
 mod one_rank;
 mod options;
 mod origins;

@@ -297,7 +297,7 @@ fn history(table: &mut Table<'_>, history: &History) -> io::Result<()> {
             let place = Place { device: device.device, profile: &point.name, at: time.unwrap_or_default() };
             place.row(table, "peak", "", figures.peak)?;
             place.row(table, "reserved", "", figures.reserved)?;
-            place.row(table, "end", "", Some(figures.end))?;
+            place.row(table, "end", "", figures.end)?;
             let mut held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
             held.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
         }

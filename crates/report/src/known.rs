@@ -17,7 +17,7 @@ pub(super) struct KnownCounter {
 impl KnownCounter {
     /// Without a history both are the state at the dump, which is not a peak or baseline.
     pub(super) fn new(counter: &Counter, history: HistoryKind) -> Self {
-        if history != HistoryKind::Recorded {
+        if !history.has_peaks() {
             return Self::default();
         }
         Self {
@@ -30,7 +30,7 @@ impl KnownCounter {
 
 /// The value of a metric.
 pub(super) fn value(metric: Metric, device: &DeviceProfile) -> Option<u64> {
-    let has_history = device.figures.history == HistoryKind::Recorded;
+    let has_history = device.figures.history.has_peaks();
     if metric.needs_history() && !has_history || metric.max_error(device).is_none() {
         return None;
     }

@@ -179,7 +179,14 @@ impl Run<'_> {
     fn require_updatable(&self, profiles: &Sides<Profile>) -> Result<()> {
         let Some(path) = &self.arguments.update else { return Ok(()) };
         let Sides { before, after } = profiles;
-        if before.source.kind != InputKind::Profile {
+        if before.source.kind == InputKind::Numbers && after.source.kind != InputKind::Numbers {
+            bail!(
+                "{}: holds figures alone, and {} does not; update it with figures",
+                path.display(),
+                after.source.path
+            );
+        }
+        if ![InputKind::Profile, InputKind::Numbers].contains(&before.source.kind) {
             let after = shell_word(&after.source.path);
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }

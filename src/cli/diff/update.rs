@@ -1,12 +1,13 @@
 //! The stored before: how to record an improvement over it, and rewriting it.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::phase::Source;
-use ptmem::profile::{InputKind, Raise, saved};
+use ptmem::profile::{InputKind, Profile, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Verdict};
@@ -69,13 +70,19 @@ pub(super) fn higher_figures(comparison: &Comparison) -> Vec<String> {
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { lower, higher, most } = changes(comparison);
-    let stored = sides.before.source.kind == InputKind::Profile && comparison.judgement.verdict == Verdict::Pass;
+    let stored = is_stored(sides) && comparison.judgement.verdict == Verdict::Pass;
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
     }
     let command = command(comparison, arguments);
     let message = format!("less than the stored before: {}. Record it: `{command}`", lower.join(", "));
     Some(Diagnostic::new(Code::Improved, None, message))
+}
+
+/// True if the after can take the place of the before.
+fn is_stored(sides: &Sides<Profile>) -> bool {
+    let kinds = sides.map(|profile| profile.source.kind);
+    kinds.before == InputKind::Profile || kinds.before == InputKind::Numbers && kinds.after == InputKind::Numbers
 }
 
 /// The command that rewrites the before of a comparison with its after.
@@ -93,7 +100,7 @@ fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
 pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> Option<String> {
     let sides = &comparison.diff.profiles;
     let has_files = sides.each().into_iter().all(|(_, profile)| profile.source.path != "-");
-    let is_stored = sides.before.source.kind == InputKind::Profile && comparison.member.is_none();
+    let is_stored = is_stored(sides) && comparison.member.is_none();
     let can_update = has_files && is_stored && comparison.judgement.fails_by_growth_alone();
     can_update.then(|| format!("{} --allow-raise \"why it is worth it\"", command(comparison, arguments)))
 }
@@ -146,8 +153,12 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             ));
         }
     }
-    let text = saved::text_of(after, &raises)?;
-    output::write_file(path, text.as_bytes())?;
+    // Figures keep the form that they have.
+    let text = match (before.source.kind, after.source.kind) {
+        (InputKind::Numbers, InputKind::Numbers) => fs::read(&after.source.path)?,
+        _ => saved::text_of(after, &raises)?.into_bytes(),
+    };
+    output::write_file(path, &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };

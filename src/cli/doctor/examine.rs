@@ -161,6 +161,10 @@ fn history(device: &DeviceProfile, devices: usize) -> Examined {
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
+        HistoryKind::NumbersOnly => weak(
+            "figures alone, without stacks or a history",
+            "record the same run to see what made them: ptmem_gate.record()",
+        ),
         HistoryKind::NoAllocations => unfit("frees without allocations: the peak cannot be known", ALL_ACTIONS),
         // Empty.
         _ => unfit("nothing was allocated", "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")"),

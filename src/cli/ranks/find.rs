@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use globset::GlobMatcher;
 use ptmem::pattern;
 
+use super::super::input;
 use super::name::{self, Stated};
 
 /// A file that belongs to a set of them.
@@ -59,6 +60,11 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
             );
         }
         return Ok(Some(found));
+    }
+    let cases = input::cases(path);
+    if !cases.is_empty() {
+        let found = cases.into_iter().map(|case| (PathBuf::from(format!("{}#{case}", path.display())), case));
+        return Ok(Some(describe(found.collect())));
     }
     // A file may have any name, also one that looks like a glob.
     let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
@@ -247,6 +253,9 @@ fn is_input(entry: &Entry) -> Result<bool> {
     Ok(!name.contains(".json.") || name.contains(".ptmem.json."))
 }
 
+/// Keys by which a text of figures is known.
+const FIGURES: [&str; 3] = ["\"allocated_bytes", "\"mem-max-allocated-bytes\"", "\"max_memory_allocated\""];
+
 /// Whether a text begins as a saved profile does.
 fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
@@ -254,7 +263,8 @@ fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
     let text = String::from_utf8_lossy(&head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     // The report of `ptmem show --format json` has no raises.
-    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/") && text.contains("\"raises\""))
+    let is_profile = text.contains("\"ptmem.profile/") && text.contains("\"raises\"");
+    Ok(text.starts_with('{') && (is_profile || FIGURES.iter().any(|key| text.contains(key))))
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ fn unknown_keys_and_actions_are_skipped() {
     assert_eq!(actions, ["annotate", "alloc"]);
     assert_eq!(addr, 4096);
     let profile = profile_of(snapshot::read(&write(&value, Options::default())[..]).unwrap()).unwrap();
-    assert_eq!(profile.devices[0].figures.allocated.end, 512);
+    assert_eq!(profile.devices[0].figures.allocated.end, Some(512));
     assert_eq!(profile.devices[0].figures.allocation_count, 1);
     // Keys that are no strings.
     let Value::Dict(mut pairs) = value else { panic!() };

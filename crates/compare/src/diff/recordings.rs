@@ -32,12 +32,14 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
         return;
     };
-    for (side, _) in devices.each().into_iter().filter(|(_, device)| device.at.is_none()) {
+    let lacks_moment =
+        |device: &DeviceProfile| device.at.is_none() && device.figures.history != HistoryKind::NumbersOnly;
+    for (side, _) in devices.each().into_iter().filter(|(_, device)| lacks_moment(device)) {
         let moment = &profiles.after.options.at;
         let message = format!("the {side} has no moment '{moment}': stacks are not compared");
         found.push(Diagnostic::new(Code::NoSuchMoment, number, message));
     }
-    let is_recorded = devices.map(|device| device.figures.history == HistoryKind::Recorded);
+    let is_recorded = devices.map(|device| device.figures.history.has_peaks());
     let message = match (is_recorded.before, is_recorded.after) {
         (true, true) => device
             .other_frames

@@ -73,7 +73,8 @@ impl<'a> Gated<'a> {
     fn no_history(&self) -> Option<String> {
         let target = &self.growth.target;
         let needs_none = matches!(target.about, About::Metric(metric) if !metric.needs_history());
-        let reason = self.sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
+        let reason =
+            self.sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name(), target.about))?;
         (!needs_none).then(|| format!("{reason}; {} cannot be compared", target.name()))
     }
 

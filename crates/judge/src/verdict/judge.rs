@@ -24,9 +24,11 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         for device in &diff.devices {
             judge.growth(diff, device, growth, thresholds);
         }
-        judge.unmatched_pattern(diff, growth, thresholds);
-        judge.unmatched_phase(diff, growth, thresholds);
-        judge.unmatched_module(diff, growth, thresholds);
+        if !diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
+            judge.unmatched_pattern(diff, growth, thresholds);
+            judge.unmatched_phase(diff, growth, thresholds);
+            judge.unmatched_module(diff, growth, thresholds);
+        }
     }
     let after = &diff.profiles.after;
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
@@ -62,9 +64,14 @@ pub(super) struct Judge {
 }
 
 /// The reason why a figure that needs a history cannot be known, if there is one.
-pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
+pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Option<String> {
     let why = match device.figures.history {
         HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
+        HistoryKind::NumbersOnly => {
+            "holds figures alone, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
+             snapshots)"
+        }
         HistoryKind::Recorded => "allocates nothing in its recorded part",
         HistoryKind::StateOnly | HistoryKind::Empty => "records no allocations, only the state at the dump",
         HistoryKind::NoAllocations => "records frees but no allocations",

@@ -123,7 +123,10 @@ impl Judge {
                     _ => self.maximum_of_stacks(&limited, device, maximum, check),
                 }
             }
-            if let Some(pattern) = maximum.pattern().filter(|pattern| !devices.is_empty() && !limited.has(pattern)) {
+            if let Some(pattern) = maximum
+                .pattern()
+                .filter(|pattern| !devices.is_empty() && !profile.is_numbers() && !limited.has(pattern))
+            {
                 let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
                 self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
             }
@@ -157,7 +160,7 @@ impl Judge {
         }
         check.after = metric.value(device);
         let name = check.of.name();
-        if let Some(why) = no_history(device, "snapshot").filter(|_| metric.needs_history()) {
+        if let Some(why) = no_history(device, "snapshot", About::Metric(metric)).filter(|_| metric.needs_history()) {
             self.cannot_tell(check, format!("{why}; {name} is not known"));
         } else if check.after.is_none() {
             self.cannot_tell(check, format!("{name} is not known"));
@@ -175,7 +178,7 @@ impl Judge {
     /// A check for each stack that holds more than the limit, or one that passes.
     fn maximum_of_stacks(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
         let no_moment = device.at.is_none().then(|| "there is no such moment".to_owned());
-        if let Some(why) = no_moment.or_else(|| no_history(device, "snapshot")) {
+        if let Some(why) = no_history(device, "snapshot", maximum.target.about).or(no_moment) {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }

@@ -7,7 +7,6 @@ use ptmem_base::text::{count, numbers as written};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Change, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric};
-use ptmem_trace::replay::HistoryKind;
 
 use super::partial::missing_of;
 use super::{
@@ -163,7 +162,7 @@ struct Known {
 impl Known {
     /// The peak of a device; one that is missing or has no history has none.
     fn of(device: Option<&DeviceProfile>) -> Self {
-        match device.filter(|device| device.figures.history == HistoryKind::Recorded) {
+        match device.filter(|device| device.figures.history.has_peaks()) {
             Some(device) => {
                 Self { peak: Metric::Peak.value(device), error: Metric::Peak.max_error(device), is_cut: false }
             }

@@ -234,7 +234,8 @@ impl PeakChange {
 
 /// The peak of a side, where its recording tells it.
 fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
-    let is_known = no_history(device, side.name()).is_none() && Metric::Peak.max_error(device).is_some();
+    let is_known = no_history(device, side.name(), About::Metric(Metric::Peak)).is_none()
+        && Metric::Peak.max_error(device).is_some();
     Metric::Peak.value(device).filter(|_| is_known)
 }
 

@@ -13,7 +13,7 @@ use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::stack::Code;
 
 use super::device::{IN_STATE, curve, moment_name};
-use super::held::median_note;
+use super::held::{NO_STACKS, median_note};
 use super::stacks::{Frames, details, frames, tensors};
 use super::{Aside, Column, Content, Fact, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
 use crate::RenderOptions;
@@ -149,7 +149,9 @@ impl Changed<'_> {
         let has_moment = profiles.before.devices[before].at.is_some() && profiles.after.devices[after].at.is_some();
         let rows = self.listed();
         let by = profiles.after.options.group_by;
-        let stacks = if !has_moment {
+        let stacks = if profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
+            Content::Sentence(NO_STACKS.to_owned())
+        } else if !has_moment {
             Content::Sentence(format!("no {} {moment}: not both sides have such a moment", by.plural()))
         } else if rows.is_empty() {
             Content::Sentence(format!("no {} changed {moment}", by.noun()))

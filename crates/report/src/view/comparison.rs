@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Outcome, PairOrJob, Ranks, Standing};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Member, Outcome, PairOrJob, Ranks, Standing};
 
 use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
@@ -88,7 +88,7 @@ fn of_job(job: &Job, is_all: bool, options: &RenderOptions) -> Group {
         name: ranks.name.clone(),
         sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
         ranks: Some(Table::new(heads(), rank_rows(ranks, &lines, None, options))),
-        facts: imbalance(ranks),
+        facts: imbalance(ranks).into_iter().filter(|_| has_ranks(members(job))).collect(),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
         checks_of_job: checks(&ranks.judgement),
@@ -102,7 +102,7 @@ fn source_of_job(job: &Job, side: Side) -> Source {
     let Job { comparisons, ranks } = job;
     let path = ranks.paths.of(side).clone().unwrap_or_default();
     let alone = ranks.missing.iter().filter(|missing| missing.side != side).count();
-    Source { side: Some(side), path, amount: count((comparisons.len() + alone) as u64, "rank", "ranks") }
+    Source { side: Some(side), path, amount: amount(comparisons.len() + alone, has_ranks(members(job))) }
 }
 
 fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &RenderOptions) -> Option<Section> {
@@ -112,6 +112,22 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Render
         section.blocks.extend(changes::elsewhere(lines, options));
     }
     Some(Section { name: line.name.clone(), growth: line.figure.unwrap_or(0), ..section })
+}
+
+fn members(job: &Job) -> impl Iterator<Item = &Member> {
+    let compared = job.comparisons.iter().filter_map(|comparison| comparison.member.as_ref());
+    compared.chain(job.ranks.missing.iter().map(|missing| &missing.member))
+}
+
+/// Whether a file states a rank; otherwise the files are cases, which need not be in balance.
+pub(super) fn has_ranks<'m>(mut members: impl Iterator<Item = &'m Member>) -> bool {
+    members.any(|member| member.rank.is_some())
+}
+
+/// The number of ranks or cases.
+pub(super) fn amount(number: usize, has_ranks: bool) -> String {
+    let [one, many] = if has_ranks { ["rank", "ranks"] } else { ["case", "cases"] };
+    count(number as u64, one, many)
 }
 
 /// The distance of the highest peak from the median.

@@ -65,13 +65,15 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
         facts.push(Fact::of_lines("events", vec![actions.collect()]));
     }
     let figures = &device.figures;
-    let total = Size(figures.allocated_total);
-    let allocations = format!("{} of {total} in total", thousands(figures.allocation_count));
-    facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));
+    if figures.history != HistoryKind::NumbersOnly {
+        let total = Size(figures.allocated_total);
+        let allocations = format!("{} of {total} in total", thousands(figures.allocation_count));
+        facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));
+    }
     let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
     let fragmentation = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
     let at_peak = with_share(fragmentation, reserved_peak) + " at the reserved peak";
-    let at_end = with_share(Some(figures.fragmentation.end), Some(figures.reserved.end)) + " at the end";
+    let at_end = with_share(figures.fragmentation.end, figures.reserved.end) + " at the end";
     facts.push(Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]));
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
     facts.extend(device.failed_request.iter().map(|label| Fact::new("", format!("first requested by {label}"))));
@@ -93,6 +95,7 @@ fn recording(device: &DeviceProfile) -> String {
         HistoryKind::StateOnly => ", state at the dump only",
         HistoryKind::NoAllocations => ", allocations were not recorded",
         HistoryKind::Empty => ", nothing held",
+        HistoryKind::NumbersOnly => return "figures alone, without a history".to_owned(),
     };
     format!("{}{}{history}", count(device.events, "event", "events"), time.unwrap_or_default())
 }
@@ -177,7 +180,7 @@ fn counter_row(tone: Tone, name: &str, counter: &Counter, history: HistoryKind) 
         Value::size(known.baseline),
         Value::size(known.peak),
         peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
-        Value::Size(counter.end),
+        Value::size(counter.end),
         if counter.is_least { Value::words("or more") } else { error(known, counter) },
     ];
     Row::new(tone, cells)

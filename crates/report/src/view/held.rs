@@ -11,6 +11,10 @@ use super::stacks::{Frames, details, frames, tensors};
 use super::{Content, Row, Table, Tone, Value, figure, words};
 use crate::ranks::Others;
 
+/// In place of stacks, where an input has none.
+pub(super) const NO_STACKS: &str =
+    "no stacks: figures alone were given; a recording of the same run shows which lines make them up";
+
 /// Stacks when memory ran out that are listed beside those at the peak.
 const MOST_AT_OOM: usize = 5;
 
@@ -27,6 +31,9 @@ struct Listing<'a> {
 pub(super) fn at_moment(shown: Shown<'_>) -> Content {
     let moment = moment_of(shown.profile, shown.device);
     if shown.device.at.is_none() {
+        if shown.profile.is_numbers() {
+            return Content::Sentence(NO_STACKS.to_owned());
+        }
         let by = shown.profile.options.group_by.plural();
         return Content::Sentence(format!("no {by} {moment}: this device has no such moment"));
     }

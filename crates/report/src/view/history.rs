@@ -168,7 +168,7 @@ fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
         Value::size(peak),
         change.map_or(Value::Nothing, Value::Change),
         Value::size(now.and_then(|figures| figures.reserved)),
-        Value::size(now.map(|figures| figures.end)),
+        Value::size(now.and_then(|figures| figures.end)),
         Value::code(name(history, at)),
     ];
     Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)

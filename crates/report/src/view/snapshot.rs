@@ -1,13 +1,12 @@
 //! One snapshot, or one of each rank of a job.
 
-use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Metric;
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Judgement, Readings, Standing, out_of_memory};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
-use super::comparison::imbalance;
+use super::comparison::{amount, has_ranks, imbalance};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
@@ -111,10 +110,12 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> Vie
     let headline = readings.verdict().map(|_| readings.headline());
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
     let path = readings.ranks.paths.after.clone().unwrap_or_default();
+    let has_ranks = has_ranks(readings.readings.iter().map(|reading| &reading.member));
+    let amount = amount(readings.readings.len(), has_ranks);
     let group = Group {
-        sources: vec![Source { side: None, path, amount: count(readings.readings.len() as u64, "rank", "ranks") }],
+        sources: vec![Source { side: None, path, amount }],
         ranks: Some(ranks.clone()),
-        facts: imbalance(&readings.ranks),
+        facts: imbalance(&readings.ranks).into_iter().filter(|_| has_ranks).collect(),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
         checks_of_job: checks(&readings.ranks.judgement),

@@ -77,7 +77,7 @@ pub struct PointFigures {
     /// Highest reserved bytes.
     pub reserved: Option<u64>,
     /// Allocated bytes at the end.
-    pub end: u64,
+    pub end: Option<u64>,
 }
 
 /// A profile whose peak differs from that of the one before.

@@ -73,9 +73,9 @@ impl DeviceSeries<'_> {
             };
             points.push(Point {
                 name: profile.source.path.clone(),
-                allocated: Some(figures.allocated.end),
-                reserved: Some(figures.reserved.end),
-                fragmentation: Some(figures.reserved.end.saturating_sub(figures.active.end)),
+                allocated: figures.allocated.end,
+                reserved: figures.reserved.end,
+                fragmentation: figures.fragmentation.end,
                 active_peak: None,
             });
         }

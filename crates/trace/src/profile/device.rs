@@ -77,7 +77,13 @@ impl DeviceProfile {
     #[must_use]
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
-        self.events > markers || self.figures.active.end > 0
+        let Figures { allocated, active, reserved, .. } = &self.figures;
+        let held = [active.end, allocated.end, reserved.end];
+        let is_held = match self.figures.history {
+            HistoryKind::NumbersOnly => held.into_iter().chain([allocated.peak, reserved.peak]).any(|of| of > Some(0)),
+            _ => active.end > Some(0),
+        };
+        self.events > markers || is_held
     }
 
     /// True if limits are about it; `allocates` is true if anything is allocated on any device.

@@ -8,7 +8,7 @@ use ptmem_snapshot::pickle::{self, ErrorKind};
 use ptmem_snapshot::snapshot;
 
 use super::every::{Every, Lack, MOST_INTERVALS};
-use super::saved;
+use super::{numbers, saved};
 use crate::replay;
 
 /// Why an input gives no profile.
@@ -27,6 +27,9 @@ pub enum Error {
     /// It looks like a saved profile and cannot be read as one.
     #[error(transparent)]
     Saved(#[from] saved::Error),
+    /// Figures that cannot be read.
+    #[error(transparent)]
+    Numbers(#[from] numbers::Error),
     /// A history in more parts than anybody could read.
     #[error("device {device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
     TooManyIntervals {

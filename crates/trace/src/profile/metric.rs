@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ptmem_base::sides::Sides;
 
 use super::{Bucket, DeviceProfile, Held};
-use crate::replay::{Counter, Figures, HistoryKind};
+use crate::replay::{Counter, Figures};
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -55,7 +55,7 @@ impl Metric {
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
-        let has_history = !self.needs_history() || device.figures.history == HistoryKind::Recorded;
+        let has_history = !self.needs_history() || device.figures.history.has_peaks();
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
@@ -83,7 +83,7 @@ impl Metric {
         match self {
             Self::Peak | Self::Active | Self::Requested | Self::Reserved => counter.peak,
             Self::Baseline => counter.baseline,
-            Self::End => Some(counter.end),
+            Self::End => counter.end,
             Self::Fragmentation => device.figures.fragmentation.peak,
         }
     }
@@ -91,12 +91,12 @@ impl Metric {
     /// A lower bound of the value: without a history, a peak is at least the state at the dump.
     #[must_use]
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
-        if device.figures.history == HistoryKind::Recorded {
+        if device.figures.history.has_peaks() {
             return self.seen(device);
         }
         match self {
             Self::Peak | Self::End | Self::Active | Self::Requested | Self::Reserved => {
-                Some(self.counter(&device.figures).end)
+                self.counter(&device.figures).end
             }
             Self::Baseline | Self::Fragmentation => None,
         }

@@ -8,6 +8,7 @@ mod lines;
 mod measure;
 mod metric;
 mod moment;
+pub mod numbers;
 mod open;
 mod phases;
 pub mod saved;
@@ -49,6 +50,8 @@ pub enum InputKind {
     Segments,
     /// A saved profile.
     Profile,
+    /// Figures alone, such as those of `torch.cuda.memory_stats()`.
+    Numbers,
 }
 
 impl InputKind {
@@ -93,6 +96,8 @@ pub struct ReadOptions {
     pub device: Option<u32>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
+    /// The case to read, where the input holds the figures of several.
+    pub case: Option<String>,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -242,6 +247,11 @@ impl Profile {
     /// The position of a device by its number.
     pub fn position(&self, device: u32) -> Option<usize> {
         self.devices.iter().position(|known| known.device == device)
+    }
+
+    /// True if it holds figures alone.
+    pub fn is_numbers(&self) -> bool {
+        self.devices.iter().any(|device| device.figures.history == HistoryKind::NumbersOnly)
     }
 
     /// True if anything was allocated in the recorded part, on any device.

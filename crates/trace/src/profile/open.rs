@@ -5,7 +5,7 @@ use std::io::Read;
 use ptmem_snapshot::input::{self, Format, Input};
 use ptmem_snapshot::snapshot::{self, Snapshot};
 
-use super::{Error, InputKind, Profile, ReadOptions, Source, measure, saved};
+use super::{Error, InputKind, Profile, ReadOptions, Source, measure, numbers, saved};
 
 /// An opened input.
 #[derive(Debug)]
@@ -43,17 +43,32 @@ pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Op
     Ok(opened.value)
 }
 
+/// The most bytes of a table that are read.
+const MOST_TABLE: u64 = 64 << 20;
+
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
 fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, Error> {
     let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
-    if input.format() != Format::JsonObject {
+    let format = input.format();
+    if format != Format::JsonObject && format != Format::Text {
         let snapshot = open_snapshot(input, options)?;
         let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
         return Ok(Opened::Snapshot(Box::new(snapshot), Source { kind, ..source }));
     }
     let mut text = Vec::new();
-    input.read_to_end(&mut text)?;
-    let mut profile = saved::read(text, source, options.clone())?;
+    if format == Format::Text {
+        input.take(MOST_TABLE).read_to_end(&mut text)?;
+    } else {
+        input.read_to_end(&mut text)?;
+    }
+    let cases = numbers::cases(&text)?;
+    let mut profile = if !cases.is_empty() {
+        numbers::profile(&cases, Source { kind: InputKind::Numbers, ..source }, options.clone())?
+    } else if format == Format::Text {
+        return Err(snapshot::Error::NotAPickle(format).into());
+    } else {
+        saved::read(text, source, options.clone())?
+    };
     if let Some(device) = options.device {
         profile.restrict_to(device)?;
     }

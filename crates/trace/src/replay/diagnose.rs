@@ -44,7 +44,7 @@ impl Report<'_> {
     fn kind_of_history(&mut self) {
         let is_unknown = self.findings.nothing_recorded();
         match self.findings.history {
-            HistoryKind::Recorded => {}
+            HistoryKind::Recorded | HistoryKind::NumbersOnly => {}
             HistoryKind::StateOnly => {
                 let found = match self.findings.view.events().len() {
                     1 => "the history is one event long, as _record_memory_history('state') leaves it",

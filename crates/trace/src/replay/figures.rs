@@ -114,7 +114,7 @@ impl<'a> Findings<'a> {
             fragmentation: Fragmentation {
                 peak: knows_fragmentation
                     .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
-                end: fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize]),
+                end: Some(fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize])),
             },
             allocation_count: self.census.count(Action::Alloc),
             free_count: self.census.count(self.freeing),
@@ -216,7 +216,7 @@ impl<'a> Findings<'a> {
             baseline: is_known.then(|| self.figure(gauge.baseline, measure)).transpose()?,
             peak: is_known.then(|| self.figure(gauge.peak, measure)).transpose()?,
             peak_at: is_known.then_some(gauge.peak_at),
-            end: self.figure(self.end[measure as usize], measure)?,
+            end: Some(self.figure(self.end[measure as usize], measure)?),
             baseline_error: errors.as_ref().and_then(|errors| u64::try_from(errors.baseline).ok()),
             peak_error: errors.as_ref().and_then(|errors| u64::try_from(errors.peak).ok()),
             is_least: false,
@@ -256,7 +256,7 @@ impl<'a> Findings<'a> {
             baseline: Some(self.figure(baseline, measure)?),
             peak: Some(self.figure(peak, measure)?),
             peak_at: has_moment.then_some(gauge.peak_at),
-            end: self.figure(end, measure)?,
+            end: Some(self.figure(end, measure)?),
             baseline_error: u64::try_from((MOST_DEVICE_MEMORY - baseline).max(0)).ok(),
             peak_error: u64::try_from((MOST_DEVICE_MEMORY - peak).max(0)).ok(),
             is_least: true,

@@ -136,7 +136,7 @@ pub struct Counter {
     #[serde(rename = "peak_event")]
     pub peak_at: Option<Position>,
     /// Bytes at the dump, from the final state.
-    pub end: u64,
+    pub end: Option<u64>,
     /// How far `baseline` may be from the truth, in bytes; 0 is exact, `None` is unknown.
     pub baseline_error: Option<u64>,
     /// How far `peak` may be from the truth, in bytes; 0 is exact, `None` is unknown.
@@ -167,7 +167,7 @@ pub struct Fragmentation {
     /// At the reserved peak; `None` is "cannot be known".
     pub peak: Option<u64>,
     /// At the end.
-    pub end: u64,
+    pub end: Option<u64>,
 }
 
 /// The self-checks of a replay.
@@ -287,6 +287,19 @@ pub enum HistoryKind {
     /// No allocation was recorded and nothing is held.
     #[default]
     Empty,
+    /// Figures alone, without a history or a state.
+    NumbersOnly,
+}
+
+impl HistoryKind {
+    /// True if peaks are known.
+    #[must_use]
+    pub fn has_peaks(self) -> bool {
+        match self {
+            Self::Recorded | Self::NumbersOnly => true,
+            Self::StateOnly | Self::NoAllocations | Self::Empty => false,
+        }
+    }
 }
 
 /// The figures of one device.

@@ -85,8 +85,8 @@ impl Stated {
 
     /// Narrows the bounds of a figure; a contradiction in words, if there is one.
     fn narrow(&self, counter: &mut Counter) -> Option<String> {
-        if counter.end != self.end {
-            return Some(words("at the dump", self.end, counter.end));
+        if let Some(end) = counter.end.filter(|end| *end != self.end) {
+            return Some(words("at the dump", self.end, end));
         }
         if let (Some(baseline), Some(error)) = (counter.baseline, counter.baseline_error) {
             let off = baseline.abs_diff(self.start);
@@ -127,7 +127,7 @@ mod tests {
             baseline: Some(baseline),
             peak: Some(peak),
             peak_at: None,
-            end: 50,
+            end: Some(50),
             baseline_error: Some(error),
             peak_error: Some(error),
             is_least: false,

@@ -1,0 +1,345 @@
+//! Inputs that hold figures alone: `torch.cuda.memory_stats()`, golden values of Megatron-LM, and tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::{cut, printable};
+use ptmem_base::units::parse_size;
+use serde_json::{Map, Value};
+
+use super::{AllocatorSettings, DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
+use crate::replay::{Checks, Counter, Figures, Fragmentation};
+
+/// Why figures cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// Something that is not a number of bytes.
+    #[error("{place}: expected a number of bytes, found {found}")]
+    NotBytes {
+        /// The key, or the line and the column.
+        place: String,
+        /// The value.
+        found: String,
+    },
+    /// Two entries of one name and device.
+    #[error("'{0}' is there twice")]
+    Twice(String),
+    /// Several entries, of which none was asked for.
+    #[error("it holds several cases ({0}); name one, as in FILE#CASE")]
+    Several(String),
+    /// An entry that is not there.
+    #[error("there is no case '{asked}' in it; it has {known}")]
+    NoCase {
+        /// The name that was asked for.
+        asked: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A table that is not one.
+    #[error("the table cannot be read: {0}")]
+    Table(String),
+}
+
+/// The figures of a case.
+#[derive(Debug, Default)]
+pub struct Case {
+    /// Its name; empty where the input holds only one.
+    pub name: String,
+    /// Its devices by their numbers.
+    devices: BTreeMap<u32, Numbers>,
+}
+
+/// A counter that an input may state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gauge {
+    Allocated,
+    Active,
+    Requested,
+    Reserved,
+}
+
+/// A value of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Point {
+    Peak,
+    End,
+}
+
+/// The keys that name a figure, beside `allocated_bytes.all.peak` and its like: functions of `torch.cuda`, metrics of this tool,
+/// and values that Megatron-LM logs.
+const KEYS: [(&str, Gauge, Point); 13] = [
+    ("peak", Gauge::Allocated, Point::Peak),
+    ("end", Gauge::Allocated, Point::End),
+    ("active", Gauge::Active, Point::Peak),
+    ("requested", Gauge::Requested, Point::Peak),
+    ("reserved", Gauge::Reserved, Point::Peak),
+    ("max_memory_allocated", Gauge::Allocated, Point::Peak),
+    ("memory_allocated", Gauge::Allocated, Point::End),
+    ("max_memory_reserved", Gauge::Reserved, Point::Peak),
+    ("memory_reserved", Gauge::Reserved, Point::End),
+    ("mem-max-allocated-bytes", Gauge::Allocated, Point::Peak),
+    ("mem-allocated-bytes", Gauge::Allocated, Point::End),
+    ("mem-max-reserved-bytes", Gauge::Reserved, Point::Peak),
+    ("mem-reserved-bytes", Gauge::Reserved, Point::End),
+];
+
+const GAUGES: [(&str, Gauge); 4] = [
+    ("allocated_bytes", Gauge::Allocated),
+    ("active_bytes", Gauge::Active),
+    ("requested_bytes", Gauge::Requested),
+    ("reserved_bytes", Gauge::Reserved),
+];
+
+const POINTS: [(&str, Point); 2] = [("peak", Point::Peak), ("current", Point::End)];
+
+/// The figure that a key names.
+fn figure_of(key: &str) -> Option<(Gauge, Point)> {
+    let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, gauge, point)| (gauge, point));
+    named.or_else(|| {
+        let (counter, point) = key.split_once(".all.")?;
+        let (_, gauge) = GAUGES.into_iter().find(|(name, _)| *name == counter)?;
+        let (_, point) = POINTS.into_iter().find(|(name, _)| *name == point)?;
+        Some((gauge, point))
+    })
+}
+
+/// The figures of a device, by counter and point.
+#[derive(Debug, Default)]
+struct Numbers([[Option<u64>; 2]; 4]);
+
+impl Numbers {
+    fn set(&mut self, (gauge, point): (Gauge, Point), bytes: Option<u64>) {
+        let figure = &mut self.0[gauge as usize][point as usize];
+        *figure = bytes.or(*figure);
+    }
+
+    fn counter(&self, gauge: Gauge) -> Counter {
+        let [peak, end] = self.0[gauge as usize];
+        // What is known is exact.
+        Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
+    }
+
+    fn profile(&self, device: u32) -> DeviceProfile {
+        let [_, end_of_active] = self.0[Gauge::Active as usize];
+        let [_, end_of_reserved] = self.0[Gauge::Reserved as usize];
+        let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
+        let figures = Figures {
+            history: HistoryKind::NumbersOnly,
+            allocated: self.counter(Gauge::Allocated),
+            active: self.counter(Gauge::Active),
+            requested: self.counter(Gauge::Requested),
+            reserved: self.counter(Gauge::Reserved),
+            fragmentation: Fragmentation { peak: None, end: unused },
+            checks: Checks { end_matches: true, ..Checks::default() },
+            ..Figures::default()
+        };
+        DeviceProfile { device, figures, ..DeviceProfile::default() }
+    }
+}
+
+/// The cases of an input: JSON, or a table of comma-separated values. None if it holds no figure.
+///
+/// # Errors
+/// Where a figure is not a number of bytes, or a table cannot be read.
+pub fn cases(text: &[u8]) -> Result<Vec<Case>, Error> {
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return of_table(text);
+    }
+    // Saved profiles and reports, which may be large, state their schema first.
+    let head = &text[..text.len().min(64)];
+    if head.windows(8).any(|part| part == b"\"schema\"") {
+        return Ok(Vec::new());
+    }
+    match serde_json::from_slice(text) {
+        Ok(Value::Object(object)) if !object.contains_key("schema") => of_object(&object),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The cases of an object: one, or one for each key.
+fn of_object(object: &Map<String, Value>) -> Result<Vec<Case>, Error> {
+    if let Some(devices) = devices(object, "")? {
+        return Ok(vec![Case { name: String::new(), devices }]);
+    }
+    let mut cases = Vec::new();
+    for (name, value) in object {
+        let place = format!("{}.", printable(cut(name, 64)));
+        let devices = value.as_object().map(|inner| devices(inner, &place)).transpose()?.flatten();
+        cases.extend(devices.map(|devices| Case { name: name.clone(), devices }));
+    }
+    Ok(cases)
+}
+
+/// The devices of a case: one without a name, or some by their names in PyTorch. `None` if no figure is stated.
+fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<u32, Numbers>>, Error> {
+    if let Some(numbers) = numbers(object, place)? {
+        return Ok(Some(BTreeMap::from([(0, numbers)])));
+    }
+    let mut devices = BTreeMap::new();
+    for (name, value) in object {
+        if let (Some(device), Value::Object(inner)) = (device_of(name), value)
+            && let Some(numbers) = numbers(inner, &format!("{place}{name}."))?
+        {
+            devices.insert(device, numbers);
+        }
+    }
+    Ok((!devices.is_empty()).then_some(devices))
+}
+
+/// The number of a device by its name in PyTorch: `cuda:1`, `xpu:0`.
+fn device_of(key: &str) -> Option<u32> {
+    let (kind, number) = key.split_once(':')?;
+    kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| number.parse().ok()).flatten()
+}
+
+/// The figures of an object of statistics, flat or nested; `None` if it states none.
+fn numbers(object: &Map<String, Value>, place: &str) -> Result<Option<Numbers>, Error> {
+    let mut numbers = Numbers::default();
+    let mut is_known = false;
+    for (key, value) in object {
+        let is_figure = !value.is_array() && value.as_object().is_none_or(|inner| inner.contains_key("values"));
+        if let Some(figure) = figure_of(key).filter(|_| is_figure) {
+            numbers.set(figure, bytes_of(value, figure.1, &format!("{place}{key}"))?);
+            is_known = true;
+        }
+        // `memory_stats_as_nested_dict()`.
+        let all = GAUGES.iter().any(|(name, _)| name == key).then(|| value.get("all")).flatten();
+        for (point, _) in POINTS {
+            let name = format!("{key}.all.{point}");
+            if let (Some(value), Some(figure)) = (all.and_then(|all| all.get(point)), figure_of(&name)) {
+                numbers.set(figure, bytes_of(value, figure.1, &format!("{place}{name}"))?);
+                is_known = true;
+            }
+        }
+    }
+    Ok(is_known.then_some(numbers))
+}
+
+/// The bytes of a value: a number, a size, or a series over iterations. `None` where it says that it is not known.
+fn bytes_of(value: &Value, point: Point, place: &str) -> Result<Option<u64>, Error> {
+    let series: Vec<&Value> = match value.get("values") {
+        Some(Value::Array(values)) => values.iter().collect(),
+        Some(Value::Object(values)) => {
+            let mut values: Vec<(Option<u64>, &Value)> =
+                values.iter().map(|(iteration, value)| (iteration.parse().ok(), value)).collect();
+            values.sort_by_key(|(iteration, _)| *iteration);
+            values.into_iter().map(|(_, value)| value).collect()
+        }
+        _ => vec![value],
+    };
+    let mut known = Vec::new();
+    for value in series {
+        let read = match value {
+            Value::Null => Some(None),
+            Value::String(text) => size(text),
+            Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)).map(Some),
+            _ => None,
+        };
+        let not_bytes = || Error::NotBytes { place: place.to_owned(), found: printable(cut(&value.to_string(), 64)) };
+        known.extend(read.ok_or_else(not_bytes)?);
+    }
+    Ok(match point {
+        Point::Peak => known.into_iter().max(),
+        Point::End => known.last().copied(),
+    })
+}
+
+/// A floating-point number that is a whole number of bytes.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
+fn whole(number: f64) -> Option<u64> {
+    // Beyond, not every whole number has a value of its own.
+    (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as u64)
+}
+
+/// The bytes of a text; the inner `None` where it says that they are not known.
+fn size(text: &str) -> Option<Option<u64>> {
+    let text = text.trim();
+    if text.is_empty() || text.eq_ignore_ascii_case("nan") {
+        return Some(None);
+    }
+    let number = text.parse().ok().or_else(|| whole(text.parse().ok()?));
+    number.or_else(|| parse_size(text).ok()).map(Some)
+}
+
+/// Columns that name the case of a row.
+const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
+
+/// The cases of a table of comma-separated values, one in each row; none if its first line names no figure.
+///
+/// # Errors
+/// Where a row has other columns than the first line, or a figure is not a number of bytes.
+fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
+    let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
+    let Ok(head) = table.headers().cloned() else { return Ok(Vec::new()) };
+    let figures: Vec<_> = head.iter().map(figure_of).collect();
+    if figures.iter().all(Option::is_none) {
+        return Ok(Vec::new());
+    }
+    let column = |names: &[&str]| head.iter().position(|name| names.contains(&name.to_ascii_lowercase().as_str()));
+    let name = column(&NAMES);
+    let device = column(&["device"]);
+    let mut cases: Vec<Case> = Vec::new();
+    for row in table.records() {
+        let row = row.map_err(|error| Error::Table(error.to_string()))?;
+        let line = row.position().map_or(0, csv::Position::line);
+        let cell = name.map_or("", |column| &row[column]);
+        let name = if name.is_some_and(|column| head[column].eq_ignore_ascii_case("rank")) {
+            format!("rank{cell}")
+        } else {
+            cell.to_owned()
+        };
+        let mut numbers = Numbers::default();
+        for ((figure, text), key) in figures.iter().zip(&row).zip(&head) {
+            if let Some(figure) = figure {
+                let not_bytes =
+                    || Error::NotBytes { place: format!("line {line}, {key}"), found: printable(cut(text, 64)) };
+                numbers.set(*figure, size(text).ok_or_else(not_bytes)?);
+            }
+        }
+        let text = device.map_or("0", |column| &row[column]);
+        let device = text.parse().ok().or_else(|| device_of(text));
+        let device = device.ok_or_else(|| Error::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
+        let at = cases.iter().position(|case| case.name == name).unwrap_or_else(|| {
+            cases.push(Case { name: name.clone(), ..Case::default() });
+            cases.len() - 1
+        });
+        if cases[at].devices.insert(device, numbers).is_some() {
+            return Err(Error::Twice(if name.is_empty() { format!("device {device}") } else { name }));
+        }
+    }
+    Ok(cases)
+}
+
+/// Names that an error lists.
+const MOST_NAMES: usize = 8;
+
+/// The profile of the case that is asked for, or of the only one.
+pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> Result<Profile, Error> {
+    let known = || {
+        let names: Vec<String> = cases.iter().take(MOST_NAMES).map(|case| printable(cut(&case.name, 64))).collect();
+        names.join(", ") + if cases.len() > MOST_NAMES { ", …" } else { "" }
+    };
+    let case = match (options.case.as_deref(), cases) {
+        (None, [only]) => only,
+        (None, _) => return Err(Error::Several(known())),
+        (Some(asked), _) => cases
+            .iter()
+            .find(|case| case.name == asked)
+            .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: known() })?,
+    };
+    let message = "it holds figures alone: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
+    Ok(Profile {
+        source,
+        recorded: None,
+        raises: Vec::new(),
+        options,
+        settings: AllocatorSettings::default(),
+        keeps_annotations: false,
+        devices: case.devices.iter().map(|(&device, numbers)| numbers.profile(device)).collect(),
+        run: None,
+        diagnostics: vec![Diagnostic::new(Code::NumbersOnly, None, message)],
+        tables: Arc::default(),
+        facts: None,
+    })
+}

@@ -1,0 +1,151 @@
+//! Inputs that hold figures alone.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::tool::{ptmem, text};
+
+/// A folder with a file.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, content)| fs::write(folder.path().join(name), content).unwrap());
+    folder
+}
+
+fn report(folder: &Path, arguments: &[&str]) -> Value {
+    let output = ptmem(folder, &[arguments, &["--format", "json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+}
+
+/// Peak and end of allocated bytes, and the peak of reserved bytes, of each device.
+fn figures(content: &str, name: &str) -> Vec<[Value; 3]> {
+    let folder = folder(&[(name, content)]);
+    let report = report(folder.path(), &["show", name]);
+    assert_eq!(report["source"]["kind"], "numbers");
+    let devices = report["devices"].as_array().unwrap().iter();
+    let figures = |device: &Value| {
+        let [allocated, reserved] = [&device["allocated"], &device["reserved"]];
+        [&allocated["peak"], &allocated["end"], &reserved["peak"]].map(Value::clone)
+    };
+    devices.map(figures).collect()
+}
+
+#[test]
+fn kinds_of_numbers_are_read() {
+    let flat = r#"{"allocated_bytes.all.peak": 4096, "allocated_bytes.all.current": 512, "reserved_bytes.all.peak": 2097152,
+        "allocated_bytes.large_pool.peak": 7, "num_ooms": 0}"#;
+    let nested = r#"{"allocated_bytes": {"all": {"peak": 4096, "current": 512}, "large_pool": {"peak": 7}},
+        "reserved_bytes": {"all": {"peak": 2097152}}}"#;
+    let named = r#"{"max_memory_allocated": "4 KiB", "memory_allocated": 512, "max_memory_reserved": "2MiB"}"#;
+    let table = "model, peak, end, reserved, note\nbert, 4096, 512, 2 MiB, x\n";
+    let expected = vec![[json!(4096), json!(512), json!(2_097_152)]];
+    for (content, name) in [(flat, "a.json"), (nested, "a.json"), (named, "a.json")] {
+        assert_eq!(figures(content, name), expected, "{content}");
+    }
+    let folder = folder(&[("a.csv", table)]);
+    assert_eq!(report(folder.path(), &["show", "a.csv#bert"])["devices"][0]["allocated"]["peak"], 4096);
+}
+
+#[test]
+fn golden_values_give_their_highest_and_their_last_iteration() {
+    let golden = r#"{"lm loss": {"start_step": 1, "end_step": 10, "step_interval": 5, "values": {"1": 10.8, "10": 9.5}},
+        "mem-allocated-bytes": {"values": {"1": 1024.0, "10": "nan", "5": 512.0}},
+        "mem-max-allocated-bytes": {"values": {"1": 4096.0, "5": 8192.0, "10": 2048.0}}}"#;
+    assert_eq!(figures(golden, "golden.json"), [[json!(8192), json!(512), json!(null)]]);
+    let listed =
+        r#"{"mem-max-allocated-bytes": {"start_step": 0, "end_step": 2, "step_interval": 1, "values": [1, 3, 2]}}"#;
+    assert_eq!(figures(listed, "golden.json")[0][0], 3);
+}
+
+#[test]
+fn devices_of_a_process_are_told_from_cases() {
+    let devices = r#"{"cuda:1": {"peak": 2048}, "cuda:0": {"peak": 1024}}"#;
+    let found = figures(devices, "a.json");
+    assert_eq!(found.iter().map(|device| &device[0]).collect::<Vec<_>>(), [1024, 2048]);
+    let cases = r#"{"rank0": {"cuda:0": {"peak": 1024}}, "rank1": {"cuda:0": {"peak": 2048}}}"#;
+    let folder = folder(&[("cases.json", cases)]);
+    let report = report(folder.path(), &["check", "cases.json", "--max", "1536B"]);
+    assert_eq!(report["ranks"].as_array().unwrap().len(), 2);
+    assert_eq!(report["verdict"], "regression");
+    let one = ptmem(folder.path(), &["check", "cases.json#rank0", "--max", "1536B"]);
+    assert_eq!(one.status.code(), Some(0), "{}", text(&one.stdout));
+}
+
+#[test]
+fn limits_apply_to_what_is_known() {
+    let folder = folder(&[("a.json", r#"{"peak": "1 GiB"}"#), ("b.json", r#"{"peak": "1.02 GiB"}"#)]);
+    for (limit, code) in [
+        ("5%", 0),
+        ("1%", 1),
+        ("reserved=5%", 3),
+        ("baseline=0", 3),
+        ("fragmentation=0", 3),
+        ("end=0", 3),
+        ("stack=1MiB", 3),
+        ("stack:x=1MiB", 3),
+        ("stack-highest=1MiB", 3),
+        ("phase=0", 3),
+        ("phase:x=0", 3),
+        ("module:x=0", 3),
+    ] {
+        let output = ptmem(folder.path(), &["diff", "a.json", "b.json", "--max-growth", limit]);
+        assert_eq!(output.status.code(), Some(code), "{limit}: {}", text(&output.stdout));
+    }
+    for (limit, code) in [("1.5GiB", 0), ("1MiB", 1), ("reserved=1GiB", 3), ("stack=1GiB", 3), ("module:x=1GiB", 3)] {
+        let output = ptmem(folder.path(), &["check", "a.json", "--max", limit]);
+        assert_eq!(output.status.code(), Some(code), "{limit}: {}", text(&output.stdout));
+    }
+    let stacks = ptmem(folder.path(), &["diff", "a.json", "b.json", "--max-growth", "stack=1MiB"]);
+    assert!(text(&stacks.stdout).contains("record the same run"), "{}", text(&stacks.stdout));
+}
+
+#[test]
+fn numbers_are_compared_with_a_recording() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let folder = folder(&[("a.json", r#"{"peak": "280 MiB"}"#)]);
+    fs::copy(fixtures.join("before.pkl"), folder.path().join("b.pkl")).unwrap();
+    let report = report(folder.path(), &["diff", "a.json", "b.pkl", "--max-growth", "5%"]);
+    assert_eq!(report["verdict"], "pass");
+    assert_eq!(report["devices"][0]["metrics"]["peak"]["before"], 280 << 20);
+}
+
+#[test]
+fn an_update_keeps_the_form_of_numbers() {
+    let [old, new] = ["{\"peak\": 4096}\n", "{\"max_memory_allocated\": 2048}\n"];
+    let folder = folder(&[("golden.json", old), ("new.json", new), ("more.json", "{\"peak\": 8192}")]);
+    let lower = ptmem(folder.path(), &["diff", "--update", "golden.json", "new.json"]);
+    assert_eq!(lower.status.code(), Some(0), "{}", text(&lower.stderr));
+    assert_eq!(fs::read_to_string(folder.path().join("golden.json")).unwrap(), new);
+    ptmem(folder.path(), &["diff", "--update", "golden.json", "more.json"]);
+    assert_eq!(fs::read_to_string(folder.path().join("golden.json")).unwrap(), new, "a raise needs a reason");
+}
+
+#[test]
+fn what_is_not_a_number_of_bytes_is_named() {
+    for (name, content, expected) in [
+        ("a.json", r#"{"peak": true}"#, "peak: expected a number of bytes, found true"),
+        ("a.json", r#"{"a": {"peak": 1.5}}"#, "a.peak: expected a number of bytes, found 1.5"),
+        ("a.json", r#"{"other": 1}"#, "no figure such as"),
+        ("a.csv", "case,peak\nx,much\n", "line 2, peak: expected a number of bytes, found much"),
+        ("a.csv", "case,peak\nx,1\nx,2\n", "'x' is there twice"),
+        ("a.csv", "case,peak\nx,1,2\n", "the table cannot be read"),
+        ("a.csv", "case,loss\nx,1\n", "this looks like text"),
+        ("a.csv#z", "case,peak\nx,1\ny,2\n", "there is no case 'z' in it; it has x, y"),
+    ] {
+        let folder = folder(&[(name.split('#').next().unwrap(), content)]);
+        let output = ptmem(folder.path(), &["show", name]);
+        assert_eq!(output.status.code(), Some(2), "{content}");
+        assert!(text(&output.stderr).contains(expected), "{content}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_directory_of_numbers_is_one_of_ranks() {
+    let stats = |peak: u64| format!(r#"{{"allocated_bytes.all.peak": {peak}}}"#);
+    let folder = folder(&[("rank0.json", &stats(1024)), ("rank1.json", &stats(4096)), ("other.json", "{}")]);
+    let report = report(folder.path(), &["show", "."]);
+    assert_eq!(report["ranks"].as_array().unwrap().len(), 2);
+}
