@@ -156,7 +156,7 @@ fn changes(gates: &Sides<Gates>) -> Option<String> {
         (true, false) => Some(format!("this change adds a gate to the workflows: {}", quoted(&new, &gone))),
         (false, true) => Some(format!("this change removes a gate from the workflows: {}", quoted(&gone, &new))),
         (false, false) => Some(format!(
-            "this change edits what the workflows give to ptmem: {} in place of {}",
+            "this change edits what the workflows give to ptmem: {} instead of {}",
             quoted(&new, &gone),
             quoted(&gone, &new)
         )),
@@ -201,7 +201,7 @@ jobs:
             assert_eq!(told(&BASE.replace(from, to)), None, "{to}");
         }
         let raised =
-            "this change edits what the workflows give to ptmem: 'max-growth: 50%' in place of 'max-growth: 5%'";
+            "this change edits what the workflows give to ptmem: 'max-growth: 50%' instead of 'max-growth: 5%'";
         assert_eq!(told(&BASE.replace("5%", "50%")).as_deref(), Some(raised));
         let gone = told("jobs: {}\n").unwrap();
         assert!(gone.starts_with("this change removes a gate from the workflows: 'max-growth: 5%'"), "{gone}");
@@ -225,7 +225,7 @@ jobs:
         let matrix = BASE.replace("5%", "${{ matrix.limit }}").replace("memory:", "memory:\n    limit: [5%]");
         let sides = Sides { before: matrix.clone(), after: matrix.replace("[5%]", "[50%]") };
         let told = changes(&sides.map(|text| Gates::of(std::slice::from_ref(text)))).unwrap();
-        assert!(told.contains("'limit: [50%]' in place of 'limit: [5%]'"), "{told}");
+        assert!(told.contains("'limit: [50%]' instead of 'limit: [5%]'"), "{told}");
     }
 
     #[test]

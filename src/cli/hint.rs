@@ -99,7 +99,7 @@ fn command(arguments: &[OsString]) -> Option<String> {
         0 => None,
         1 => Some(format!("to look at a snapshot: ptmem show {first}")),
         2 => Some(format!("to compare two snapshots: ptmem diff {first} {}", words[1])),
-        _ => Some("to find what grows over several snapshots: ptmem leak SNAPSHOT...".to_owned()),
+        _ => Some("to find leaks over several snapshots: ptmem leak SNAPSHOT...".to_owned()),
     }
 }
 
@@ -107,7 +107,7 @@ fn command(arguments: &[OsString]) -> Option<String> {
 const OTHER_COMMANDS: [(&str, &[&str]); 4] = [
     ("'ptmem fit' has replaced 'ptmem scale', with the same options", &["scale"]),
     ("to compare two snapshots: ptmem diff BEFORE AFTER", &["compare", "cmp", "gate"]),
-    ("to find what grows: ptmem leak SNAPSHOT...", &["leaks"]),
+    ("to find leaks: ptmem leak SNAPSHOT...", &["leaks"]),
     ("to look at a snapshot: ptmem show SNAPSHOT", &["view", "report", "info"]),
 ];
 

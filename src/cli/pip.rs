@@ -24,7 +24,7 @@ pub(crate) struct PipArguments {
 
 #[derive(Debug, Subcommand)]
 enum PipCommand {
-    /// Install packages without those of NVIDIA, for simulated GPUs
+    /// Install packages, except those of NVIDIA
     ///
     /// By uv if it is on the path, which takes seconds, otherwise by pip, which may download NVIDIA's packages to read what
     /// they require. For an environment that is only used with ptmem simulate.
@@ -193,7 +193,7 @@ fn stand_in(packages: &Path, package: &Package) -> Result<()> {
     let inner = format!("{}-{version}.dist-info", name.replace(['-', '.'], "_"));
     let folder = packages.join(&inner);
     let metadata = format!(
-        "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: Nothing: a stand-in by 'ptmem pip install'\n"
+        "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: Empty package, installed by 'ptmem pip install'\n"
     );
     let files = [
         ("METADATA", metadata),

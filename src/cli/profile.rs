@@ -17,7 +17,7 @@ pub(crate) struct ProfileArguments {
     snapshot: PathBuf,
     #[command(flatten)]
     config: ConfigArguments,
-    /// Keep this device alone, by its number in the snapshot [default: all]
+    /// Keep only this device, by its number in the snapshot [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
     device: Option<u32>,
     #[command(flatten, next_help_heading = heading::INPUT)]

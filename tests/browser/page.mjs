@@ -154,7 +154,7 @@ const caption = (page) => page.textContent("figure.flame figcaption");
 // A click on the timeline selects the moment that it says there, on any scale and at any zoom, and every caption says so.
 async function moments(page) {
   const titles = await page.$$eval("figure.flame option", (all) => all.map((option) => option.textContent));
-  for (const title of ["peak (", "start of the recording (", "end (", "peak of the after, and the same place before ("]) {
+  for (const title of ["peak (", "start of the recording (", "end (", "peak of the after, and the corresponding place of the before ("]) {
     assert.ok(titles.some((text) => text.startsWith(title)), title);
   }
   const plot = await page.locator("svg.plot").boundingBox();

@@ -187,7 +187,7 @@ fn the_first_night_passes_and_says_so() {
     let found = series(nights(&[5]), &LeakOptions::default());
     assert_eq!((verdict(&found), strict(&found)), (Verdict::Pass, Verdict::Inconclusive));
     let headline = judge_leaks(&found, 0, false).headline().to_string();
-    assert!(headline.contains("the first snapshot of a series has nothing to be compared with"), "{headline}");
+    assert!(headline.contains("the first snapshot of a series has no earlier one to compare with"), "{headline}");
     // Warm-up that leaves nothing is a mistake in the options.
     let skip = LeakOptions { skip: Some(1), ..LeakOptions::default() };
     assert_eq!(verdict(&series(nights(&[5]), &skip)), Verdict::Inconclusive);

@@ -351,7 +351,7 @@ fn a_gate_of_a_workflow_that_is_edited_is_told() {
         checkout.commit(&[(path, &workflow.replace("5%", "50%"))]);
         let said = checkout.ptmem("", arguments);
         assert!(
-            said.must_tell && said.report.contains("'max-growth: 50%' in place of 'max-growth: 5%'"),
+            said.must_tell && said.report.contains("'max-growth: 50%' instead of 'max-growth: 5%'"),
             "{}",
             said.report
         );

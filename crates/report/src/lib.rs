@@ -80,7 +80,7 @@ pub enum Format {
     Markdown,
     /// One page for a browser: timelines, flame graph, rows; see docs/html.md.
     Html,
-    /// The timeline of the page alone, as a picture.
+    /// The timeline of that page, as a picture.
     Svg,
     /// Workflow commands that annotate the lines of a pull request.
     Github,
@@ -94,11 +94,11 @@ pub enum Format {
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
-    /// customSmallerIsBetter of github-action-benchmark.
+    /// Input of github-action-benchmark (customSmallerIsBetter).
     GithubActionBenchmark,
     /// name=value lines for the file that GITHUB_OUTPUT names.
     GithubOutput,
-    /// The verdict in one line of Markdown, with warnings: a comment where all is well.
+    /// The verdict in one line of Markdown, with warnings: a comment if all is well.
     Brief,
 }
 

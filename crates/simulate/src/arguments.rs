@@ -31,41 +31,42 @@ pub struct SimulateArguments {
     /// Memory of each card [default: that of the card]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub(super) memory: Option<u64>,
-    /// Byte that values read as which no copy from the host has set
+    /// Byte that unknown values read as
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) fill: u8,
-    /// Share of the elements that pass a condition on values that are not known, such as a mask of boxes
+    /// Share of elements for which a condition on unknown values is true, such as a mask of boxes
     #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = share)]
     pub(super) keep: u32,
-    /// When events are complete: at once, or only after some queries
+    /// When CUDA events complete
     #[arg(long, value_enum, default_value_t = Events::Ready, value_name = "WHEN")]
     pub(super) events: Events,
-    /// Order in which a card gives out addresses, on which some reserved bytes depend
+    /// Order of addresses, on which some reserved bytes depend
     #[arg(long, value_enum, default_value_t = Addresses::Up, value_name = "ORDER")]
     pub(super) addresses: Addresses,
-    /// Answer to calls that are not simulated
+    /// Reaction to CUDA calls that are not simulated
     #[arg(long, value_enum, default_value_t = Unsupported::Warn, value_name = "HOW")]
     pub(super) unsupported: Unsupported,
-    /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
+    /// Workspace of each convolution, recurrent network and attention of cuDNN
     #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "0")]
     pub(super) cudnn_workspace: u64,
     #[command(flatten)]
     pub(super) job: JobArguments,
-    /// Record a memory snapshot to FILE: of the whole run, or of a step of the optimizer (3) or several (3..5)
+    /// Record a memory snapshot to FILE: of the whole run, of one step of the optimizer (steps=3) or of several
+    /// (steps=3..5)
     ///
     /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
-    /// out. The last step ends the program, with exit code 0, unless 'steps=N,continue' is given. Blocks from before them have their call stacks too. Each rank of a job writes a file of its
-    /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
+    /// out. The program then ends, with exit code 0, unless 'steps=N,continue' is given. Older blocks have their call
+    /// stacks, too. Each rank of a job writes its own file: FILE with _rank0, _rank1 … before the suffix, or with
+    /// {rank} replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
     pub(super) record: Option<Record>,
     /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose
     #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) modules: bool,
-    /// Record type and shape of each tensor too, for --group-by shape and --explain: slower, as each operator is seen. It
-    /// includes --modules
+    /// Also record the type and shape of each tensor, for --group-by shape and --explain; slower. Includes --modules
     #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) shapes: bool,
-    /// Write what happened in the run to FILE, as JSON
+    /// Write a report of the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) report: Option<PathBuf>,
     /// The command and its arguments, after --

@@ -28,10 +28,10 @@ const ONE_PER_STAGE: &str = "one-per-stage=";
 
 #[derive(Debug, Args)]
 pub(super) struct JobArguments {
-    /// Number of ranks of a job, of which only those of --rank run, each alone
+    /// Simulate single ranks of a job of N ranks: those of --rank, each without the others
     ///
-    /// The command is that of one rank, without torchrun: RANK, LOCAL_RANK, WORLD_SIZE and the like are set. --gpus is
-    /// the number of cards of each node [default here: 8, at most N].
+    /// The command is the program itself, without torchrun, whose variables (RANK, WORLD_SIZE, …) are set. --gpus is
+    /// the number of cards per node [default here: 8, at most N].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
     pub(super) world_size: Option<u32>,
     /// Ranks to run: numbers and ranges such as 0,8,56..63, or one-per-stage=P for the first rank of each of P stages of a pipeline
@@ -40,9 +40,9 @@ pub(super) struct JobArguments {
     /// Number of ranks to run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "world_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) jobs: u32,
-    /// Value that other ranks send where only they know it: to the function NAME, or for the key NAME of the store
+    /// Value that only another rank knows, received by the function NAME or under the store key NAME
     ///
-    /// NAME is a pattern, VALUE a value of Python, such as 'build_data_iterators=[1, 1, 0]'. Can be given more than once.
+    /// NAME is a pattern, VALUE a Python literal, such as 'build_data_iterators=[1, 1, 0]'. Repeatable.
     #[arg(long = "peer-value", value_name = "NAME=VALUE", requires = "world_size", value_parser = peer_value)]
     pub(super) peer_values: Vec<String>,
 }

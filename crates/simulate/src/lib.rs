@@ -91,11 +91,11 @@ pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Unsupported {
-    /// Success, in silence.
+    /// Return success.
     Allow,
-    /// Success, and one line for each function.
+    /// Return success, with one warning per function.
     Warn,
-    /// An error code.
+    /// Return an error code.
     Error,
 }
 
@@ -103,9 +103,9 @@ pub enum Unsupported {
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Events {
-    /// As soon as it is recorded.
+    /// As soon as they are recorded.
     Ready,
-    /// After some queries, or when somebody waits for it.
+    /// After some queries, or when the program waits for them.
     Late,
 }
 
@@ -113,7 +113,7 @@ pub enum Events {
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Addresses {
-    /// The lowest that are free.
+    /// The lowest free address first.
     Up,
     /// Downwards, as Linux maps memory.
     Down,

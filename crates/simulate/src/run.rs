@@ -144,7 +144,7 @@ fn require_hook(ledger: &Ledger) -> Result<()> {
 fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]) -> Result<()> {
     let path = record.path.display();
     if !problems.is_empty() {
-        bail!("{path}: not recorded as asked: {}", problems.join("; "));
+        bail!("{path}: not recorded as requested: {}", problems.join("; "));
     }
     if outcome.recorded.is_empty() {
         bail!(

@@ -41,10 +41,10 @@ pub(crate) struct DiffArguments {
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long, help_heading = heading::COMPARED)]
     pub(crate) phases: bool,
-    /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
+    /// Compare with this saved profile and, after a pass, rewrite it from the after; figures can only fall
     #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
     pub(crate) update: Option<PathBuf>,
-    /// Let --update also raise figures, beyond limits too; the reason is kept in the profile
+    /// Let --update also raise figures, even beyond limits; the reason is stored in the profile
     #[arg(long, value_name = "REASON", value_parser = value::reason, help_heading = heading::STORED)]
     pub(crate) allow_raise: Option<String>,
     /// Compare peaks and stacks although one recording lacks its beginning or end
@@ -52,12 +52,12 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// REASON why the base has no recording. AFTER is checked only against absolute limits, and is inconclusive if it keeps them;
-    /// with a BEFORE of an older commit both are compared, and every report says so
+    /// Why the base has no recording. AFTER is checked only against absolute limits, and the verdict is inconclusive
+    /// if they hold. With a BEFORE of an older commit, both are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before: the base cannot have a recording yet, so AFTER passes if it keeps the absolute limits. With the COMMAND
-    /// that was recorded and --git: only if workflows of the change have it, and those of BASE do not
+    /// With --no-before: the base cannot have a recording yet, so AFTER passes if the absolute limits hold. With the
+    /// recorded COMMAND and --git: only if the workflows of the change contain COMMAND and those of BASE do not
     #[arg(
         long,
         value_name = "COMMAND",
@@ -68,15 +68,16 @@ pub(crate) struct DiffArguments {
         help_heading = heading::TRUST
     )]
     pub(crate) first: Option<String>,
-    /// Exit with 0 where only growth fails, or was not judged, and the pull request of this run of GitHub Actions has LABEL
+    /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request of this run of GitHub
+    /// Actions has LABEL
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) approve_label: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
-    /// Mark what changed in lines that the checkout changes since its merge base with BASE, a commit, branch or tag, and warn
-    /// where what passes would not by the configuration of that commit
+    /// Name the edits since the checkout's merge base with BASE (a commit, branch or tag) that growth leads to, and
+    /// warn if the comparison passes only with the configuration of the checkout
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
     pub(crate) git: Option<String>,
     /// Also list the stacks that did not change or only moved
@@ -89,7 +90,7 @@ pub(crate) struct DiffArguments {
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
-    /// Leave out the instructions for accepting growth that fails, for tools that have their own
+    /// Omit the instructions for accepting growth, for tools that have their own
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(crate) no_acceptance: bool,
     #[command(flatten)]

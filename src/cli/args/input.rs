@@ -14,8 +14,8 @@ use super::heading;
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::INPUT)]
 pub(crate) struct ConfigArguments {
-    /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml, which is looked for upwards
-    /// to the root of the repository; none reads no configuration
+    /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml up to the root of the
+    /// repository; none reads no configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -38,8 +38,8 @@ impl ConfigArguments {
 /// The commit whose configuration is applied, too.
 #[derive(Debug, Args)]
 pub(crate) struct BaseArguments {
-    /// Also judge by the configuration of the checkout's merge base with BASE, a commit, branch or tag, and warn where only that
-    /// of the checkout passes
+    /// Also apply the configuration of the checkout's merge base with BASE (a commit, branch or tag), and warn if the
+    /// input passes only with that of the checkout
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::INPUT)]
     pub(crate) git: Option<String>,
 }

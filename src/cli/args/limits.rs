@@ -31,7 +31,7 @@ pub(crate) struct DiffLimits {
 /// The memory of the device.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArguments {
-    /// Memory of the device, such as 80GiB: reports its headroom, or when it is full
+    /// Memory of the device, such as 80GiB, to report its headroom or when it will be full
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
     device_memory: Option<u64>,
 }

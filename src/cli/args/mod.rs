@@ -35,13 +35,13 @@ const PRODUCT: &str = "ptmem-gate";
 
 /// The gate that keeps PyTorch GPU memory regressions out of a code base
 ///
-/// Reads CUDA memory snapshots, which torch.cuda.memory._dump_snapshot() writes, without ever running
-/// code from them; computes baseline, peak and end of PyTorch's counters to the byte, and totals per call
-/// stack; compares a before with an after against limits, and answers with a report and an exit code.
+/// Reads CUDA memory snapshots, as written by torch.cuda.memory._dump_snapshot(), without running code from them.
+/// Computes baseline, peak and end of PyTorch's counters to the byte, and totals per call stack. Compares two
+/// snapshots, applies limits, and prints a report. The exit code is the verdict.
 #[derive(Debug, Parser)]
 #[command(name = "ptmem", display_name = PRODUCT, version, after_help = text::EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// When to colour the output; auto is on a terminal, unless NO_COLOR is set, and everywhere with CLICOLOR_FORCE
+    /// When to color the output. auto: on a terminal unless NO_COLOR is set, and always with CLICOLOR_FORCE
     #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN", help_heading = heading::OUTPUT)]
     pub(crate) color: clap::ColorChoice,
     #[command(subcommand)]
@@ -59,14 +59,14 @@ pub(crate) enum Command {
                           ptmem diff [OPTIONS] --suite <NAME>"
     )]
     Diff(DiffArguments),
-    /// Gate one snapshot by absolute limits
+    /// Check one snapshot against absolute limits
     #[command(after_help = text::EXIT_CODES)]
     Check(CheckArguments),
-    /// Find what grows: over a series of snapshots, or over the steps of one
+    /// Find memory leaks, over a series of snapshots or over the steps of one
     ///
-    /// A leak is memory that does not come back, whatever the peak. In a series of two or more snapshots, in order, it
-    /// is every stack that holds more at the end of nearly each of them than at the end of the one before. In a single
-    /// snapshot it is every stack that leaves blocks behind in nearly each of its steps.
+    /// A leak is memory that is never freed. In a series of snapshots, a stack leaks if it holds more at the end of
+    /// nearly every snapshot than at the end of the previous one; in a single snapshot, if it leaves blocks behind in
+    /// nearly every step.
     #[command(
         after_long_help = format!("{}\n\n{}", text::LEAK, text::LEAK_EXIT_CODES),
         after_help = text::LEAK_EXIT_CODES
@@ -74,50 +74,49 @@ pub(crate) enum Command {
     Leak(LeakArguments),
     /// Show figures, timeline and the largest stacks of a snapshot
     ///
-    /// Where memory ran out, it shows the request, the memory held, the demand, and the free memory that the request
-    /// could not use, and lists the stacks that held most at that moment beside those at the peak.
+    /// If memory ran out, it also shows the request, the free memory that could not serve it, and the stacks that held
+    /// most at that moment.
     Show(ShowArguments),
-    /// Write the compact profile of a snapshot, to keep as the stored before
+    /// Write the compact profile of a snapshot, to store as the before
     ///
     /// A profile is a text file of a few to a few hundred kilobytes. Every other command accepts it instead of the snapshot.
-    /// It holds the whole history, folded: the figures, and every call stack with its bytes at any moment. Times and
-    /// addresses of single events are left out.
+    /// It contains the whole history in compressed form, without addresses and most times.
     Profile(ProfileArguments),
-    /// Write the files that set a gate up: limits, a recording script, a workflow
+    /// Write the files of a gate: limits, a recording script, a workflow
     ///
-    /// Looks at the repository, asks nothing, never overwrites a file, and says what to do next.
+    /// Inspects the repository, asks no questions, never overwrites a file, and prints the next steps.
     Init(InitArguments),
-    /// Say whether a snapshot is fit to gate, and how to record a better one
+    /// Check whether a snapshot is fit to gate, and how to record a better one
     #[command(after_help = text::DOCTOR_EXIT_CODES)]
     Doctor(DoctorArguments),
-    /// Show peak and largest stacks over time, with the profile at which each step came
+    /// Show the peak over time, and the profiles at which it changed
     ///
-    /// Over a folder of nightly profiles, or over the versions of a stored profile in git.
+    /// Reads a folder of nightly profiles, or all versions of a stored profile in git.
     History(HistoryArguments),
-    /// Find the largest batch, or another number, that fits on a card
+    /// Find the largest batch size, or another number, that fits on a card
     ///
-    /// With a command, runs it on a simulated card with one number after the other until the largest that fits is known. From
-    /// recordings of three or more runs, it predicts the peak at other numbers: it finds for each stack whether it is constant, linear or quadratic in that number, and from them the peak at another
-    /// one and the number at which the device is full. Three runs tell shapes apart; with four or more the last one is
-    /// also predicted from the others, which shows how far to trust the rest.
+    /// With a command, runs it on a simulated card with different numbers until the largest that fits is known. From
+    /// recordings of three or more runs, it fits each stack as constant, linear or quadratic in the number, and
+    /// predicts the peak at other numbers and the number at which the device is full. With four or more runs, it also
+    /// predicts the last one from the others, as a test.
     #[command(
         override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
     )]
     Fit(FitArguments),
-    /// Cut a snapshot to a part that PyTorch's own viewer opens
+    /// Cut a snapshot so that PyTorch's own viewer can open it
     ///
-    /// The file is the one that a recording of that window would have left: memory that is older belongs to its state at
-    /// the start, the final state is that at the end of the window, and curves and peaks within are the same.
+    /// The file equals a recording of that window: it starts with the older memory, ends with the state at the end of
+    /// the window, and has the same peaks in between.
     Trim(TrimArguments),
-    /// Run a command on simulated GPUs, to record where there is none
+    /// Run a command on simulated GPUs, to record without a GPU
     ///
     /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses: kernels do nothing, and
-    /// the snapshot has the allocations of a real run. Linux, x86-64 and aarch64, PyTorch 2.0 and later with CUDA
-    /// (pip install torch); NVIDIA's packages may be there or not (pip install --no-deps torch). docs/simulate.md says
+    /// the snapshot has the allocations of a real run. Needs Linux on x86-64 or aarch64 and a CUDA build of PyTorch
+    /// 2.0 or later, but neither a driver nor NVIDIA's packages (ptmem pip install torch). docs/simulate.md describes
     /// what is exact and what is not.
     #[cfg(feature = "simulate")]
     Simulate(ptmem_simulate::SimulateArguments),
-    /// Install packages of Python without NVIDIA's, which are most of PyTorch's size: for simulated GPUs
+    /// Install Python packages without NVIDIA's, which simulated GPUs do not need
     #[cfg(feature = "simulate")]
     Pip(PipArguments),
     /// Add stand-ins for the libraries that a PyTorch wants; simulate calls it
@@ -131,7 +130,7 @@ pub(crate) enum Command {
     },
     /// Print the manual page, as roff: ptmem man | man -l -
     Man {
-        /// The page of this command instead
+        /// Print the page of this command
         command: Option<String>,
     },
 }

@@ -17,8 +17,8 @@ use super::{InputArguments, heading};
 pub(crate) struct Stacks {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
     /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak); or the highest point between
-    /// two of them, such as phase:forward#2:start..phase:backward#2:end. A comparison takes aligned unless told
-    /// otherwise: the peak of the after, and where the before does the same [default: peak]
+    /// two of them, such as phase:forward#2:start..phase:backward#2:end. [default: peak; of 'ptmem diff' aligned, the
+    /// peak of the after and the corresponding place of the before]
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ impl Stacks {
 /// The definition of one stack, and how its frames are named.
 #[derive(Debug, Args)]
 pub(crate) struct Grouping {
-    /// What counts as one stack [default: stack]
+    /// How allocations are grouped into stacks [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
     group_by: Option<GroupBy>,
 }
@@ -71,17 +71,17 @@ impl Grouping {
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::TREE)]
 pub(crate) struct TreeArguments {
-    /// Show the call tree, outermost frame first, instead of the list of stacks; with N so many levels of it: deeper frames
-    /// count towards the frame above them
+    /// Show the call tree, outermost frame first, instead of the list of stacks. With N, show only N levels and add
+    /// deeper frames to their callers
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
     #[expect(clippy::option_option, reason = "the option may stand without its value")]
     tree: Option<Option<u16>>,
-    /// Keep only stacks with a frame whose function or path matches, and make that frame the root: part of a name,
-    /// or a glob
+    /// Keep only stacks with a frame whose function or path matches PATTERN (part of a name, or a glob), and make that
+    /// frame the root
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::search_code)]
     focus: Option<Pattern>,
-    /// Keep only stacks with a frame whose function or path matches, and mark that frame; with the whole label of a row
-    /// only that row
+    /// Keep only stacks with a frame whose function or path matches, and mark that frame. The whole label of a row
+    /// selects only that row
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
     grep: Option<Pattern>,
     /// Show every frame, including PyTorch's own and all of C++

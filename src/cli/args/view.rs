@@ -22,10 +22,10 @@ pub(crate) struct View {
     /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Show the line of the source below each row, where the checkout has the file
+    /// Show the source line below each row, if the checkout has the file
     #[arg(long)]
     pub(crate) source: bool,
-    /// Largest size of Markdown output; rows are left out until it fits. GitHub accepts 65,536 for a comment and
+    /// Maximum size of Markdown output; rows are omitted until it fits. GitHub accepts 65,536 for a comment and
     /// 1,048,576 for a summary
     #[arg(
         long,
@@ -37,14 +37,14 @@ pub(crate) struct View {
     /// Name of the hidden marker in Markdown that identifies the comment on a pull request
     #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
     pub(crate) comment_key: String,
-    /// Address at which the file of --export svg=PATH will be found, such as an artifact or a branch: Markdown shows that
-    /// picture of the timeline in place of its chart
+    /// Address of the file that --export svg=PATH writes, such as an artifact or a branch: Markdown shows this picture
+    /// of the timeline instead of its chart
     #[arg(long, value_name = "ADDRESS", value_parser = value::picture)]
     pub(crate) picture: Option<String>,
-    /// Print all metrics, notes and whole warnings: a table without it counts what it leaves out
+    /// Print all metrics, all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Look at this device alone, by its number in the snapshot
+    /// Read only this device, by its number in the snapshot
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) device: Option<u32>,
     #[command(flatten, next_help_heading = heading::INPUT)]
@@ -82,10 +82,10 @@ pub(crate) struct StudyView {
     /// List N stacks and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// Print all notes and whole warnings: a table without it counts what it leaves out
+    /// Print all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Largest size of Markdown output; rows are left out until it fits
+    /// Maximum size of Markdown output; rows are omitted until it fits
     #[arg(
         long,
         value_name = "BYTES",

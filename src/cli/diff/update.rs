@@ -160,7 +160,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
     };
     output::write_file(path, &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
-    let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };
+    let parts = if stacks_changed { "only stacks changed" } else { "only phases changed" };
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
     let accepted = comparison.judgement.checks.iter().any(|check| check.accepted);
     let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };

@@ -78,7 +78,7 @@ fn unfit(words: impl Into<String>, advice: &'static str) -> Examined {
 const SMALL_SHARE: u64 = 20;
 
 /// The call that records every event of the allocator.
-const ALL_ACTIONS: &str = "record all actions: no skip_actions";
+const ALL_ACTIONS: &str = "record all actions: remove skip_actions";
 
 /// Recording that is on from the start of the process.
 const FROM_THE_START: &str = "record from the start, before the model is made: \
@@ -117,16 +117,16 @@ pub(super) fn health(findings: &[(Aspect, Examined)]) -> Health {
 pub(super) fn again(diff: &Diff) -> Examined {
     let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
     let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.gained().map(i128::unsigned_abs)) else {
-        return good("no device does anything in both recordings");
+        return good("no device has events in both recordings");
     };
     let rows = diff.devices.iter().flat_map(|device| &device.rows);
     let row = rows.filter(|row| row.kind.is_memory()).max_by_key(|row| row.delta().unsigned_abs());
     let row = row.filter(|row| row.delta() != 0);
     let (Some(before), Some(after)) = (peak.before, peak.after) else {
-        return unfit("the peak of one of them is not known", "record both as a whole");
+        return unfit("the peak of one recording is unknown", "record both completely");
     };
     if before == after && row.is_none() {
-        return good("the second recording is the same to the byte at the peak");
+        return good("the second recording is equal to the byte at the peak");
     }
     let share = format_percent(i128::from(after) - i128::from(before), before)
         .map(|share| format!(" ({share})"))
@@ -146,10 +146,10 @@ fn history(device: &DeviceProfile, devices: usize) -> Examined {
     let figures = &device.figures;
     match figures.history {
         HistoryKind::Recorded if figures.allocated.peak.is_none() => {
-            unfit("allocations or frees are missing, so that the peak cannot be known", ALL_ACTIONS)
+            unfit("allocations or frees are missing, so the peak is unknown", ALL_ACTIONS)
         }
         HistoryKind::Recorded if figures.allocation_count == 0 => {
-            let advice = "record steps that the program makes, and the whole of them";
+            let advice = "record complete steps that the program runs";
             unfit(format!("{events}, and nothing was allocated"), advice)
         }
         HistoryKind::Recorded => {
@@ -161,11 +161,10 @@ fn history(device: &DeviceProfile, devices: usize) -> Examined {
             "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
              enabled=\"state\", and dump before enabled=None",
         ),
-        HistoryKind::NumbersOnly => weak(
-            "figures alone, without stacks or a history",
-            "record the same run to see what made them: ptmem_gate.record()",
-        ),
-        HistoryKind::NoAllocations => unfit("frees without allocations: the peak cannot be known", ALL_ACTIONS),
+        HistoryKind::NumbersOnly => {
+            weak("only figures, without stacks or a history", "record the same run with ptmem_gate.record() for stacks")
+        }
+        HistoryKind::NoAllocations => unfit("frees without allocations: the peak is unknown", ALL_ACTIONS),
         // Empty.
         _ => unfit("nothing was allocated", "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")"),
     }
@@ -177,7 +176,7 @@ fn has(profile: &Profile, code: Code) -> bool {
 
 fn run(run: &RunFacts) -> Examined {
     if let Some(failure) = run.failure() {
-        return unfit(failure, "mend the program, or record steps that it makes");
+        return unfit(failure, "fix the program, or record steps that it runs");
     }
     if let Some(package) = run.packages.iter().find(|package| !package.same) {
         let words = format!("{} was imported from {}, not from the checkout", package.name, package.path);
@@ -237,7 +236,7 @@ fn stacks(device: &DeviceProfile) -> Examined {
     }
     if !device.recorded_frames.python && device.figures.allocation_count > 0 {
         let advice = "record Python frames: torch.cuda.memory._record_memory_history(stacks=\"all\")";
-        return weak("in C++ alone, so that no line of yours is named", advice);
+        return weak("only C++ frames, so no line of your code is named", advice);
     }
     good(words)
 }
@@ -245,7 +244,7 @@ fn stacks(device: &DeviceProfile) -> Examined {
 fn clock(device: &DeviceProfile) -> Examined {
     match device.duration_us {
         _ if device.events == 0 => good("no events"),
-        None => weak("events have no times, so that annotations mark no phases", "PyTorch writes times from 2.2 on"),
+        None => weak("events have no times, so annotations do not mark phases", "use PyTorch 2.2 or later"),
         Some(us) => good(format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)),
     }
 }
@@ -253,20 +252,20 @@ fn clock(device: &DeviceProfile) -> Examined {
 fn figures(device: &DeviceProfile) -> Examined {
     let figures = &device.figures;
     if !figures.checks.hold() {
-        let advice = "the file contradicts itself; record again, and report it if it stays so";
-        return weak("self-checks failed, so that figures are estimates", advice);
+        let advice = "record again, and report it if the file still contradicts itself";
+        return weak("self-checks failed, so figures are estimates", advice);
     }
     match figures.allocated.max_error() {
         Some(0) => good("exact to the byte"),
         Some(error) => weak(format!("exact within {}", Size(error)), FROM_THE_START),
-        None => weak("the error is not known", FROM_THE_START),
+        None => weak("the error is unknown", FROM_THE_START),
     }
 }
 
 fn settings(profile: &Profile) -> Examined {
     if has(profile, Code::SettingsChanged) {
         let words = "block sizes contradict the settings in the file";
-        let advice = "set PYTORCH_CUDA_ALLOC_CONF before the start, not by torch.cuda.memory._set_allocator_settings()";
+        let advice = "set PYTORCH_CUDA_ALLOC_CONF before the start, instead of calling torch.cuda.memory._set_allocator_settings()";
         return weak(words, advice);
     }
     if profile.settings.present {
@@ -275,6 +274,6 @@ fn settings(profile: &Profile) -> Examined {
         return good(words);
     }
     let advice =
-        "if PYTORCH_CUDA_ALLOC_CONF was set, say so in ptmem.toml: allocator-settings = \"max_split_size_mb:64\"";
+        "if PYTORCH_CUDA_ALLOC_CONF was set, set it in ptmem.toml, too: allocator-settings = \"max_split_size_mb:64\"";
     Examined { advice: Some(advice), ..good("not in the file (PyTorch before 2.3)") }
 }

@@ -31,10 +31,10 @@ pub(crate) struct FitArguments {
     /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end
     #[arg(long, value_name = "STEPS", default_value = "3", help_heading = heading::SCALED)]
     steps: String,
-    /// The command to run, after --, with the name of the number in braces
+    /// The command to run, after --, with {NAME} in place of the number
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "x")]
     command: Vec<String>,
-    /// That number in each run, in the order of the files, such as 128,256,512
+    /// The number in each run, in the order of the files, such as 128,256,512
     #[arg(long, value_name = "NUMBERS", required_unless_present = "command", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
     x: Vec<f64>,
     /// Predict the peak at this number. Repeatable [default: twice the largest]

@@ -117,7 +117,7 @@ impl Varied<'_> {
         }
         let cache = env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
         let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
-        let cache = cache.context("no place to keep runs; set XDG_CACHE_HOME to a folder")?;
+        let cache = cache.context("no folder to keep runs; set XDG_CACHE_HOME to a folder")?;
         let folder = cache.join("ptmem").join("fit").join(format!("{:016x}", key.finish()));
         fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         Ok(folder)

@@ -66,8 +66,8 @@ impl Apart {
             Self::Asked => None,
             Self::NotKnown => Some("the figures of a side are only bounds"),
             Self::NoOrder => Some("one side does not have the order in which its stacks allocate"),
-            Self::PartMissing => Some("the before lacks the part in which the peak of the after lies"),
-            Self::NotAlike => Some("the histories have nothing like each other's course"),
+            Self::PartMissing => Some("the before lacks the part that contains the peak of the after"),
+            Self::NotAlike => Some("the histories are not alike"),
         }
     }
 }
@@ -154,7 +154,9 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         devices.each().into_iter().all(|(_, device)| device.figures.history == HistoryKind::Recorded)
     });
     if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
-        let message = format!("stacks are compared at both peaks, wherever these are in the program: {words}");
+        let message = format!(
+            "stacks are compared at the peak of each side, which may be different places of the program: {words}"
+        );
         found.push(Diagnostic::new(Code::PlacesNotAligned, device.ordinal(), message));
     }
 }

@@ -143,7 +143,7 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
         _ => return Err(Error("[[accept]] needs either 'pattern', 'metric' or 'through'".to_owned())),
     };
     if read.reason.trim().is_empty() {
-        return Err(Error("[[accept]] needs a 'reason' that says something".to_owned()));
+        return Err(Error("[[accept]] needs a 'reason' that is not empty".to_owned()));
     }
     let Some(Date(expires)) = read.expires else {
         return Err(Error(

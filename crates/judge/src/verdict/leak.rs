@@ -121,7 +121,7 @@ impl Judge {
 fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
         Mode::Series if device.points.len() == 1 => {
-            "the first snapshot of a series has nothing to be compared with".to_owned()
+            "the first snapshot of a series has no earlier one to compare with".to_owned()
         }
         _ if device.sizes_grow => {
             format!(

@@ -37,9 +37,7 @@ impl Judge {
         let check = exceeded(device.device, words.clone());
         self.checks.push(match mode {
             Mode::Series if failure.from_the_first => {
-                let reason = format!(
-                    "{words}; it also ran out in the first snapshot, and both ends are those of runs cut short"
-                );
+                let reason = format!("{words}; it also ran out in the first snapshot, so both runs were cut short");
                 Check { outcome: Outcome::Inconclusive, reason: Some(reason), words: None, ..check }
             }
             Mode::Series | Mode::Steps => check,

@@ -17,7 +17,7 @@ impl<'a> Gated<'a> {
         let side = Side::BOTH.into_iter().find(|side| self.sides.of(*side).phases.cut > 0)?;
         let most = thousands(MOST_PHASES as u64);
         let more = thousands(self.sides.of(side).phases.cut);
-        Some(format!("only the first {most} phases of the {side} are looked at, {more} more are not"))
+        Some(format!("only the first {most} phases of the {side} are read, {more} more are not"))
     }
 
     /// Whether the limit applies to a phase: with a pattern, to phases whose name matches; without one, to the

@@ -62,7 +62,9 @@ impl<'a> Gated<'a> {
         let Sides { before, after } = row.highest;
         let mut check = Check { before, after, ..self.check_named(row) };
         let (Some(before), Some(delta)) = (before, check.compare(row.highest, &self.growth.limit)) else {
-            let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
+            let reason =
+                "the saved profile does not contain the highest value of each stack; write it again with this version"
+                    .to_owned();
             return Some(Check { reason: Some(reason), ..check });
         };
         if let Some(reason) = self.named_otherwise(row) {

@@ -218,7 +218,7 @@ impl fmt::Display for Growth {
 
 /// Headroom is limited, and the memory of the device is not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the least headroom needs the memory of the device")]
+#[error("a minimum headroom needs the memory of the device")]
 pub struct UnknownDeviceMemory;
 
 /// The limits of a gate, each only where it was set.

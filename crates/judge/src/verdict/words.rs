@@ -96,7 +96,7 @@ impl Judgement {
         }
         let mut line = match check.level {
             Level::Fail => self.sentence(check),
-            Level::Warn => "only warnings were asked for".to_owned(),
+            Level::Warn => "only warnings were requested".to_owned(),
         };
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {

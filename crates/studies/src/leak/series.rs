@@ -49,8 +49,7 @@ fn skipped_files(skipped: &[(String, String)], read: usize) -> Option<Diagnostic
 }
 
 fn first_of_series(path: &str) -> Diagnostic {
-    let message =
-        format!("{path} is the first of the series: nothing can have grown yet, and the next one is compared with it");
+    let message = format!("{path} is the first of the series: growth cannot be judged before the next one");
     Diagnostic::new(Code::FirstOfSeries, None, message)
 }
 

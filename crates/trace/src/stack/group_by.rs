@@ -12,9 +12,9 @@ use super::legible;
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum GroupBy {
-    /// Every frame with its line, exactly.
+    /// All frames with their lines.
     Frames,
-    /// Python frames without line numbers, independent of where the code lies.
+    /// Python frames without line numbers, in any folder.
     #[default]
     Stack,
     /// The line of your code that allocates.
@@ -31,14 +31,14 @@ pub enum GroupBy {
     CompileContext,
     /// The innermost annotation (record_function) that was open at the allocation.
     Annotation,
-    /// The nn.Module that allocates, or to which the memory belongs: recorded with 'ptmem simulate --modules'.
+    /// The nn.Module that allocates, or to which the memory belongs (needs 'ptmem simulate --modules').
     Module,
     /// The purpose as the recorder saw it: parameters, gradients, optimizer state, activations, temporary, communication,
-    /// workspace; recorded with --modules too.
+    /// workspace (needs --modules).
     Purpose,
-    /// Type and shape of the tensor: recorded with 'ptmem simulate --shapes'.
+    /// Type and shape of the tensor (needs 'ptmem simulate --shapes').
     Shape,
-    /// The pool that the memory is from, and its stream.
+    /// The memory pool and its stream.
     Pool,
 }
 
