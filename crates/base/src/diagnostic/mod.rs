@@ -160,14 +160,14 @@ mod tests {
         let page = include_str!("../../../../docs/diagnostics.md").replace("\r\n", "\n");
         let mut rest = &*page;
         for code in Code::ALL {
-            let severity = match code.severity() {
+            let weight = match code.severity() {
                 Severity::Note => "Note",
+                Severity::Warning if code.is_distrusted() => "Distrusted",
                 Severity::Warning => "Warning",
             };
-            let trust = if code.is_distrusted() { "; inconclusive with `--strict`" } else { "" };
             let meaning = code.meaning();
             let help = code.help();
-            let section = format!("### {code}\n\n*{severity}{trust}.* {meaning}\n\n→ {help}\n");
+            let section = format!("### {code}\n\n*{weight}.* {meaning}\n\n→ {help}\n");
             let start = rest.find(&section);
             let start =
                 start.unwrap_or_else(|| panic!("docs/diagnostics.md lacks, in the order of the codes:\n{section}"));
