@@ -149,3 +149,32 @@ fn a_directory_of_numbers_is_one_of_ranks() {
     let report = report(folder.path(), &["show", "."]);
     assert_eq!(report["ranks"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn a_series_of_figures_leaks_where_allocated_bytes_grow_at_its_ends() {
+    let figures =
+        |end: u64| format!(r#"{{"allocated_bytes.all.peak": 99000000, "allocated_bytes.all.current": {end}}}"#);
+    let names = ["1.json", "2.json", "3.json", "4.json", "5.json", "6.json"];
+    let judged = |ends: [u64; 6]| {
+        let contents = ends.map(figures);
+        let files: Vec<_> = names.iter().copied().zip(contents.iter().map(String::as_str)).collect();
+        let folder = folder(&files);
+        let output = ptmem(folder.path(), &[&["leak"], &names[..]].concat());
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, leak) = judged([1, 2, 3, 4, 5, 6].map(|number| number << 22));
+    assert_eq!(code, Some(1), "{leak}");
+    assert!(leak.contains("FAIL allocated memory grows 4.00 MiB per snapshot, 5 of 5 times"), "{leak}");
+    assert_eq!(judged([9, 9, 9, 9, 9, 9].map(|number| number << 20)).0, Some(0));
+
+    let folder =
+        folder(&[("1.json", r#"{"max_memory_allocated": 4096}"#), ("2.json", r#"{"max_memory_allocated": 8192}"#)]);
+    for (arguments, reason) in [
+        (&["leak", "1.json", "2.json"][..], "not all of them state the allocated bytes at their end"),
+        (&["leak", "1.json"], "figures alone have no steps"),
+    ] {
+        let output = ptmem(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(text(&output.stdout).contains(reason), "{}", text(&output.stdout));
+    }
+}

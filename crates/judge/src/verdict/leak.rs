@@ -6,6 +6,7 @@ use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
+use ptmem_trace::profile::InputKind;
 
 use super::headline::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
@@ -66,10 +67,10 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
         judge.leaks(device, search, limit);
     }
     if search.devices.is_empty() {
-        judge.checks.push(Check {
-            reason: Some("nothing is recorded and nothing is held".to_owned()),
-            ..check(None, search.mode.noun(), limit)
-        });
+        let has_history = search.sources.iter().any(|source| source.kind != InputKind::Numbers);
+        let reason =
+            if has_history { "nothing is recorded and nothing is held" } else { "figures alone have no steps" };
+        judge.checks.push(Check { reason: Some(reason.to_owned()), ..check(None, search.mode.noun(), limit) });
     }
     judge.doubt_run(search.failure.clone());
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)

@@ -48,14 +48,16 @@ fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -
     } else {
         Content::Table(steps(history, device))
     };
-    let contents = [
+    let mut blocks = vec![
         Content::Facts(facts(history, device)),
         Content::Steps(course(history, device)),
         steps,
         Content::Table(points(history, device)),
-        Content::Table(stacks(history, device, options)),
     ];
-    Section { name: format!("device {}", device.device), blocks: contents.into(), ..Section::default() }
+    if !device.stacks.is_empty() {
+        blocks.push(Content::Table(stacks(history, device, options)));
+    }
+    Section { name: format!("device {}", device.device), blocks, ..Section::default() }
 }
 
 /// The peaks and the largest stacks over time.

@@ -114,8 +114,16 @@ impl DeviceSeries<'_> {
     /// Adds the leaks, the fastest first, and remarks on what grows.
     fn find_leaks(&self, latest: &DeviceProfile, found: &mut DeviceLeaks, diagnostics: &mut Vec<Diagnostic>) {
         let grouper = self.latest.grouper();
-        // The sum of all stacks that do not leak by themselves.
+        // The sum of all stacks that do not leak by themselves, or all of what figures without stacks state.
         let mut others = vec![Held::default(); found.counted().len()];
+        let has_stacks = !latest.stacks.is_empty();
+        if !has_stacks {
+            let Some(totals) = found.totals(|point| point.allocated) else {
+                found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());
+                return;
+            };
+            others = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
+        }
         let mut leaks = Vec::new();
         for track in tracks::stacks(self.profiles, self.device) {
             let held = self.held(&track, found.skip);
@@ -130,8 +138,9 @@ impl DeviceSeries<'_> {
             }
         }
         // A little in each of many stacks, or in new ones every time.
+        let label = if has_stacks { "<many stacks, a little each>" } else { "allocated memory" };
         leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
-            label: "<many stacks, a little each>".to_owned(),
+            label: label.to_owned(),
             key: Bucket::Others.label().to_owned(),
             bucket: Some(Bucket::Others),
             ..leak
