@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::support::program::Program;
 use crate::support::tool::{git, text, verdict};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// The file before the change: one call on line 4, one over lines 6 to 9, one on line 11.
-const BEFORE: &str = "\
+pub(super) const BEFORE: &str = "\
 import torch
 
 def forward(x):
@@ -30,13 +30,13 @@ def forward(x):
 ";
 
 /// A repository with a commit on `main`, and the change on the branch that is checked out.
-struct Checkout {
+pub(super) struct Checkout {
     folder: TempDir,
 }
 
 impl Checkout {
     /// One without the change.
-    fn new(path: &str) -> Self {
+    pub(super) fn new(path: &str) -> Self {
         let checkout = Self { folder: tempfile::tempdir().unwrap() };
         checkout.git(&["init", "--quiet", "--initial-branch", "main"]);
         checkout.write(path, BEFORE);
@@ -45,11 +45,11 @@ impl Checkout {
         checkout
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -59,7 +59,7 @@ impl Checkout {
         git(self.path(), arguments)
     }
 
-    fn commit(&self, message: &str) {
+    pub(super) fn commit(&self, message: &str) {
         self.git(&["add", "--all", "--", "*.py"]);
         self.git(&["commit", "--quiet", "--message", message]);
     }
@@ -84,7 +84,7 @@ impl Checkout {
         command
     }
 
-    fn ptmem(&self, arguments: &[&str]) -> Output {
+    pub(super) fn ptmem(&self, arguments: &[&str]) -> Output {
         self.command().args(["diff", "before.pkl", "after.pkl"]).args(arguments).output().unwrap()
     }
 

@@ -7,6 +7,7 @@ mod support;
 
 mod action;
 mod bad_input;
+mod causes;
 mod cluster;
 mod commands;
 mod config;

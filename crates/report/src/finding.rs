@@ -249,7 +249,7 @@ fn of_growth<'a>(
 fn grown_row(row: &diff::Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
-    let edit = if row.edit.is_some() { ", leads to edit" } else { "" };
+    let edit = if row.leads { ", leads to edit" } else { "" };
     format!("{delta:>12}  {before:>11} -> {after:>11}  {}{edit}", printable(&row.label))
 }
 

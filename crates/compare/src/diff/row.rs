@@ -133,6 +133,8 @@ pub struct Row {
     pub shapes: Vec<RowLine>,
     /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
+    /// True if its own growth leads there; false if the edit is only the single one that can matter.
+    pub leads: bool,
 }
 
 impl Row {

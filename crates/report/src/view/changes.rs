@@ -276,7 +276,7 @@ fn direction(row: &diff::Row) -> Value {
         (_, kind, true) => format!("{}, moved", kind.name()),
         (_, kind, false) => kind.name().to_owned(),
     };
-    Value::words(kind + if row.edit.is_some() { ", leads to edit" } else { "" })
+    Value::words(kind + if row.leads { ", leads to edit" } else { "" })
 }
 
 /// The lines of code that a row sums, and the tensors that it consists of.

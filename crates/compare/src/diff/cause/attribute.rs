@@ -93,7 +93,9 @@ fn causes(
     }
     for (row, edit) in device.rows.iter_mut().zip(of_rows) {
         let grew = row.delta() > 0 || row.highest.after > row.highest.before;
-        row.edit = edit.or_else(|| through_all(row, &marks.after)).or(only).filter(|_| grew);
+        let found = edit.or_else(|| through_all(row, &marks.after));
+        row.edit = found.or(only).filter(|_| grew);
+        row.leads = found.is_some() && row.delta() > 0;
     }
 }
 

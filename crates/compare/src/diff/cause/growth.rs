@@ -47,6 +47,8 @@ impl fmt::Display for Growth {
 /// Blocks of both sides by the rows of a device.
 pub(super) struct Lives<'d> {
     pub(super) devices: Sides<&'d DeviceProfile>,
+    /// Whether the places that are compared do.
+    corresponds: bool,
     of: Sides<Vec<Vec<Life>>>,
     /// When each block came, and its stack.
     pub(super) born: Vec<(Position, Option<StackId>)>,
@@ -76,13 +78,16 @@ impl<'d> Lives<'d> {
         }
         let trace = &devices.before.trace;
         let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
-        Some(Self { devices, of, born })
+        let corresponds = device.places.as_ref().is_some_and(|places| places.reason.is_none());
+        Some(Self { devices, corresponds, of, born })
     }
 
     /// How a row grew at a place of the after.
     pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Position) -> Growth {
         let of = self.of.map(|rows| &rows[holding.row]);
-        if figure == Figure::Peak && matches!(row.change, ChangeKind::HeldEarlier | ChangeKind::HeldLater) {
+        // Between corresponding places of both sides, what the before held earlier is kept for longer now.
+        let corresponds = figure == Figure::End || figure == Figure::Peak && self.corresponds;
+        if figure == Figure::Peak && row.change == ChangeKind::HeldLater {
             return Growth::MovedPeak;
         }
         if of.before.is_empty() {
@@ -95,7 +100,7 @@ impl<'d> Lives<'d> {
         let sizes: FxHashSet<u64> = of.before.iter().map(|life| self.size(Side::Before, life)).collect();
         let is_as_large = held.iter().all(|life| sizes.contains(&self.size(Side::After, life)));
         if is_as_large && of.before.len() >= of.after.len() {
-            if figure != Figure::End && row.highest.after <= row.highest.before {
+            if !corresponds && row.highest.after <= row.highest.before {
                 return Growth::MovedPeak;
             }
             let freed = self.freed(holding.row).iter().map(|life| life.freed).max();

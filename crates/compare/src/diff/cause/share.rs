@@ -84,7 +84,12 @@ pub struct Lead<'c> {
 }
 
 impl Cause {
-    /// The same without one.
+    /// The shares of other edits than one that are worth a word.
+    pub(super) fn rest(&self, edit: usize) -> impl Iterator<Item = &Share> {
+        self.shares.iter().filter(move |share| share.edit != edit && share.bytes > self.grown / 100)
+    }
+
+    /// The edits without a share that can matter, but for one.
     pub(super) fn others_than(&self, edit: usize) -> impl Iterator<Item = &Edit> + Clone {
         self.others().filter(move |other| !std::ptr::eq(*other, &raw const self.edits[edit]))
     }
@@ -93,7 +98,8 @@ impl Cause {
     pub fn others(&self) -> impl Iterator<Item = &Edit> + Clone {
         let has_share = |at: usize| self.shares.iter().any(|share| share.edit == at);
         let all = self.edits.iter().enumerate();
-        all.filter(move |(at, edit)| !has_share(*at) && edit.can_matter()).map(|(_, edit)| edit)
+        let may = |at: usize| self.only.map_or(self.edits[at].can_matter(), |only| only == at);
+        all.filter(move |&(at, _)| !has_share(at) && may(at)).map(|(_, edit)| edit)
     }
 
     /// The edit that explains at least half of the growth, or else the only one that can matter.
@@ -106,7 +112,9 @@ impl Cause {
         let measured = first.map(|share| Lead { edit: share.edit, share: Some(share), is_inferred: false });
         measured.or_else(|| {
             let edit = self.only?;
-            Some(Lead { edit, share: self.shares.iter().find(|share| share.edit == edit), is_inferred: true })
+            let has_others = self.rest(edit).next().is_some();
+            let share = self.shares.iter().find(|share| share.edit == edit);
+            (!has_others).then_some(Lead { edit, share, is_inferred: true })
         })
     }
 

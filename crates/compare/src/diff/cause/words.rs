@@ -120,8 +120,9 @@ impl Cause {
             }
         }
         text += ".";
-        let rest = self.shares.iter().filter(|share| share.edit != lead.edit && share.bytes >= self.grown / 100);
-        let rest = rest.map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
+        let rest = self
+            .rest(lead.edit)
+            .map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
         let others = self.others_than(lead.edit).map(Edit::words);
         let listed = list(rest.chain(others));
         if !listed.is_empty() {

@@ -1,0 +1,123 @@
+//! How memory grew, and the edit that a report leads with.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::program::Program;
+use crate::support::tool::{text, verdict};
+
+use super::git::{BEFORE, Checkout, MIB};
+
+/// The line that the change edits, in its function.
+const EDITED: &[&str] = &["/ci/m.py:forward:4", "/ci/train.py:step:7"];
+const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
+const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
+
+/// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `y` and `z` come from the
+/// edited line, the loss and the backward pass; `X` is half as large as `x`.
+fn program(story: &str) -> Vec<u8> {
+    let mut program = Program::default();
+    for word in story.split(' ') {
+        let (action, name) = word.split_at(1);
+        let frames = match &name[..1] {
+            "y" => LOSS,
+            "z" => BACKWARD,
+            _ => EDITED,
+        };
+        match action {
+            "+" => program.alloc_under(name, frames, if name.starts_with('X') { MIB / 2 } else { MIB }),
+            "-" => program.free(name),
+            "[" => program.mark("START", name),
+            _ => program.mark("END", name),
+        }
+    }
+    program.snapshot()
+}
+
+/// A checkout whose change edits a line, with the recordings of both sides.
+fn edited(before: &str, after: &str) -> Checkout {
+    let checkout = Checkout::new("m.py");
+    checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)"));
+    checkout.commit("wider");
+    for (name, story) in [("before.pkl", before), ("after.pkl", after)] {
+        fs::write(checkout.path().join(name), program(story)).unwrap();
+    }
+    checkout
+}
+
+/// The cause that a report with this limit has in JSON.
+fn cause(checkout: &Checkout, limit: &str) -> Value {
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", limit, "--format", "json"]);
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["verdict"], "regression", "{report:#}");
+    let cause = report["devices"][0]["cause"].take();
+    let shares = cause["edits"].as_array().unwrap().iter().map(|edit| edit["bytes"].as_u64().unwrap());
+    assert_eq!(shares.sum::<u64>() + cause["no_edit"].as_u64().unwrap(), cause["grown"], "{cause:#}");
+    cause
+}
+
+#[test]
+fn growth_has_a_kind() {
+    let ys = "+y1 +y2 +y3";
+    for (before, after, kind) in [
+        (format!("+x1 {ys}"), format!("+x1 +x2 +x3 {ys}"), "more allocations"),
+        (format!("+X1 +X2 {ys}"), format!("+x1 +x2 {ys}"), "the same allocations, each larger"),
+        (format!("+x1 -x1 {ys}"), format!("+x1 {ys} -x1"), "freed before, now kept longer"),
+        (format!("+x1 -x1 {ys}"), format!("+x1 {ys}"), "freed before, now kept until the end of the recording"),
+        (ys.to_owned(), format!("+x1 {ys}"), "new"),
+        (format!("{ys} -y1 -y2 -y3 +x1"), format!("+x1 {ys}"), "the same before, at another moment"),
+    ] {
+        let cause = cause(&edited(&before, &after), "peak=0");
+        assert_eq!(cause["edits"][0]["growth"], kind, "{before} | {after}: {cause:#}");
+        assert_eq!((&cause["place"], &cause["edits"][0]["leads"]), (&"at the peak".into(), &true.into()));
+    }
+}
+
+#[test]
+fn the_figure_that_grew_decides_about_the_edit() {
+    let through = "passes through m.py:4, where this change writes `h = wider(x)`";
+    let end = edited("+y1 +y2 +y3 -y1 -y2 -y3 +x1 -x1", "+y1 +y2 +y3 -y1 -y2 -y3 +x1");
+    let lead = cause(&end, "end=0")["lead"].as_str().unwrap().to_owned();
+    let largest = "Largest: forward (m.py:4), freed before, now kept until the end of the recording.";
+    assert_eq!(lead, format!("All of the growth at the end {through}. {largest}"));
+    // Every limit that this growth exceeds passes by one agreement.
+    let accepted = "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '1MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+    end.write("ptmem.toml", accepted);
+    assert_eq!(end.ptmem(&["--git", "main", "--max-growth", "end=0"]).status.code(), Some(0));
+
+    let peak = "+y1 +y2 +y3 -y1 -y2 -y3";
+    let phase = edited(&format!("{peak} [eval +x1 -x1 ]eval"), &format!("{peak} [eval +x1 +x2 -x1 -x2 ]eval"));
+    let lead = cause(&phase, "phase=0")["lead"].as_str().unwrap().to_owned();
+    assert!(lead.starts_with(&format!("All of the growth at the peak inside eval {through}. ")), "{lead}");
+    phase.write("ptmem.toml", accepted);
+    assert_eq!(phase.ptmem(&["--git", "main", "--max-growth", "phase=0"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
+    let checkout = edited("+y1 +z1", "+y1 +z1 +z2 +z3");
+    let limits = ["--git", "main", "--max-growth", "0", "--max-growth", "stack=0"];
+    let output = checkout.ptmem(&limits);
+    let lead = "FAIL peak grew 2.00 MiB (+100.0 %), allowed 0 B. No stack of the growth at the peak leads to an edit; none of it \
+                has a Python stack. The only edit of the change that can matter is m.py:4 (now `h = wider(x)`) (inferred).";
+    assert_eq!(verdict(&output).1, lead);
+    let report = text(&output.stdout);
+    assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("leads to edit"), "{report}");
+
+    // A part without Python frames is said.
+    let part = edited("+x1 +z1", "+x1 +x2 +z1 +z2 +z3");
+    let lead = cause(&part, "0")["lead"].as_str().unwrap().to_owned();
+    let said = "; 2.00 MiB of 3.00 MiB have no Python stack. The change has no other edit that can matter (inferred).";
+    assert!(
+        lead.starts_with("33 % of the growth at the peak (1.00 MiB of 3.00 MiB) passes") && lead.contains(said),
+        "{lead}"
+    );
+
+    // A test that did not run cannot matter, another module can.
+    checkout.write("tests/test_m.py", "def test():\n    assert f(2)\n");
+    assert_eq!(verdict(&checkout.ptmem(&limits)).1, verdict(&output).1);
+    checkout.write("other.py", "x = 1\n");
+    let lead = verdict(&checkout.ptmem(&limits)).1;
+    assert!(lead.contains("Stacks lead from less than half of the growth at the peak to one edit"), "{lead}");
+}
