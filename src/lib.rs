@@ -78,7 +78,7 @@ pub use ptmem_snapshot::{input, pickle, snapshot};
 #[doc(inline)]
 pub use ptmem_studies::leak;
 #[doc(hidden)]
-pub use ptmem_studies::{history, scale};
+pub use ptmem_studies::{allocator, history, scale};
 #[doc(hidden)]
 pub use ptmem_trace::{phase, replay, trim};
 #[doc(inline)]

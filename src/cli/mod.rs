@@ -25,6 +25,7 @@ mod profile;
 mod progress;
 mod ranks;
 mod report;
+mod settings;
 mod shell;
 mod show;
 #[cfg(feature = "simulate")]
@@ -100,6 +101,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),
         Command::Fit(arguments) => fit::run(&arguments, &output),
+        Command::Settings(arguments) => settings::run(&arguments, &output),
         Command::Trim(arguments) => trim::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),

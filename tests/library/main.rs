@@ -8,6 +8,7 @@ mod large;
 mod support;
 
 mod align;
+mod allocator;
 mod architecture;
 mod code_changes;
 mod configuration_schema;

@@ -36,6 +36,7 @@ mod pip;
 mod ranks;
 mod recorded;
 mod repeatable;
+mod settings;
 mod simulate;
 mod simulated_torch;
 mod source;

@@ -4,6 +4,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+pub mod allocator;
 pub mod history;
 pub mod leak;
 pub mod scale;

@@ -19,6 +19,7 @@ use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
 use super::pip::PipArguments;
 use super::profile::ProfileArguments;
+use super::settings::SettingsArguments;
 use super::show::ShowArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
@@ -103,6 +104,12 @@ pub(crate) enum Command {
         override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
     )]
     Fit(FitArguments),
+    /// Say which allocator settings would have reserved less, and what pins memory
+    ///
+    /// Repeats the recorded requests on the allocator of the PyTorch in this environment, on a simulated card: first with the
+    /// recorded settings, which must lead to the recorded memory, then with others. From the snapshot alone, lists the segments
+    /// that are mostly free at the reserved peak, and the stacks of the blocks that keep them.
+    Settings(SettingsArguments),
     /// Cut a snapshot so that PyTorch's own viewer can open it
     ///
     /// The file equals a recording of that window: it starts with the older memory, ends with the state at the end of

@@ -1,0 +1,10 @@
+//! The requests that a recording made to the allocator, to repeat them under other settings, and the memory that its segments
+//! hold without use.
+
+mod earlier;
+mod limits;
+mod pinned;
+mod requests;
+
+pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
+pub use requests::{Earlier, Error, Lane, Request, Requests, curve};

@@ -1,0 +1,136 @@
+//! The segments that are mostly free at the reserved peak, and the blocks that keep them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ptmem_snapshot::snapshot::{BlockState, Device, Snapshot};
+use ptmem_trace::replay::{Allocation, Origin, Position, Replay, state_at};
+use ptmem_trace::stack::Grouper;
+
+/// Granularity of the device's memory.
+const PAGE: u64 = 2 << 20;
+
+/// Reserved memory at its peak, and what it is held for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    /// The moment: just after the request for which the peak was reserved.
+    pub at: Position,
+    /// Reserved bytes.
+    pub reserved: u64,
+    /// Bytes in use.
+    pub active: u64,
+    /// The highest number of bytes in use at any moment, rounded up to what a device gives: reserved without any free memory.
+    pub ideal: u64,
+    /// Bytes of segments without a block in use.
+    pub unused: u64,
+    /// Segments with blocks in use of which more than half is free, those with most free bytes first.
+    pub segments: Vec<PinnedSegment>,
+    /// The stacks of blocks in these segments, those that pin most first.
+    pub stacks: Vec<Pin>,
+}
+
+/// A segment that is mostly free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedSegment {
+    /// Its first address.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Number of blocks in use.
+    pub blocks: usize,
+    /// The stack of the largest of them.
+    pub largest: String,
+}
+
+/// A stack whose blocks keep segments that are mostly free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The stack.
+    pub stack: String,
+    /// Number of its blocks in such segments.
+    pub blocks: usize,
+    /// Bytes of these blocks.
+    pub bytes: u64,
+    /// Number of these segments.
+    pub segments: usize,
+    /// Free bytes in them, which count for each stack that has a block there.
+    pub free: u64,
+}
+
+/// The memory at the reserved peak. `None` if that is not known.
+#[must_use]
+pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &Grouper<'_>) -> Option<Pinned> {
+    let events = snapshot.events_of(device);
+    let peak = replay.figures.reserved.peak_at?;
+    // The segment is there, and the block for which it came is not yet.
+    let is_requested =
+        events.get(peak.count()).is_some_and(|next| next.action == ptmem_snapshot::snapshot::Action::Alloc);
+    let at = Position::of_count(peak.count() + usize::from(is_requested));
+    let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
+    let mut pinned = Pinned {
+        at,
+        reserved: 0,
+        active: 0,
+        ideal: replay.figures.active.peak?.next_multiple_of(PAGE),
+        unused: 0,
+        segments: Vec::new(),
+        stacks: Vec::new(),
+    };
+    let live = allocations.iter().filter(|(_, one)| one.born <= at && at < one.completed);
+    let live: HashMap<u64, &Allocation> = live.map(|&(address, one)| (address, one)).collect();
+    let mut stacks: BTreeMap<String, Pin> = BTreeMap::new();
+    for segment in state_at(snapshot, device, &allocations, at) {
+        let used = segment.blocks.iter().filter(|block| block.state != BlockState::Inactive);
+        let active: u64 = used.clone().map(|block| block.size).sum();
+        let free = segment.total_size - active.min(segment.total_size);
+        pinned.reserved += segment.total_size;
+        pinned.active += active;
+        if active == 0 {
+            pinned.unused += free;
+        }
+        if active == 0 || free <= active {
+            continue;
+        }
+        let mut here: BTreeMap<String, Pin> = BTreeMap::new();
+        for block in used.clone() {
+            let stack = live.get(&block.address).map_or_else(String::new, |one| label(one, snapshot, grouper));
+            let pin = here.entry(stack.clone()).or_insert(Pin { stack, blocks: 0, bytes: 0, segments: 1, free });
+            pin.blocks += 1;
+            pin.bytes += block.size;
+        }
+        let largest = here.values().max_by_key(|pin| pin.bytes).map(|pin| pin.stack.clone()).unwrap_or_default();
+        for (stack, pin) in here {
+            match stacks.get_mut(&stack) {
+                Some(known) => {
+                    known.blocks += pin.blocks;
+                    known.bytes += pin.bytes;
+                    known.segments += 1;
+                    known.free += pin.free;
+                }
+                None => {
+                    stacks.insert(stack, pin);
+                }
+            }
+        }
+        let blocks = used.count();
+        pinned.segments.push(PinnedSegment {
+            address: segment.address,
+            bytes: segment.total_size,
+            free,
+            blocks,
+            largest,
+        });
+    }
+    pinned.segments.sort_by_key(|segment| (std::cmp::Reverse(segment.free), segment.address));
+    pinned.stacks = stacks.into_values().collect();
+    pinned.stacks.sort_by_key(|pin| (std::cmp::Reverse(pin.free), pin.bytes));
+    Some(pinned)
+}
+
+fn label(allocation: &Allocation, snapshot: &Snapshot, grouper: &Grouper<'_>) -> String {
+    match allocation.origin(snapshot) {
+        Origin::Stack(stack) => grouper.label(stack),
+        Origin::Bucket(bucket) => bucket.label().to_owned(),
+    }
+}

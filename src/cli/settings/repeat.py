@@ -1,0 +1,100 @@
+"""Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
+
+Arguments: the file of requests, the snapshot to write, and "limited" if the memory of the card is known.
+"""
+
+import sys
+
+try:
+    import torch
+except ImportError:
+    sys.exit("there is no PyTorch")
+
+
+class Allocator:
+    """Streams, private pools and blocks by their numbers."""
+
+    def __init__(self):
+        self.streams = [0]
+        self.pools = {}
+        self.blocks = {}
+        self.entered = None
+        self.pool = 0
+
+    def stream(self, number):
+        while len(self.streams) <= number:
+            known = len(self.streams) - 1
+            self.streams.append(torch.cuda.Stream(priority=-(known // 32)).cuda_stream)
+            if known >= 64:
+                sys.exit("more than 65 streams")
+        return self.streams[number]
+
+    def enter(self, pool):
+        """Directs requests to a pool."""
+        if pool == self.pool:
+            return
+        if self.entered is not None:
+            self.entered.__exit__(None, None, None)
+            self.entered = None
+        if pool:
+            if not hasattr(torch.cuda, "use_mem_pool"):
+                sys.exit("private pools need PyTorch 2.6 or later")
+            if pool not in self.pools:
+                self.pools[pool] = torch.cuda.MemPool()
+            self.entered = torch.cuda.use_mem_pool(self.pools[pool])
+            self.entered.__enter__()
+        self.pool = pool
+
+    def allocate(self, size, stream, pool):
+        """The address of a block, or None if there is no room for one."""
+        self.enter(pool)
+        try:
+            return torch.cuda.caching_allocator_alloc(size, 0, self.stream(stream))
+        except torch.cuda.OutOfMemoryError:
+            return None
+
+    def free(self, block):
+        address = self.blocks.pop(block, None)
+        if address is not None:
+            torch.cuda.caching_allocator_delete(address)
+
+    def drop(self, pool):
+        """Lets a private pool go."""
+        self.enter(0)
+        self.pools.pop(pool, None)
+
+
+def main(requests, snapshot, limited):
+    torch.cuda.init()
+    if limited:
+        # Without it, PyTorch ignores garbage_collection_threshold.
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    allocator = Allocator()
+    for line in requests:
+        kind, *numbers = line.split()
+        numbers = [int(number) for number in numbers]
+        if kind == "a":
+            allocator.blocks[numbers[0]] = allocator.allocate(*numbers[1:])
+        elif kind == "f":
+            allocator.free(numbers[0])
+        elif kind == "o":
+            address = allocator.allocate(*numbers)
+            if address is not None:
+                torch.cuda.caching_allocator_delete(address)
+        elif kind == "e":
+            torch.cuda.empty_cache()
+        elif kind == "d":
+            allocator.drop(numbers[0])
+        else:
+            torch.cuda.memory._record_memory_history("all", context=None, max_entries=1 << 40)
+    torch.cuda.memory._dump_snapshot(snapshot)
+    print(torch.__version__)
+    # Blocks and pools need not be given back.
+    sys.stdout.flush()
+    import os
+
+    os._exit(0)
+
+
+with open(sys.argv[1], encoding="ascii") as file:
+    main(file, sys.argv[2], sys.argv[3:] == ["limited"])

@@ -1,0 +1,266 @@
+//! Repeats the requests of a recording on the allocator of a real PyTorch, on a simulated card, once for each setting.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::allocator::{self, Earlier, Requests, curve};
+use ptmem::profile::Opened;
+use ptmem::replay::{self, Wanted};
+use ptmem::snapshot::{Action, Snapshot};
+use ptmem::stack::{GroupBy, Grouper, Rules};
+
+use super::super::input;
+use super::{Outcome, SelfCheck, Study, Trial};
+
+const PROGRAM: &str = include_str!("repeat.py");
+
+/// Memory of a simulated card whose memory is not known: as much as one can have.
+const UNLIMITED: u64 = 511 << 30;
+
+/// Settings to try one by one.
+const SINGLE: [&str; 8] = [
+    "expandable_segments:True",
+    "max_split_size_mb:20",
+    "max_split_size_mb:64",
+    "max_split_size_mb:128",
+    "max_split_size_mb:256",
+    "max_split_size_mb:512",
+    "roundup_power2_divisions:4",
+    "roundup_power2_divisions:8",
+];
+
+/// Has an effect only where the memory of the card is known.
+const COLLECT: &str = "garbage_collection_threshold:0.8";
+
+/// How many of the best settings are tried in pairs.
+const BEST: usize = 3;
+
+/// The order in which a card gives out addresses.
+const ORDERS: [&str; 2] = ["up", "down"];
+
+/// A recording to repeat.
+pub(super) struct Repetition<'a> {
+    python: &'a Path,
+    study: &'a Study,
+    /// Requests by the order of addresses, and packed.
+    requests: [Requests; 3],
+    capacity: Option<u64>,
+    /// Reserved bytes after each request of the recording.
+    recorded: Vec<(u64, bool)>,
+    folder: tempfile::TempDir,
+}
+
+/// The requests with earlier memory packed, among [`Repetition::requests`].
+const PACKED: usize = 2;
+
+/// A run: settings, the requests, and the order of addresses.
+#[derive(Clone)]
+struct Run {
+    settings: String,
+    requests: usize,
+    order: usize,
+}
+
+/// An outcome with the curve that it comes from.
+struct Repeated {
+    outcome: Outcome,
+    deviation: u64,
+    release: String,
+}
+
+impl<'a> Repetition<'a> {
+    pub(super) fn new(python: &'a Path, snapshot: &'a Snapshot, study: &'a Study, memory: Option<u64>) -> Result<Self> {
+        let id = study.device;
+        let device = snapshot.devices.get(&id).with_context(|| format!("there is no device {id}"))?;
+        let derive = |how, descending| Requests::new(snapshot, id, device, how, descending);
+        let requests =
+            [derive(Earlier::AsRecorded, false)?, derive(Earlier::AsRecorded, true)?, derive(Earlier::Packed, false)?];
+        let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
+        fs::write(folder.path().join("repeat.py"), PROGRAM)?;
+        for (number, requests) in requests.iter().enumerate() {
+            let mut file = BufWriter::new(File::create(folder.path().join(format!("{number}.requests")))?);
+            requests.write(&mut file)?;
+            file.flush()?;
+        }
+        let recorded = curve(snapshot.events_of(device), requests[0].reserved_before);
+        let capacity = requests[0].capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
+        Ok(Self { python, study, requests, capacity, recorded, folder })
+    }
+
+    /// Tries the recorded settings, and if they lead to the recorded memory, others.
+    pub(super) fn trial(&self, own: &[String]) -> Result<Trial> {
+        let recorded = &self.study.recorded;
+        let checks = [0, 1].map(|order| Run { settings: recorded.clone(), requests: order, order });
+        let mut checks = self.all(&checks).into_iter().collect::<Result<Vec<_>>>()?;
+        let order = usize::from(checks[1].deviation < checks[0].deviation);
+        let Repeated { outcome, deviation, release } = checks.swap_remove(order);
+        let recorded_peak = self.study.pinned.reserved;
+        let check = SelfCheck { recorded_peak, replayed_peak: outcome.peak, deviation };
+        let requests = &self.requests[0];
+        let mut trial = Trial {
+            release,
+            capacity: self.capacity,
+            failed: requests.failed,
+            private_pools: requests.private_pools,
+            streams: requests.streams,
+            held_before: requests.held_before,
+            cached_before: requests.reserved_before.saturating_sub(requests.held_before),
+            check,
+            base: 0,
+            outcomes: vec![outcome],
+            left_out: Vec::new(),
+        };
+        let collect = self.capacity.map(|_| COLLECT);
+        let usual = [""].into_iter().chain(SINGLE).chain(collect).map(str::to_owned);
+        let mut singles: Vec<String> = if own.is_empty() { usual.collect() } else { own.to_vec() };
+        singles.retain(|text| text != recorded);
+        if singles.is_empty() || !trial.check.is_trusted() {
+            return Ok(trial);
+        }
+        let run = |settings: String| Run { settings, requests: PACKED, order };
+        let mut first = Vec::new();
+        if requests.reserved_before > 0 {
+            first.push(run(recorded.clone()));
+            trial.base = 1;
+        }
+        first.extend(singles.iter().cloned().map(run));
+        self.add(&mut trial, &first);
+        if trial.outcomes.len() <= trial.base {
+            bail!("{}", trial.left_out.join("; "));
+        }
+        if !own.is_empty() {
+            return Ok(trial);
+        }
+        let pairs: Vec<Run> = pairs(&trial.outcomes[trial.base + 1..]).into_iter().map(run).collect();
+        self.add(&mut trial, &pairs);
+        Ok(trial)
+    }
+
+    /// Adds what settings led to. Those that this release of PyTorch refuses are left out.
+    fn add(&self, trial: &mut Trial, runs: &[Run]) {
+        for repeated in self.all(runs) {
+            match repeated {
+                Ok(repeated) => trial.outcomes.push(repeated.outcome),
+                Err(error) => trial.left_out.push(error.to_string()),
+            }
+        }
+    }
+
+    /// Runs all, as many at a time as there are cores.
+    fn all(&self, runs: &[Run]) -> Vec<Result<Repeated>> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some((at, run)) =
+                        Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, runs.get(at)?)))
+                    {
+                        let repeated = self.repeat(run, at);
+                        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, repeated));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, repeated)| repeated).collect()
+    }
+
+    fn repeat(&self, run: &Run, number: usize) -> Result<Repeated> {
+        let Run { settings, requests, order } = run;
+        let place = |name: &str| self.folder.path().join(name);
+        let dump = place(&format!("{number}.pkl"));
+        let limit = self.capacity.unwrap_or(UNLIMITED);
+        let program = env::current_exe().context("ptmem itself cannot be found")?;
+        let mut simulate = Command::new(program);
+        simulate.args(["simulate", "--memory", &format!("{limit}B"), "--addresses", ORDERS[*order], "--"]);
+        simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
+        if self.capacity.is_some() {
+            simulate.arg("limited");
+        }
+        for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
+            simulate.env_remove(name);
+        }
+        simulate.env("PYTORCH_CUDA_ALLOC_CONF", settings).env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
+        if !ended.status.success() {
+            return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));
+        }
+        let release = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+        let repeated = self.read(&dump, run)?;
+        // Temporary; the folder goes anyway.
+        let _ = fs::remove_file(&dump);
+        Ok(Repeated { release, ..repeated })
+    }
+
+    /// Why settings could not be tried, and what to do.
+    fn failure(&self, settings: &str, errors: &str) -> anyhow::Error {
+        let python = self.python.display();
+        let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
+        let told = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
+        let told = told.copied().unwrap_or("it printed nothing");
+        if errors.contains("there is no PyTorch") || errors.contains("command not found") {
+            return anyhow!(
+                "no settings were tried: {python} has no PyTorch; run this in the environment of the program, or name its Python \
+                 with --python ('--python none' leaves this part out)"
+            );
+        }
+        anyhow!("the requests could not be repeated with '{settings}' by {python}: {told}")
+    }
+
+    fn read(&self, dump: &Path, run: &Run) -> Result<Repeated> {
+        let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
+            bail!("{}: is no snapshot", dump.display());
+        };
+        let (Some((&id, device)), requests) = (snapshot.devices.first_key_value(), &self.requests[run.requests]) else {
+            bail!("PyTorch recorded nothing when the requests were repeated; its release may lack the memory history");
+        };
+        let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+        let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
+        let at_peak = allocator::pinned(&snapshot, device, &replay, &grouper);
+        let at_peak = at_peak.context("reserved bytes of the repeated requests are not known")?;
+        let events = snapshot.events_of(device);
+        let curve = curve(events, replay.figures.reserved.baseline.unwrap_or(0));
+        if curve.len() != self.recorded.len() {
+            bail!("{} of {} requests were repeated: this is a defect of ptmem", curve.len(), self.recorded.len());
+        }
+        let deviations = curve.iter().zip(&self.recorded).map(|((here, _), (there, _))| here.abs_diff(*there));
+        let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
+        let pairs = requests.outcomes().zip(&curve);
+        let outcome = Outcome {
+            settings: run.settings.clone(),
+            is_as_recorded: run.requests != PACKED,
+            peak: at_peak.reserved,
+            free: at_peak.reserved.saturating_sub(at_peak.active),
+            obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
+            returned: count([Action::SegmentFree, Action::SegmentUnmap]),
+            avoided: pairs.clone().filter(|(there, (_, here))| !there && *here).count(),
+            ran_out: pairs.filter(|(there, (_, here))| *there && !here).count(),
+        };
+        Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
+    }
+}
+
+/// Pairs of the best settings of different names.
+fn pairs(outcomes: &[Outcome]) -> Vec<String> {
+    let fitting = outcomes.iter().filter(|outcome| !outcome.settings.is_empty() && outcome.ran_out == 0);
+    let mut best: Vec<&Outcome> = fitting.collect();
+    best.sort_by_key(|outcome| outcome.peak);
+    let mut names = BTreeSet::new();
+    best.retain(|outcome| names.insert(outcome.settings.split(':').next()));
+    best.truncate(BEST);
+    let settings = best.iter().map(|outcome| &outcome.settings).enumerate();
+    let pairs =
+        settings.flat_map(|(at, one)| best[at + 1..].iter().map(move |other| format!("{one},{}", other.settings)));
+    pairs.collect()
+}

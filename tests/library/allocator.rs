@@ -1,0 +1,109 @@
+//! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
+
+use ptmem::allocator::{Earlier, Error, Requests, curve, pinned};
+use ptmem::diagnostic::Code;
+use ptmem::replay::{self, Wanted};
+use ptmem::snapshot::{self, Snapshot};
+use ptmem::stack::{GroupBy, Grouper, Rules};
+
+use crate::support::history::{A, B, C, MIB, event, file, free, oom, segment};
+
+fn read(bytes: Vec<u8>) -> Snapshot {
+    snapshot::read(&bytes[..]).unwrap()
+}
+
+/// A segment from before the recording with a block of 8 MiB, which the recording frees, behind 4 MiB that are free; one that is
+/// given back, and one that comes for a request; at the end memory runs out.
+fn story() -> Snapshot {
+    let mut events = vec![event("alloc", A, 3 * MIB)];
+    events.extend(free(A + 4 * MIB, 8 * MIB));
+    events.push(event("segment_free", C, 32 * MIB));
+    events.push(event("alloc", A + 4 * MIB, 7 * MIB));
+    events.push(event("segment_alloc", B, 40 * MIB));
+    events.push(event("alloc", B, 40 * MIB));
+    events.push(oom(64 * MIB));
+    let first = segment(A, &[(3 * MIB, true), (MIB, false), (7 * MIB, true), (9 * MIB, false)]);
+    read(file(vec![first, segment(B, &[(40 * MIB, true)])], events))
+}
+
+fn requests(snapshot: &Snapshot, how: Earlier) -> Requests {
+    Requests::new(snapshot, 0, &snapshot.devices[&0], how, false).unwrap()
+}
+
+fn text(requests: &Requests) -> String {
+    let mut text = Vec::new();
+    requests.write(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn requests_are_those_of_the_recording_after_the_memory_from_before() {
+    let snapshot = story();
+    let whole = requests(&snapshot, Earlier::AsRecorded);
+    let mib = |number: u64| number * MIB;
+    // Each segment is made whole and filled, and then what was free is freed.
+    let before = format!(
+        "a 1 {} 0 0\nf 1\na 2 {} 0 0\na 3 {} 0 0\na 4 {} 0 0\na 5 {} 0 0\nf 2\nf 4\nf 5\nb\n",
+        mib(20),
+        mib(4),
+        mib(8),
+        mib(8),
+        mib(32)
+    );
+    let recorded = format!("a 6 {} 0 0\nf 3\ne\na 7 {} 0 0\na 8 {} 0 0\no {} 0 0\n", mib(3), mib(7), mib(40), mib(64));
+    assert_eq!(text(&whole), before + &recorded);
+    let Requests { reserved_before, held_before, streams, private_pools, failed, capacity, .. } = whole;
+    assert_eq!((reserved_before, held_before, streams, private_pools, failed), (52 * MIB, 8 * MIB, 1, 0, 1));
+    // Reserved when memory ran out, and what the device had free: the events say 3 MiB.
+    assert_eq!(capacity, Some(63 * MIB));
+    let packed = text(&requests(&snapshot, Earlier::Packed));
+    assert!(packed.starts_with(&format!("a 1 {} 0 0\nb\na 2 ", mib(8))), "{packed}");
+}
+
+#[test]
+fn the_curve_has_a_point_for_each_request() {
+    let snapshot = story();
+    let events = snapshot.events_of(&snapshot.devices[&0]);
+    let expected = [(52, true), (20, true), (60, true), (60, false)].map(|(mib, fits)| (mib * MIB, fits));
+    assert_eq!(curve(events, 52 * MIB), expected);
+    assert!(requests(&snapshot, Earlier::Packed).outcomes().eq(expected.map(|(_, fits)| fits)));
+}
+
+#[test]
+fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
+    let events = vec![
+        event("segment_alloc", A, 20 * MIB),
+        event("alloc", A, 2 * MIB),
+        event("free_requested", A, 2 * MIB),
+        event("free_completed", A, 2 * MIB),
+        event("segment_free", A, 20 * MIB),
+        event("segment_alloc", B, 32 * MIB),
+        event("alloc", B, 32 * MIB),
+    ];
+    let snapshot = read(file(vec![segment(B, &[(32 * MIB, true)])], events));
+    let requests = requests(&snapshot, Earlier::AsRecorded);
+    assert_eq!(text(&requests), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
+    assert_eq!(requests.capacity, Some(52 * MIB - 1));
+}
+
+#[test]
+fn a_history_without_requests_is_refused() {
+    let state = read(file(vec![segment(A, &[(2 * MIB, true)])], Vec::new()));
+    let refused = |snapshot: &Snapshot| Requests::new(snapshot, 0, &snapshot.devices[&0], Earlier::Packed, false);
+    assert_eq!(refused(&state).unwrap_err(), Error::NoHistory);
+    let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
+    let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));
+    assert_eq!(refused(&without_frees).unwrap_err(), Error::Skipped(Code::FreesSkipped));
+}
+
+#[test]
+fn blocks_pin_segments_that_are_mostly_free() {
+    let snapshot = story();
+    let device = &snapshot.devices[&0];
+    let replay = replay::run_with(&snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
+    let found = pinned(&snapshot, device, &replay, &grouper).unwrap();
+    // The peak is that of both segments, after the last block.
+    assert_eq!((found.reserved, found.active, found.ideal), (60 * MIB, 50 * MIB, 50 * MIB));
+    assert_eq!((found.unused, found.segments.len(), found.stacks.len()), (0, 0, 0));
+}

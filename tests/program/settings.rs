@@ -1,0 +1,112 @@
+//! `ptmem settings` from the snapshot alone, and with PyTorch on a simulated card.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::fixtures;
+use crate::support::history::{A, B, MIB, event, file, free, segment};
+use crate::support::readers::check_json;
+use crate::support::tool::{ptmem, text};
+
+/// A large segment of which a small block stays.
+fn pinned() -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 64 * MIB), event("alloc", A, 62 * MIB)];
+    events.push(event("alloc", A + 62 * MIB, 2 * MIB));
+    events.extend(free(A, 62 * MIB));
+    events.extend([event("segment_alloc", B, 80 * MIB), event("alloc", B, 80 * MIB)]);
+    let first = segment(A, &[(62 * MIB, false), (2 * MIB, true)]);
+    file(vec![first, segment(B, &[(80 * MIB, true)])], events)
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = ptmem(folder, &[&["settings", "--format", "json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json = serde_json::from_slice(&output.stdout).unwrap();
+    check_json(&json);
+    json
+}
+
+#[test]
+fn a_snapshot_alone_tells_what_pins_memory() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("pinned.pkl"), pinned()).unwrap();
+    let report = json(place.path(), &["--python", "none", "pinned.pkl"]);
+    assert_eq!(report["reserved_peak"], 144 * MIB);
+    assert_eq!(report["active_then"], 82 * MIB);
+    assert_eq!(report["without_free_memory"], 82 * MIB);
+    let segment = &report["mostly_free_segments"][0];
+    assert_eq!((&segment["free"], &segment["blocks"]), (&(62 * MIB).into(), &1.into()));
+    let pin = &report["pinning_stacks"][0];
+    assert_eq!(
+        (&pin["stack"], &pin["bytes"], &pin["free"]),
+        (&"main (train.py:7)".into(), &(2 * MIB).into(), &(62 * MIB).into())
+    );
+    assert_eq!(report["trial"], Value::Null);
+}
+
+#[test]
+fn what_keeps_it_from_an_answer_is_said() {
+    let place = tempfile::tempdir().unwrap();
+    let profile = ptmem(place.path(), &["profile", &fixture("before.pkl"), "-o", "profile.json"]);
+    assert_eq!(profile.status.code(), Some(0));
+    for (arguments, expected) in [
+        (&["profile.json"][..], "is a saved profile, which has no addresses of blocks; expected a snapshot"),
+        (&[&fixture("before.pkl"), "--device", "7"], "there is no device 7"),
+        (&[&fixture("before.pkl"), "--settings", "max_split_size_mb"], "invalid allocator setting 'max_split_size_mb'"),
+        (
+            &[&fixture("before.pkl"), "--python", "no-such-python"],
+            "no-such-python has no PyTorch; run this in the environment",
+        ),
+    ] {
+        let output = ptmem(place.path(), &[&["settings"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    // What the snapshot itself says is there all the same.
+    let output = ptmem(place.path(), &["settings", &fixture("before.pkl"), "--python", "no-such-python"]);
+    assert!(text(&output.stdout).contains("reserved peak, at event"), "{}", text(&output.stdout));
+}
+
+fn fixture(name: &str) -> String {
+    fixtures::folder().join(name).display().to_string()
+}
+
+/// Blocks of growing sizes: each needs a segment of its own, unless segments can expand.
+#[cfg(target_os = "linux")]
+const GROWING: &str = "
+import torch
+kept = torch.zeros(3 << 20, device='cuda')
+for size in range(10, 60, 7):
+    block = torch.zeros(size << 18, device='cuda')
+    small = torch.zeros(1 << 18, device='cuda')
+    del block
+    kept = [kept, small]
+";
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs PyTorch"]
+fn torch_repeats_a_recording_to_the_byte_and_finds_better_settings() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("growing.py"), GROWING).unwrap();
+    let python = crate::support::tool::python().display().to_string();
+    for recorded in ["", "max_split_size_mb:32"] {
+        let mut record = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        record.current_dir(place.path()).env("PYTORCH_CUDA_ALLOC_CONF", recorded);
+        let status = record.args(["simulate", "--record", "growing.pkl", "--", &python, "growing.py"]).status();
+        assert!(status.unwrap().success());
+        let report = json(place.path(), &["--python", &python, "growing.pkl"]);
+        let trial = &report["trial"];
+        assert_eq!(trial["self_check"]["largest_deviation"], 0, "{recorded}");
+        assert_eq!(trial["self_check"]["repeated_peak"], report["reserved_peak"]);
+        let rows = trial["settings"].as_array().unwrap();
+        let peak =
+            |settings: &str| rows.iter().find(|row| row["settings"] == settings).unwrap()["reserved_peak"].as_u64();
+        assert_eq!(rows[0]["settings"], recorded);
+        assert!(peak("expandable_segments:True") < peak(recorded), "{rows:#?}");
+        let advice = trial["advice"].as_str().unwrap();
+        assert!(advice.contains("less with expandable_segments:True"), "{advice}");
+    }
+}
