@@ -71,15 +71,27 @@ add_inputs() {
 
 # add_base: the commit by which rows are marked and whose limits are applied too, where there is one.
 add_base() {
-  if [ "${PTMEM_BASE:-}" = none ]; then
-    return 0
-  fi
-  if [ -n "$base" ] || find_base; then
+  local given=${PTMEM_BASE:-}
+  if [ "$given" != none ] && { [ -n "$base" ] || find_base; }; then
     command+=(--git "$base")
-  elif [ -n "${PTMEM_BASE:-}" ]; then
+  elif [ -n "$given" ] && [ "$given" != none ]; then
     could_not_run "base: $base_reason"
-  elif [ "$is_pull_request" = true ]; then
+  elif [ -z "$given" ] && [ "$is_pull_request" = true ]; then
     notice "its limits are not compared with those of the base, and rows are not marked by the change: $base_reason"
+    not_compared=$base_reason
+  fi
+  [ -z "$given" ] || check_given_base "$given"
+}
+
+# check_given_base BASE: the workflow is that of the pull request, too: it may name the base that suits it.
+check_given_base() {
+  local base='' base_reason='' is_pull_request=false PTMEM_BASE=''
+  if find_base; then
+    # A workflow and the actions beside it.
+    git diff --quiet --no-ext-diff "$base" HEAD -- ':(top).github' ||
+      not_compared="the input base is '$1', and the change edits files below .github"
+  elif [ "$is_pull_request" = true ]; then
+    not_compared="the input base is '$1', and $base_reason"
   fi
 }
 

@@ -8,6 +8,8 @@ base=
 base_reason=
 # True where the run is one of a pull request, whose rows should be marked.
 is_pull_request=false
+# Why the limits of a pull request are not compared with those of its base, or may not be.
+not_compared=
 
 # no_base REASON
 no_base() {

@@ -5,12 +5,12 @@
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
 
 # Of somebody else, it is text alone: a space without width keeps names of people from becoming mentions, pictures and other tags from
-# being drawn, and lines from being commands of bots.
+# being drawn, and lines from being commands of bots, whatever these take for the end of a line and for a blank.
 def as_text:
   gsub("(?<sign>@|&(#0*64|#x0*40|commat);)"; .sign + "\u200b"; "i")
   | gsub("!(?=\\[)"; "!\u200b")
   | gsub("<(?!/?(details|summary|sub|code|br)\\b[^<>=]*>)(?=[A-Za-z/!?])"; "<\u200b"; "i")
-  | gsub("(?<blanks>(^|\n)[ \t]*)/"; .blanks + "\u200b/");
+  | gsub("(?<blanks>(^|[\n\r\u0085\u2028\u2029])[^\\S\n\r\u0085\u2028\u2029]*)/"; .blanks + "\u200b/");
 
 def begin: "<!-- ptmem-section:";
 

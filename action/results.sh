@@ -87,7 +87,7 @@ explain_base_failure() {
 # tell_of_releases: where the change touches only files that name dependencies, as Renovate and Dependabot do, and figures changed,
 # the comment says which releases differ in the recordings.
 tell_of_releases() {
-  local files releases words
+  local files releases
   if [ -z "$base" ] || ! grep -q '^changed=true$' "$folder/outputs.txt" || ! command -v jq > /dev/null; then
     return 0
   fi
@@ -97,15 +97,25 @@ tell_of_releases() {
   fi
   releases=$(jq -r '[.. | objects | select(.code? == "versions-differ").message] | first // empty' "$folder/report.json") || return 0
   [ -n "$releases" ] || return 0
-  words="Only $(tr '\n' ' ' <<< "$files")changed. Releases that differ in the recordings: $releases"
-  for files in report brief; do
+  tell "Only $(tr '\n' ' ' <<< "$files")changed. Releases that differ in the recordings: $releases"
+}
+
+# tell_of_limits: what a change that is not compared with its base might hide.
+tell_of_limits() {
+  [ -z "$not_compared" ] || tell "The limits may not be those of the base of this change: $not_compared."
+}
+
+# tell WORDS: puts words at the head of the comment, which is then written.
+tell() {
+  local kind
+  for kind in report brief; do
     {
-      head -n 2 "$folder/$files.md"
+      head -n 2 "$folder/$kind.md"
       printf '\n'
-      quoted "$words"
-      tail -n +3 "$folder/$files.md"
+      quoted "$1"
+      tail -n +3 "$folder/$kind.md"
     } > "$folder/told.md"
-    mv "$folder/told.md" "$folder/$files.md"
+    mv "$folder/told.md" "$folder/$kind.md"
   done
   sed 's/^must-tell=.*/must-tell=true/' "$folder/outputs.txt" > "$folder/told.txt"
   mv "$folder/told.txt" "$folder/outputs.txt"

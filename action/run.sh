@@ -82,8 +82,10 @@ if [ $status = 3 ] && [ -n "$base_failure" ]; then
   explain_base_failure
 fi
 tell_of_releases
-mask_file "$folder/report.md"
-mask_file "$folder/brief.md"
+tell_of_limits
+for report in "$folder"/report.* "$folder/brief.md" "$folder/annotations.txt" "${PTMEM_SARIF:-}"; do
+  mask_file "$report"
+done
 if [ "$annotations" = true ]; then
   cat "$folder/annotations.txt"
 fi

@@ -15,12 +15,14 @@ secrets() {
   done < <(compgen -e)
 }
 
-# mask_secrets: standard input with *** in place of each secret. In Markdown a character may stand as an entity, maybe with a space
-# without width behind it.
+# mask_secrets: standard input with *** in place of each secret. A character may be an entity of Markdown, maybe with a space without
+# width behind it, or of HTML, or be escaped as in JSON or in a workflow command.
 mask_secrets() {
   SECRETS=$(secrets) awk '
     BEGIN {
       for (code = 33; code < 127; code++) code_of[sprintf("%c", code)] = code
+      special["&"] = "&amp;"; special["<"] = "&lt;"; special[">"] = "&gt;"
+      special["\""] = "&quot;|\\\\\""; special["\\"] = "\\\\\\\\"
       count = split(ENVIRON["SECRETS"], secrets, "\n")
       for (i = 1; i <= count; i++) patterns[i] = pattern_of(secrets[i])
     }
@@ -28,10 +30,12 @@ mask_secrets() {
       for (at = 1; at <= length(text); at++) {
         c = substr(text, at, 1)
         if (c ~ /[[:alnum:]]/ || !(c in code_of)) pattern = pattern c
-        else pattern = pattern "(" literal(c) "|&#" code_of[c] ";)(\342\200\213)?"
+        else pattern = pattern "(" literal(c) "|&#" code_of[c] ";|" escaped(code_of[c], "%02x") "|" escaped(code_of[c], "%02X") \
+          (c in special ? "|" special[c] : "") ")(\342\200\213)?"
       }
       return pattern
     }
+    function escaped(code, form) { return "&#[xX]" sprintf(form, code) ";|%" sprintf(form, code) "|\\\\u00" sprintf(form, code) }
     function literal(c) { return c == "\\" || c == "^" ? "\\" c : "[" c "]" }
     { for (i = 1; i <= count; i++) gsub(patterns[i], "***"); print }
   '

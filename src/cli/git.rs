@@ -1,5 +1,6 @@
 //! The change of the code that `--git` names, and the committed text of files, by the program git.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
@@ -25,6 +26,8 @@ const WORKFLOWS: &str = ".github";
 pub(super) struct Base {
     repository: Repository,
     commit: String,
+    /// What differs from it, once it was asked for: a job may have a thousand files.
+    changes: OnceCell<Vec<Sides<Option<String>>>>,
 }
 
 impl Base {
@@ -32,7 +35,7 @@ impl Base {
     pub(super) fn find(name: &str) -> Result<Self> {
         let repository = Repository::find()?;
         let commit = repository.merge_base(name)?;
-        Ok(Self { repository, commit })
+        Ok(Self { repository, commit, changes: OnceCell::new() })
     }
 
     /// The path from the root of the repository; none for a file outside of it. Links of the checkout are not followed: the
@@ -67,9 +70,12 @@ impl Base {
 
     /// The path at this commit of a file that was changed or renamed since.
     pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
-        let changed = self.repository.changes(&self.commit)?.into_iter();
-        let mut changed = changed.filter(|paths| paths.after.as_deref() == Some(path_below_root));
-        Ok(changed.find_map(|paths| paths.before))
+        if self.changes.get().is_none() {
+            let _ = self.changes.set(self.repository.changes(&self.commit)?);
+        }
+        let mut changed = self.changes.get().into_iter().flatten();
+        let changed = changed.find(|paths| paths.after.as_deref() == Some(path_below_root));
+        Ok(changed.and_then(|paths| paths.before.clone()))
     }
 
     /// Whether workflows of the checked-out commit are not those of this one.
@@ -117,7 +123,7 @@ const FILES_AT_ONCE: usize = 8;
 
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
-    let Base { repository, commit: base } = Base::find(base)?;
+    let Base { repository, commit: base, .. } = Base::find(base)?;
     let prefix = repository.prefix();
     let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =

@@ -23,7 +23,7 @@ const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> 
     Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
 }
 
-const MODES: [Mode; 9] = [
+const MODES: [Mode; 10] = [
     Mode {
         command: "diff",
         applies: |given| has(given, "no_before") && !has(given, "after"),
@@ -44,6 +44,13 @@ const MODES: [Mode; 9] = [
         applies: |given| !has(given, "update"),
         unused: &["allow_raise"],
         because: "no profile is rewritten without --update",
+        is_refused: true,
+    },
+    Mode {
+        command: "fit",
+        applies: |given| !has(given, "command"),
+        unused: &["gpu", "steps"],
+        because: "no command is run",
         is_refused: true,
     },
     of_markdown("diff", MARKDOWN),

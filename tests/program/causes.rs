@@ -121,3 +121,21 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     let lead = verdict(&checkout.ptmem(&limits)).1;
     assert!(lead.contains("Stacks lead from less than half of the growth at the peak to one edit"), "{lead}");
 }
+
+#[test]
+fn a_function_that_moves_to_another_file_is_no_edit() {
+    let checkout = edited("+x1 +y1", "+x1 +x2 +y1");
+    let (head, function) = BEFORE.split_at(BEFORE.find("def").unwrap());
+    checkout.write("m.py", format!("{head}from n import forward\n"));
+    checkout
+        .write("n.py", format!("\"\"\"Layers.\"\"\"\n\nimport torch\n\n\ndef other():\n    return 1\n\n\n{function}"));
+    let mut program = Program::default();
+    for name in ["x1", "x2", "y1"] {
+        program.alloc_under(name, &["/ci/n.py:forward:10", "/ci/train.py:step:7"], MIB);
+    }
+    fs::write(checkout.path().join("after.pkl"), program.snapshot()).unwrap();
+    let cause = cause(&checkout, "0");
+    // Growth through it is not its growth: what is left is the other function of the new file.
+    assert_eq!(cause["edits"], Value::Array(Vec::new()), "{cause:#}");
+    assert_eq!(cause["others"][0]["added"], "def other():", "{cause:#}");
+}

@@ -67,6 +67,20 @@ impl Checkout {
         self.write(path, program.snapshot());
     }
 
+    /// Writes the profile of a recording.
+    fn store(&self, recording: &str, path: &str) {
+        fs::create_dir_all(self.folder.path().join(path).parent().unwrap()).unwrap();
+        let output = self.command("").args(["profile", recording, "-o", path]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
+    /// Makes what is there the base of a new change.
+    fn base(&self) {
+        self.git(&["switch", "--quiet", "main"]);
+        self.commit(&[]);
+        self.git(&["switch", "--quiet", "--create", "another"]);
+    }
+
     fn command(&self, folder: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.folder.path().join(folder)).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
@@ -366,17 +380,11 @@ fn a_gate_of_a_workflow_that_is_edited_is_told() {
 #[test]
 fn a_stored_before_that_the_change_rewrites_is_told() {
     let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
-    let profile = |from: &str| {
-        let output = checkout.command("").args(["profile", from, "-o", "stored.json"]).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-    };
-    profile("before.pkl");
-    checkout.git(&["switch", "--quiet", "main"]);
-    checkout.commit(&[]);
-    checkout.git(&["switch", "--quiet", "--create", "other"]);
+    checkout.store("before.pkl", "stored.json");
+    checkout.base();
     let diff = ["diff", "stored.json", "after.pkl"];
     fails_by_the_base(&checkout, "", &diff);
-    profile("after.pkl");
+    checkout.store("after.pkl", "stored.json");
     let told = |report: &str| {
         report.contains("this change raises figures of stored.json without a reason: device 0 peak +10.00 MiB")
     };
@@ -395,6 +403,56 @@ fn a_stored_before_that_the_change_rewrites_is_told() {
     let update = ["diff", "--update", "stored.json", "after.pkl", "--allow-raise", "worth it"];
     let output = checkout.command("").args(update).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = checkout.ptmem("", &diff);
+    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+}
+
+#[test]
+fn a_stored_before_that_the_change_removes_is_that_of_the_base() {
+    let of_suite = |name: &str, before: &str, after: &str| {
+        format!(
+            "[max-growth]\npeak = \"5%\"\n[[suite.all.compare]]\nname = \"{name}\"\nbefore = \"{before}\"\nafter = \"{after}\"\n"
+        )
+    };
+    for (after, is_told) in [("after.pkl", true), ("before.pkl", false)] {
+        let checkout = grown(&[("ptmem.toml", &of_suite("one", "stored.json", after))]);
+        checkout.store("before.pkl", "stored.json");
+        checkout.base();
+        // The comparison has another name and another before.
+        checkout.git(&["rm", "--quiet", "stored.json"]);
+        checkout.store(after, "other.json");
+        checkout.commit(&[("ptmem.toml", &of_suite("two", "other.json", after))]);
+        let said = checkout.ptmem("", &SUITE);
+        assert_eq!((said.code, said.must_tell), (0, is_told), "{}", said.report);
+        let told = "by ptmem.toml and stored.json of the base FAIL one: peak grew 10.00 MiB";
+        assert_eq!(said.report.contains(told), is_told, "{}", said.report);
+    }
+}
+
+#[test]
+fn a_stored_before_of_ranks_that_the_change_rewrites_is_told() {
+    let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
+    for rank in ["rank0", "rank1"] {
+        checkout.store("before.pkl", &format!("stored/{rank}.json"));
+        let grown = if rank == "rank1" { "after.pkl" } else { "before.pkl" };
+        checkout.store(grown, &format!("now/{rank}.json"));
+    }
+    checkout.base();
+    let diff = ["diff", "stored", "now"];
+    fails_by_the_base(&checkout, "", &diff);
+    checkout.store("after.pkl", "stored/rank1.json");
+    let said = checkout.ptmem("", &diff);
+    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    for told in [
+        "this change rewrites stored without a reason: with that of the base FAIL",
+        "this change raises figures of stored without a reason: rank 1: device 0 peak +10.00 MiB",
+    ] {
+        assert!(said.report.contains(told), "{told}: {}", said.report);
+    }
+    // One of them with a reason.
+    checkout.git(&["checkout", "--quiet", "--", "stored"]);
+    let update = ["diff", "--update", "stored/rank1.json", "after.pkl", "--allow-raise", "worth it"];
+    assert!(checkout.command("").args(update).output().unwrap().status.success());
     let said = checkout.ptmem("", &diff);
     assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
 }

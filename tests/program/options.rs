@@ -7,7 +7,7 @@ use crate::support::fixtures;
 use crate::support::tool::{ptmem, text};
 
 /// Command lines that use a command in different ways.
-const WAYS: [&[&str]; 14] = [
+const WAYS: &[&[&str]] = &[
     &["diff", "before.pkl", "after.pkl", "--max-growth", "9%"],
     &["diff", "phases-before.pkl", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
     &["diff", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
@@ -22,66 +22,101 @@ const WAYS: [&[&str]; 14] = [
     &["fit", "leak-series/step-100.pkl", "leak-series/step-200.pkl", "leak-series/step-300.pkl", "--x", "1,2,3"],
     &["doctor", "before.pkl"],
     &["diff", "--suite", "pairs", "--config", "tests.toml"],
+    &["profile", "before.pkl"],
+    &["trim", "before.pkl", "-o", "-"],
+    &["trim", "before.pkl", "-o", "-", "--between", "baseline..peak"],
+    &["init", "--dry-run"],
+    #[cfg(all(feature = "simulate", target_os = "linux"))]
+    &["simulate", "--world-size", "4", "--", "true"],
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 36] = [
+const VALUES: [(&str, &str); 56] = [
+    ("action", "owner/gate@v9"),
+    ("addresses", "down"),
     ("allow-raise", "reason"),
     ("approve-label", "label"),
     ("again", "before.pkl"),
     ("at", "end"),
     ("at-x", "9"),
+    ("between", "100..900"),
     ("color", "always"),
     ("comment-key", "key"),
     ("config", "other.toml"),
+    ("cudnn-workspace", "1MiB"),
     ("device", "0"),
     ("device-memory", "80GiB"),
+    ("events", "late"),
     ("every", "10events"),
+    ("fill", "3"),
     ("export", "json=-"),
     ("focus", "forward"),
+    ("folder", "ranks"),
     ("format", "json"),
     ("git", "HEAD"),
+    ("gpu", "h100"),
+    ("gpus", "8"),
     ("grep", "forward"),
     ("group-by", "file"),
     ("jobs", "1"),
+    ("keep", "10%"),
     ("last", "2"),
     ("max", "peak=1MiB"),
     ("max-bytes", "5000"),
     ("max-growth", "1%"),
     ("max-input", "1GiB"),
     ("max-leak", "100GiB"),
+    ("memory", "1GiB"),
     ("min-delta", "64MiB"),
     ("min-growth", "900MiB"),
     ("min-headroom", "1GiB"),
     ("min-share", "100%"),
     ("min-step", "1GiB"),
     ("no-before", "another reason"),
+    ("output", "written"),
+    ("peer-value", "x=1"),
     ("picture", "https://example.org/a.svg"),
+    ("rank", "1"),
+    ("record", "recorded.pkl"),
+    ("report", "report.json"),
+    ("runner", "gpus"),
     ("skip", "2"),
     ("step", "step"),
+    ("steps", "4"),
     ("suite", "another"),
     ("top", "2"),
+    ("unsupported", "error"),
     ("windows", "5"),
+    ("world-size", "2"),
 ];
 
-/// Options whose effect depends on what the recordings hold, on the checkout or the terminal: here they may have none.
-const DEPENDENT: [&str; 18] = [
+/// Options whose effect depends on what the recordings hold, on the program that is recorded, on the checkout or the terminal: here
+/// they may have none.
+const DEPENDENT: [&str; 26] = [
+    "addresses",
     "allow-partial",
     "approve-label",
     "color",
     "config",
+    "cudnn-workspace",
     "device",
+    "events",
     "exit-zero",
     "explain",
+    "fill",
     "git",
     "jobs",
+    "keep",
     "max-input",
     "min-delta",
     "min-share",
     "no-acceptance",
+    "peer-value",
+    "report",
     "source",
     "strict",
     "top",
+    "unsupported",
     "update",
     "verbose",
 ];
@@ -90,7 +125,7 @@ const DEPENDENT: [&str; 18] = [
 fn options(folder: &Path, command: &str) -> Vec<String> {
     let help = text(&ptmem(folder, &[command, "--help"]).stdout);
     let lines = help.split("Examples of limits").next().unwrap().lines().map(str::trim_start);
-    let lines = lines.map(|line| line.strip_prefix("-v, ").unwrap_or(line));
+    let lines = lines.map(|line| line.trim_start_matches("-v, ").trim_start_matches("-o, "));
     let names = lines.filter_map(|line| line.strip_prefix("--"));
     names.map(|name| name.split([' ', '[', '=']).next().unwrap().to_owned()).collect()
 }
@@ -113,7 +148,7 @@ fn every_option_is_used_or_refused() {
     let suite = "[[suite.pairs.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\nmax-growth = \"9%\"\n";
     fs::write(folder.join("tests.toml"), suite).unwrap();
     let mut silent = Vec::new();
-    for way in WAYS {
+    for &way in WAYS {
         let plain = ptmem(folder, way);
         assert_ne!(plain.status.code(), Some(2), "{way:?}: {}", text(&plain.stderr));
         let listed = options(folder, way[0]);
@@ -121,7 +156,9 @@ fn every_option_is_used_or_refused() {
         for name in listed {
             let value = VALUES.iter().find(|(option, _)| *option == name).map(|(_, value)| format!("={value}"));
             let option = format!("--{name}{}", value.unwrap_or_default());
-            let output = ptmem(folder, &[way, &[&*option]].concat());
+            // The program that is recorded does nothing.
+            let (way, program) = if way[0] == "simulate" { (&way[..3], &["--", "true"][..]) } else { (way, &[][..]) };
+            let output = ptmem(folder, &[way, &[&*option], program].concat());
             if output == plain && !DEPENDENT.contains(&&*name) {
                 silent.push(format!("{way:?} {option}"));
             }

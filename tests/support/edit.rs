@@ -364,19 +364,21 @@ impl Edited {
         }
     }
 
-    /// Has all strings, frames and stacks read before everything else, in an order that depends on `seed`: each gets
-    /// another number, and nothing else changes. The root has to be a dictionary.
+    /// Has all strings, frames and stacks read before everything else, and the keys of each dictionary, in an order that depends on
+    /// `seed`: each gets another number, and nothing else changes. The root has to be a dictionary.
     pub fn renumber(&mut self, seed: u64) {
+        for node in &mut self.tree.nodes {
+            let Node::Dict(items) = node else { continue };
+            let mut pairs: Vec<[u32; 2]> = items.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+            pairs.sort_by_key(|[key, value]| (rank(seed, *key), rank(seed, *value)));
+            *items = pairs.concat();
+        }
         let leaves = (0..u32::try_from(self.tree.nodes.len()).unwrap())
             .filter(|&at| matches!(self.tree.node(at), Node::Leaf(Value::Str(_))));
         let orders = [leaves.collect(), self.frames.clone(), self.lists.clone()];
         let mut all = Vec::new();
         for mut nodes in orders {
-            nodes.sort_by_cached_key(|&at| {
-                let mut hasher = DefaultHasher::new();
-                (seed, at).hash(&mut hasher);
-                hasher.finish()
-            });
+            nodes.sort_by_key(|&at| rank(seed, at));
             all.push(self.push(Node::List(nodes)));
         }
         let [key, value] = [self.leaf("read before everything else"), self.push(Node::List(all))];
@@ -431,6 +433,13 @@ impl Edited {
             Node::Set(_) => panic!("snapshots hold no sets"),
         }
     }
+}
+
+/// The place of a node in an order that depends on `seed`.
+fn rank(seed: u64, at: u32) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, at).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// All lines of a file move.

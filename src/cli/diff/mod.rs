@@ -31,7 +31,7 @@ fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Res
     let Rules { base, loaded, are_same } = rules;
     let config = &loaded.config;
     let answers = pairs(arguments, loaded)?.into_iter().map(|pair| {
-        let mut pair = pair?;
+        let pair = pair?;
         if pair.inputs().any(|path| path.as_os_str() == "-") {
             bail!("standard input can be read only once");
         }
@@ -40,10 +40,8 @@ fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Res
             return Ok(None);
         }
         let path = pair.before.display().to_string();
-        if let Some(stored) = &stored {
-            pair = pair.with(stored.path(), &pair.after);
-        }
-        let gate = compare_all(slice::from_ref(&pair), arguments, config)?;
+        let judged = stored.as_ref().map_or(&pair, |stored| &stored.pair);
+        let gate = compare_all(slice::from_ref(judged), arguments, config)?;
         let answer = Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone());
         Ok(Some(Answer { before: stored.map(|_| path), ..answer }))
     });

@@ -14,6 +14,7 @@ use super::super::ranks::{self, Found};
 use super::update::shell_word;
 
 /// A before and an after to compare.
+#[derive(Clone)]
 pub(super) struct Pair {
     pub(super) name: Option<String>,
     pub(super) before: PathBuf,
@@ -32,10 +33,11 @@ impl Pair {
         Ok(Self { found, ..pair })
     }
 
-    /// The same with other files.
-    pub(super) fn with(&self, before: &Path, after: &Path) -> Self {
-        let thresholds = self.thresholds.clone();
-        Self { name: self.name.clone(), before: before.to_owned(), after: after.to_owned(), thresholds, found: None }
+    /// The change from this before to that of another pair, which has as many ranks.
+    pub(super) fn to(&self, other: &Self) -> Self {
+        let found = self.found.as_ref().zip(other.found.as_ref());
+        let found = found.map(|(own, other)| Sides { before: own.before.clone(), after: other.before.clone() });
+        Self { after: other.before.clone(), found, ..self.clone() }
     }
 
     /// All files and folders that are read.

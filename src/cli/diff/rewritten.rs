@@ -1,13 +1,15 @@
-//! Stored befores that the change itself rewrote, compared with those of its base.
+//! Stored befores that the change itself rewrote or removed, compared with those of its base.
 
-use std::io::Write;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::slice;
 
 use anyhow::Result;
 use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
-use tempfile::NamedTempFile;
+use ptmem::verdict::Comparison;
+use tempfile::TempDir;
 
 use super::super::args::DiffArguments;
 use super::super::git::Base;
@@ -15,31 +17,52 @@ use super::compare::compare_all;
 use super::pairs::Pair;
 use super::update::higher_figures;
 
-/// The before of a pair as the base has it.
+/// A pair whose before is that of the base.
 pub(super) struct OfBase {
-    file: NamedTempFile,
-    /// Figures that are higher in that of the change.
+    pub(super) pair: Pair,
+    /// Figures that are higher in the before of the change.
     higher: Vec<String>,
+    /// Holds the files.
+    _folder: TempDir,
 }
 
 impl OfBase {
-    /// `None` unless the change rewrote it, and that without a reason.
+    /// `None` unless the change rewrote the before without a reason, or removed it.
     pub(super) fn find(base: &Base, pair: &Pair, arguments: &DiffArguments, config: &Config) -> Result<Option<Self>> {
-        let path = base.path_below_root(&pair.before).filter(|_| pair.found.is_none());
-        let former = path.map(|path| base.former_path(&path)).transpose()?.flatten();
-        let Some(bytes) = former.map(|path| base.read(&path)).transpose()?.flatten() else { return Ok(None) };
-        let mut file = NamedTempFile::new()?;
-        file.write_all(&bytes)?;
-        let rewriting = pair.with(file.path(), &pair.before);
-        let gate = compare_all(slice::from_ref(&rewriting), arguments, config)?;
-        let Some(comparison) = gate.only_pair() else { return Ok(None) };
-        let sides = &comparison.diff.profiles;
-        let has_reason = sides.after.raises.len() > sides.before.raises.len();
-        Ok((!has_reason).then(|| Self { file, higher: higher_figures(comparison) }))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.file.path()
+        let folder = tempfile::tempdir()?;
+        let mut of_base = pair.clone();
+        let mut is_rewritten = false;
+        for (number, path) in befores(&mut of_base).enumerate() {
+            if let Some(bytes) = bytes_at(base, path)? {
+                *path = folder.path().join(number.to_string());
+                fs::write(&path, bytes)?;
+                is_rewritten = true;
+            }
+        }
+        if !is_rewritten {
+            return Ok(None);
+        }
+        let mut higher = Vec::new();
+        // One that the change removed has no figures to compare.
+        if pair.before.exists() || pair.found.is_some() {
+            let gate = compare_all(slice::from_ref(&of_base.to(pair)), arguments, config)?;
+            let unexplained: Vec<_> = gate.comparisons().filter(|comparison| lacks_reason(comparison)).collect();
+            let paths: BTreeSet<PathBuf> = unexplained
+                .iter()
+                .map(|comparison| PathBuf::from(&comparison.diff.profiles.before.source.path))
+                .collect();
+            if paths.is_empty() {
+                return Ok(None);
+            }
+            let mut own = pair.clone();
+            for (path, own) in befores(&mut of_base).zip(befores(&mut own)) {
+                if !paths.contains(path) {
+                    path.clone_from(own);
+                }
+            }
+            higher = unexplained.into_iter().flat_map(named_figures).collect();
+        }
+        Ok(Some(Self { pair: of_base, higher, _folder: folder }))
     }
 
     /// The remark on figures that rise.
@@ -48,4 +71,35 @@ impl OfBase {
         let message = format!("this change raises figures of {path} without a reason: {}", self.higher.join(", "));
         (!self.higher.is_empty()).then(|| Diagnostic::new(Code::BeforeRaised, None, message))
     }
+}
+
+/// The files of the before: one, or those of ranks.
+fn befores(pair: &mut Pair) -> Box<dyn Iterator<Item = &mut PathBuf> + '_> {
+    match &mut pair.found {
+        Some(sides) => Box::new(sides.before.iter_mut().map(|found| &mut found.path)),
+        None => Box::new(std::iter::once(&mut pair.before)),
+    }
+}
+
+/// The bytes at the base of a file that the change edits, renames or removes.
+fn bytes_at(base: &Base, path: &Path) -> Result<Option<Vec<u8>>> {
+    let Some(below) = base.path_below_root(path) else { return Ok(None) };
+    let former = match base.former_path(&below)? {
+        None if !path.exists() => Some(below),
+        former => former,
+    };
+    Ok(former.map(|path| base.read(&path)).transpose()?.flatten())
+}
+
+/// Whether the file of the change is another one than that of the base, and says no more of why its figures rise.
+fn lacks_reason(comparison: &Comparison) -> bool {
+    let sides = &comparison.diff.profiles;
+    sides.before.source.path != sides.after.source.path && sides.after.raises.len() <= sides.before.raises.len()
+}
+
+/// The figures that are higher, with the name of the comparison where it has one.
+fn named_figures(comparison: &Comparison) -> Vec<String> {
+    let name = comparison.name.as_ref().filter(|_| comparison.member.is_some());
+    let figures = higher_figures(comparison).into_iter();
+    figures.map(|words| name.map_or_else(|| words.clone(), |name| format!("{name}: {words}"))).collect()
 }

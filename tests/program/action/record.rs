@@ -288,11 +288,44 @@ fn rows_are_marked_by_the_change_where_the_base_is_there() {
     job.git("workspace", &["remote", "remove", "origin"]);
     job.run("run.sh").says(0, "rows are not marked by the change: the checkout lacks the history back to ");
     assert_eq!(job.outputs()["verdict"], "regression");
+    assert_eq!(job.outputs()["must-tell"], "true");
     fs::remove_dir_all(job.path("workspace/.git")).unwrap();
     job.run("run.sh").says(0, "rows are not marked by the change: the working directory is in no checkout");
     job.without("git").run("run.sh").says(0, "rows are not marked by the change: there is no git on this machine");
     assert_eq!(job.outputs()["verdict"], "regression");
     assert_eq!(verdict(&mut job), 1);
+}
+
+/// What the comment is told of a change that names its own base: none, or the change itself.
+#[test]
+fn a_change_that_names_another_base_is_told() {
+    if no_git() {
+        return;
+    }
+    let told = "The limits may not be those of the base of this change";
+    let mut job = compared(2);
+    for base in ["none", "HEAD"] {
+        job.set("PTMEM_BASE", base).run("run.sh");
+        let outputs = job.outputs();
+        let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
+        assert!(outputs["must-tell"] == "false" && !report.contains(told), "{base}: {report}");
+    }
+    // The change edits the workflow.
+    fs::create_dir_all(job.path("workspace/.github/workflows")).unwrap();
+    fs::write(job.path("workspace/.github/workflows/memory.yml"), "on: push\n").unwrap();
+    job.git("workspace", &["add", "--all"]);
+    let tree = job.git("workspace", &["write-tree"]);
+    let parents: Vec<String> = ["HEAD^1", "HEAD^2"].map(|parent| job.git("workspace", &["rev-parse", parent])).to_vec();
+    let merge = ["commit-tree", &tree, "-p", &parents[0], "-p", &parents[1], "-m", "merge"];
+    let commit = job.git("workspace", &merge);
+    job.git("workspace", &["reset", "--quiet", "--hard", &commit]);
+    for base in ["none", "HEAD"] {
+        job.set("PTMEM_BASE", base).run("run.sh");
+        let outputs = job.outputs();
+        let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
+        assert!(outputs["must-tell"] == "true" && report.contains(told), "{base}: {report}");
+        assert!(report.contains(&format!("the input base is '{base}', and the")), "{report}");
+    }
 }
 
 #[test]
@@ -499,7 +532,7 @@ fn a_change_of_releases_alone_is_told_with_what_they_allocate() {
     if no_git() {
         return;
     }
-    let mut job = compared(2);
+    let mut job = compared(3);
     for (name, version, size) in [("before", "4.38.0", 2 * MIB), ("after", "4.39.0", 4 * MIB)] {
         fs::write(job.path(&format!("workspace/work/{name}.pkl")), of_release(version, size)).unwrap();
     }

@@ -182,13 +182,13 @@ fn the_report_of_somebody_else_is_text_alone() {
     }
     let server = pull_request(vec![]);
     let mut job = commenting(&server.url);
-    let report = "### FAIL @all `a@b` &#64;all &commat;all &#X40;all\n/approve\n  /azp run\n![x](http://a/b.png) a/b\n\
+    let report = "### FAIL @all `a@b` &#64;all &commat;all &#X40;all\n/approve\n  /azp run\r/a\u{2028}\u{a0}/b\n![x](http://a/b.png) a/b\n\
                   <img src=x> <IMG\nsrc=x> <!-- x --> <details open onclick=x> <details><summary>1 < 2</summary></details> \
                   &#95;<sub>a</sub> <code>b</code>\n";
     fs::write(job.path("report.md"), format!("<!-- ptmem:default -->\n{report}")).unwrap();
     job.set("PTMEM_FOREIGN", "true").run("comment.sh").is_quiet();
     let text = server.requests().last().unwrap().text();
-    let shown = "### FAIL @~all `a@~b` &#64;~all &commat;~all &#X40;~all\n~/approve\n~  /azp run\n!~[x](http://a/b.png) a/b\n\
+    let shown = "### FAIL @~all `a@~b` &#64;~all &commat;~all &#X40;~all\n~/approve\n~  /azp run\r~/a\u{2028}\u{a0}~/b\n!~[x](http://a/b.png) a/b\n\
                  <~img src=x> <~IMG\nsrc=x> <~!-- x --> <~details open onclick=x> <details><summary>1 < 2</summary></details> \
                  &#95;<sub>a</sub> <code>b</code>\n";
     let shown = shown.replace("~  /azp", "  ~/azp").replace('~', "\u{200b}");
@@ -251,14 +251,24 @@ fn secrets_of_the_environment_are_masked() {
     assert!(!job.read("summary").contains(secret));
     let annotation = finished.log.lines().find(|line| line.starts_with("::error::")).unwrap();
     assert!(annotation.contains("not found: ***"), "{annotation}");
-    // In a report of the tool, a name that holds it.
-    let report = "for word; do case $word in markdown=*) echo \"a \\`$HF_TOKEN\\`\" > \"${word#*=}\" ;; \
-                  github-output=*) echo verdict=pass > \"${word#*=}\" ;; esac; done";
+    // In the reports of the tool, each with its escapes.
+    let report = r#"for word; do case $word in
+        markdown=*) echo 'a `hf_a<b"c\d`' > "${word#*=}" ;;
+        html=*) echo 'hf_a&lt;b&quot;c\d hf_a\u003cb"c\d' > "${word#*=}" ;;
+        json=*) echo '"hf_a<b\"c\\d"' > "${word#*=}" ;;
+        sarif=*) echo 'hf_a&#x3C;b&#34;c\d' > "${word#*=}" ;;
+        github=*) echo '::error::hf_a%3Cb"c\d' > "${word#*=}" ;;
+        github-output=*) echo verdict=pass > "${word#*=}" ;;
+        esac; done"#;
     let mut job = super::run::recorded(report);
-    job.set("HF_TOKEN", "hf_abcdefgh")
-        .set("PTMEM_BEFORE", "a")
-        .set("PTMEM_AFTER", "b")
-        .set("PTMEM_ANNOTATIONS", "false");
-    job.run("run.sh").is_quiet();
-    assert_eq!(fs::read_to_string(&job.outputs()["report-markdown"]).unwrap(), "a `***`\n");
+    let sarif = job.path("a.sarif");
+    job.set("HF_TOKEN", "hf_a<b\"c\\d").set("PTMEM_BEFORE", "a").set("PTMEM_AFTER", "b");
+    job.set("PTMEM_PAGE", "true").set("PTMEM_SARIF", &sarif);
+    job.run("run.sh").says(0, "::error::***\n");
+    let outputs = job.outputs();
+    let read = |path: &str| fs::read_to_string(path).unwrap();
+    assert_eq!(read(&outputs["report-markdown"]), "a `***`\n");
+    assert_eq!(read(&outputs["report-page"]), "*** ***\n");
+    assert_eq!(read(&outputs["report-json"]), "\"***\"\n");
+    assert_eq!(read(sarif.to_str().unwrap()), "***\n");
 }

@@ -9,23 +9,25 @@ use similar::DiffOp;
 
 use super::CodeLine;
 
-use super::tokens::{Statement, of_text, renamed};
+use super::hunks::{Hunk, hunks, keys, moves};
+use super::tokens::{Statement, of_text};
 
 /// What an edit is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum EditKind {
     /// Python code.
     Code,
     /// A statement that only writes to a log: it counts for what its own line allocates.
     Log,
     /// A line of a configuration or data file.
+    #[default]
     Configuration,
     /// A package whose version differs between both recordings: its name, and the versions.
     Dependency(String, Sides<String>),
 }
 
 /// One edit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
     /// Its kind.
     pub kind: EditKind,
@@ -41,6 +43,8 @@ pub struct Edit {
     pub lines: Sides<Vec<RangeInclusive<u32>>>,
     /// The lines of the function or class around it.
     pub body: Sides<Option<RangeInclusive<u32>>>,
+    /// The code of a function, class or import that only comes or goes.
+    pub(crate) moves: Option<String>,
 }
 
 /// The longest text of a line, in characters.
@@ -49,91 +53,18 @@ const LONGEST_TEXT: usize = 160;
 /// More lines of configuration are not looked at.
 const MOST_LINES: usize = 20_000;
 
-/// A changed part of a file, as ranges of statements.
-struct Hunk {
-    at: Sides<std::ops::Range<usize>>,
-    /// Statements behind it that only go in or out with it.
-    follow: usize,
-}
-
 /// The edits of a Python file, given its texts.
 pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
     let statements = texts.map(|text| of_text(text));
     let functions = texts.map(|text| Functions::new(text));
     let keys = keys(&statements, &functions);
-    let mut changes = differences(&keys.before, &keys.after);
-    let moved = moved(&changes, &keys, &statements);
-    changes.retain(|change| !moved.contains(&(change.old_range().start, change.new_range().start)));
+    let changes = differences(&keys.before, &keys.after);
     let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
-    let hunks = hunks(&changes, &statements);
-    let edits = hunks.iter().map(|hunk| edit(hunk, paths, &statements, &functions, &lines));
+    let edits = hunks(&changes, &statements).into_iter().map(|hunk| {
+        let moves = moves(&hunk, &keys, &statements);
+        Edit { moves, ..edit(&hunk, paths, &statements, &functions, &lines) }
+    });
     edits.collect()
-}
-
-/// The statements as texts, those of the after with the names of the before.
-fn keys(statements: &Sides<Vec<Statement<'_>>>, functions: &Sides<Functions>) -> Sides<Vec<String>> {
-    let plain = statements.map(|all| all.iter().map(|statement| statement.text(&[])).collect::<Vec<_>>());
-    let mut pairs = Vec::new();
-    for change in differences(&plain.before, &plain.after) {
-        let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
-        if matches!(change, DiffOp::Replace { .. }) && old.len() == new.len() {
-            pairs.extend(old.iter().zip(new).map(|(before, after)| Sides { before, after }));
-        }
-    }
-    let renamed = renamed(&pairs, statements, functions);
-    let after = statements.after.iter().map(|statement| statement.text(&renamed)).collect();
-    Sides { before: plain.before, after }
-}
-
-/// Whole functions, classes and imports that are elsewhere in the file, by where they begin on both sides.
-fn moved(changes: &[DiffOp], keys: &Sides<Vec<String>>, statements: &Sides<Vec<Statement<'_>>>) -> Vec<(usize, usize)> {
-    let of = |change: &DiffOp| (change.old_range().start, change.new_range().start);
-    let mut moved = Vec::new();
-    for gone in changes.iter().filter(|change| matches!(change, DiffOp::Delete { .. })) {
-        let old = &keys.before[gone.old_range()];
-        let mut added = changes.iter().filter(|change| matches!(change, DiffOp::Insert { .. }));
-        let may_move = statements.before[gone.old_range().start].may_move();
-        if let Some(added) = added.find(|added| may_move && keys.after[added.new_range()] == *old) {
-            moved.extend([of(gone), of(added)]);
-        }
-    }
-    moved
-}
-
-fn hunks(changes: &[DiffOp], statements: &Sides<Vec<Statement<'_>>>) -> Vec<Hunk> {
-    let mut hunks: Vec<Hunk> = Vec::new();
-    for change in changes {
-        let (old, new) = (change.old_range(), change.new_range());
-        if !matches!(change, DiffOp::Equal { .. }) {
-            hunks.push(Hunk { at: Sides { before: old, after: new }, follow: 0 });
-            continue;
-        }
-        let shift = |at: usize| {
-            let [from, to] = [&statements.before[old.start + at], &statements.after[new.start + at]];
-            from.indent != to.indent
-        };
-        let mut at = 0;
-        while at < old.len() {
-            let length = (at..old.len()).take_while(|&at| shift(at)).count();
-            let follows = at == 0 && hunks.last().is_some_and(|last| is_head(last, statements));
-            match hunks.last_mut().filter(|_| follows) {
-                Some(last) => last.follow = length,
-                None if length > 0 => {
-                    let [before, after] = [old.start + at, new.start + at].map(|from| from..from + length);
-                    hunks.push(Hunk { at: Sides { before, after }, follow: 0 });
-                }
-                None => {}
-            }
-            at += length.max(1);
-        }
-    }
-    hunks
-}
-
-/// True if the head of a block is the last of its statements on a side.
-fn is_head(hunk: &Hunk, statements: &Sides<Vec<Statement<'_>>>) -> bool {
-    let last = |side: Side| statements.of(side)[hunk.at.of(side).clone()].last();
-    Side::BOTH.into_iter().filter_map(last).any(Statement::is_head)
 }
 
 fn edit(
@@ -147,7 +78,7 @@ fn edit(
     let own = own.map(|(range, all)| &all[range.clone()]);
     // A line that can matter stands for them all, before all of the after.
     let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
-    let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !is_import(of)).or(all.first()));
+    let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !of.is_import()).or(all.first()));
     let line = Sides {
         before: telling.before.map(|of| shown(of, &lines.before, &lines.after)),
         after: telling.after.map(|of| shown(of, &lines.after, &lines.before)),
@@ -174,11 +105,7 @@ fn edit(
     let near = statements.after.get(hunk.at.after.start).or(statements.after.last());
     let near = telling.after.or(near).map(|of| *of.lines.start());
     let kind = if is_log { EditKind::Log } else { EditKind::Code };
-    Edit { kind, path: paths.map(|path| path.map(str::to_owned)), line, near, scope, lines: touched, body }
-}
-
-fn is_import(statement: &Statement<'_>) -> bool {
-    matches!(statement.tokens[0], "import" | "from")
+    Edit { kind, path: paths.map(|path| path.map(str::to_owned)), line, near, scope, lines: touched, body, moves: None }
 }
 
 /// The first line of a statement that the other side does not have, and its text.
@@ -218,9 +145,7 @@ pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -
                 near: line.after.as_ref().or(line.before.as_ref()).map(|(line, _)| *line),
                 path: paths.map(|path| path.map(str::to_owned)),
                 line,
-                scope: None,
-                lines: Sides::default(),
-                body: Sides::default(),
+                ..Edit::default()
             });
         }
     }
@@ -246,6 +171,12 @@ impl EditKind {
 }
 
 impl Edit {
+    /// True if one of both is what the other one was, elsewhere.
+    pub(super) fn is_moved(&self, other: &Self) -> bool {
+        let is_old = [self, other].map(|edit| edit.line.before.is_some());
+        self.moves.is_some() && self.moves == other.moves && is_old[0] != is_old[1]
+    }
+
     /// The package, and its versions.
     #[must_use]
     pub fn package(&self) -> Option<(&str, &Sides<String>)> {
@@ -294,12 +225,13 @@ mod tests {
 
     fn edits(old: &str, new: &str) -> Vec<String> {
         let paths = Sides { before: Some("m.py"), after: Some("m.py") };
-        let found = of_code(paths, Sides { before: old, after: new });
+        let mut patch = super::super::Patch::default();
+        patch.add(paths, Sides { before: old, after: new });
         let words = |edit: &Edit| {
             let (sign, _, line, text) = edit.shown().unwrap();
             format!("{sign}{line} {text} in {}", edit.scope.as_deref().unwrap_or("<module>"))
         };
-        found.iter().map(words).collect()
+        patch.edits.iter().map(words).collect()
     }
 
     const CODE: &str = "import torch\n\n@torch.no_grad()\ndef f(model, x):\n    with torch.no_grad():\n        out = model(x)\n        keep(out)\n    return out\n";

@@ -1,6 +1,7 @@
 //! A change of the code: its files and edits.
 
 mod edits;
+mod hunks;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,13 @@ pub struct Patch {
 impl Patch {
     /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text.
     pub fn add(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
-        self.edits.extend(of_code(paths, texts));
+        for edit in of_code(paths, texts) {
+            // What only moved is no edit.
+            match self.edits.iter().position(|other| other.is_moved(&edit)) {
+                Some(at) => drop(self.edits.remove(at)),
+                None => self.edits.push(edit),
+            }
+        }
         for (side, path) in paths.each() {
             self.files.of_mut(side).extend(path.map(str::to_owned));
         }

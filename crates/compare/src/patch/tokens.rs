@@ -131,6 +131,15 @@ impl Statement<'_> {
         matches!(self.tokens.first(), Some(&("def" | "class" | "@" | "import" | "from" | "async")))
     }
 
+    /// True if a function, method or class begins with it.
+    pub(super) fn is_definition(&self) -> bool {
+        matches!(self.tokens.first(), Some(&("def" | "class" | "@" | "async")))
+    }
+
+    pub(super) fn is_import(&self) -> bool {
+        matches!(self.tokens.first(), Some(&("import" | "from")))
+    }
+
     /// True for the head of a block.
     pub(super) fn is_head(&self) -> bool {
         self.tokens.last() == Some(&":")

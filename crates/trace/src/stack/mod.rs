@@ -9,6 +9,7 @@ mod category;
 mod checkout;
 mod classify;
 mod code;
+mod difference;
 mod exact;
 mod facts;
 mod group_by;

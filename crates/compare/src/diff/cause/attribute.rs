@@ -62,15 +62,7 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
             text.is_some_and(|(_, text)| text.contains(&name) && text.contains(&versions.after))
         };
         let line = edits.iter().position(names).map(|at| edits.remove(at));
-        let edit = line.unwrap_or_else(|| Edit {
-            kind: EditKind::Configuration,
-            path: Sides::default(),
-            line: Sides::default(),
-            near: None,
-            scope: None,
-            lines: Sides::default(),
-            body: Sides::default(),
-        });
+        let edit = line.unwrap_or_default();
         edits.push(Edit { kind: EditKind::Dependency(name, versions), ..edit });
     }
     edits

@@ -381,10 +381,11 @@ impl Builder {
             }
             ValueKind::Dict(_) => {
                 let pairs = self.dict_pairs(value).unwrap_or_default();
-                let texts = pairs
-                    .iter()
-                    .filter_map(|&(key, value)| Some(format!("{}:{}", self.string(key)?, self.integer(value)?)));
-                texts.take(MOST_SETTING_PAIRS).collect::<Vec<_>>().join(",")
+                let texts = pairs.iter().filter_map(|&(key, value)| Some((self.string(key)?, self.integer(value)?)));
+                let mut texts: Vec<_> = texts.take(MOST_SETTING_PAIRS).collect();
+                // Numbers in their order, whatever that of the dictionary is.
+                texts.sort_by_key(|&(key, _)| (key.len(), key));
+                texts.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
             }
             _ => "?".to_owned(),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use similar::DiffOp;
 
 use super::super::Token;
-use super::super::order::diff;
+use super::super::difference::stack_differences;
 use super::{Group, Pairing, SAME_FUNCTION};
 
 /// The weight of a frame that exists on one side only, against 1 for one that exists on both: changes to the code make
@@ -56,10 +56,10 @@ impl Part<'_> {
         self.tokens[self.unknown[index]]
     }
 
-    /// How often an unknown function occurs in the stack.
-    fn count(&self, index: usize) -> usize {
-        let token = self.unknown(index);
-        self.all.iter().filter(|other| **other == token).count()
+    /// How often each unknown function occurs in the stack.
+    fn counts(&self) -> Vec<usize> {
+        let unknown = (0..self.unknown.len()).map(|index| self.unknown(index));
+        unknown.map(|token| self.all.iter().filter(|other| **other == token).count()).collect()
     }
 
     /// The functions that are in none of these pairs.
@@ -147,7 +147,7 @@ impl Pairing<'_> {
 
     /// The parts that two stacks have in common, and the differences in between.
     pub(super) fn hunks(&self, old: &[Token], new: &[Token]) -> Vec<Hunk> {
-        diff(old, new).into_iter().map(|op| self.hunk(op, old, new)).collect()
+        stack_differences(old, new).into_iter().map(|op| self.hunk(op, old, new)).collect()
     }
 
     fn hunk(&self, op: DiffOp, old: &[Token], new: &[Token]) -> Hunk {
@@ -168,6 +168,7 @@ impl Pairing<'_> {
     /// similarity: the longest common subsequence with weights.
     fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
         let [rows, columns] = [old, new].map(|part| part.unknown.len());
+        let [old_counts, new_counts] = [old, new].map(Part::counts);
         let mut values = vec![vec![0.0; columns]; rows];
         // The greatest total that pairs can reach from each position.
         let mut best = vec![vec![0.0_f64; columns + 1]; rows + 1];
@@ -175,7 +176,7 @@ impl Pairing<'_> {
             for j in (0..columns).rev() {
                 // A little for any pair: functions in the same place are more likely the same. But a wrapper that
                 // occurs repeatedly is not the new name of a function that occurred once.
-                let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
+                let same_place = if old_counts[i] == new_counts[j] { 0.01 } else { 0.0 };
                 values[i][j] = self.alike(old.unknown(i), new.unknown(j)) + same_place;
                 best[i][j] = (values[i][j] + best[i + 1][j + 1]).max(best[i + 1][j]).max(best[i][j + 1]);
             }
