@@ -4,10 +4,10 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Held, Occurrence};
 use ptmem_trace::replay::HistoryKind;
-use ptmem_trace::trace::{Origin, Position};
-use rustc_hash::FxHashMap;
+use ptmem_trace::trace::{Origin, Position, Window};
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::diff::{DeviceDiff, RowKind};
+use crate::diff::{DeviceDiff, PhaseRow, RowKind};
 
 /// A figure whose growth is divided among edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Figure {
     Phase(usize),
 }
 
-/// Phases that are looked at, those that grew most.
+/// Names of phases that are looked at, those that grew most.
 const MOST_PHASES: usize = 16;
 
 /// What a row holds at the place of a figure.
@@ -56,19 +56,19 @@ impl Figure {
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
         phases.retain(|(delta, _)| *delta > 0);
         phases.sort_by_key(|&(delta, at)| (std::cmp::Reverse(delta), at));
-        for (_, at) in phases.into_iter().take(MOST_PHASES) {
-            let row = &device.phases[at];
-            let peak = |side: Side| {
-                let is_it = |of: &&Occurrence| {
-                    of.source == row.source && of.name == row.name && Some(of.number) == *row.number.of(side)
-                };
-                let phase = sides.of(side).phases.all.iter().find(is_it)?;
-                Some(sides.of(side).trace.peaks_within(&[phase.window]).first()?.at)
-            };
-            if let (Some(before), Some(after)) = (peak(Side::Before), peak(Side::After)) {
-                found.push((Self::Phase(at), Sides { before, after }));
-            }
-        }
+        // Of a name, the check is about the worst.
+        let mut names = FxHashSet::default();
+        phases.retain(|&(_, at)| names.insert((device.phases[at].source, &device.phases[at].name)));
+        phases.truncate(MOST_PHASES);
+        let windows = Side::BOTH.map(|side| {
+            let all = phases.iter().map(|&(_, at)| window(&device.phases[at], sides.of(side), side));
+            all.collect::<Option<Vec<Window>>>().unwrap_or_default()
+        });
+        let [before, after] = windows;
+        let peaks = sides.zip(Sides { before, after }).map(|(side, windows)| side.trace.peaks_within(windows));
+        let places =
+            peaks.before.iter().zip(&peaks.after).map(|(before, after)| Sides { before: before.at, after: after.at });
+        found.extend(phases.iter().zip(places).map(|(&(_, at), places)| (Self::Phase(at), places)));
         found
     }
 
@@ -115,6 +115,14 @@ impl Figure {
         });
         rows.collect()
     }
+}
+
+/// The place of a phase in the history of a side.
+fn window(row: &PhaseRow, of: &DeviceProfile, side: Side) -> Option<Window> {
+    let mut all = of.phases.all.iter();
+    let is_it =
+        |of: &&Occurrence| of.source == row.source && of.name == row.name && Some(of.number) == *row.number.of(side);
+    Some(all.find(is_it)?.window)
 }
 
 fn both<T: Copy>(value: T) -> Sides<T> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ptmem_base::sides::{Side, Sides};
+use ptmem_base::sides::Sides;
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::Source;
@@ -50,6 +50,8 @@ pub(super) struct Lives<'d> {
     /// Whether the places that are compared do.
     corresponds: bool,
     of: Sides<Vec<Vec<Life>>>,
+    /// The sizes of those of the before.
+    sizes: Vec<FxHashSet<u64>>,
     /// When each block came, and its stack.
     pub(super) born: Vec<(Position, Option<StackId>)>,
 }
@@ -79,7 +81,9 @@ impl<'d> Lives<'d> {
         let trace = &devices.before.trace;
         let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
         let corresponds = device.places.as_ref().is_some_and(|places| places.reason.is_none());
-        Some(Self { devices, corresponds, of, born })
+        let size = |life: &Life| devices.before.trace.classes[life.class as usize].bytes;
+        let sizes = of.before.iter().map(|lives| lives.iter().map(size).collect()).collect();
+        Some(Self { devices, corresponds, of, sizes, born })
     }
 
     /// How a row grew at a place of the after.
@@ -97,8 +101,9 @@ impl<'d> Lives<'d> {
             return Growth::Larger;
         }
         let held: Vec<&Life> = of.after.iter().filter(|life| life.born <= at && life.freed > at).collect();
-        let sizes: FxHashSet<u64> = of.before.iter().map(|life| self.size(Side::Before, life)).collect();
-        let is_as_large = held.iter().all(|life| sizes.contains(&self.size(Side::After, life)));
+        let sizes = &self.sizes[holding.row];
+        let size = |life: &Life| self.devices.after.trace.classes[life.class as usize].bytes;
+        let is_as_large = held.iter().all(|life| sizes.contains(&size(life)));
         if is_as_large && of.before.len() >= of.after.len() {
             if !corresponds && row.highest.after <= row.highest.before {
                 return Growth::MovedPeak;
@@ -124,10 +129,6 @@ impl<'d> Lives<'d> {
     /// The blocks of a row that the before freed.
     pub(super) fn freed(&self, index: usize) -> Vec<&Life> {
         self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
-    }
-
-    fn size(&self, side: Side, life: &Life) -> u64 {
-        self.devices.of(side).trace.classes[life.class as usize].bytes
     }
 }
 
