@@ -92,6 +92,12 @@ fn the_figure_that_grew_decides_about_the_edit() {
     assert!(lead.starts_with(&format!("All of the growth at the peak inside eval {through}. ")), "{lead}");
     phase.write("ptmem.toml", accepted);
     assert_eq!(phase.ptmem(&["--git", "main", "--max-growth", "phase=0"]).status.code(), Some(0));
+
+    // What is active grew no more than what is allocated.
+    let active = edited("+x1 +y1", "+x1 +x2 +y1");
+    let limits = ["--max-growth", "peak=0", "--max-growth", "active=0", "--format", "github"];
+    let report = text(&active.ptmem(&[&["--git", "main"], &limits[..]].concat()).stdout);
+    assert!(report.contains("%0Aleads to the same edit: active grew 1.00 MiB"), "{report}");
 }
 
 #[test]

@@ -75,7 +75,11 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.about() {
         About::Metric(Metric::Peak) => Some(Figure::Peak),
         About::Metric(Metric::End) => Some(Figure::End),
-        About::Metric(Metric::Reserved) => Some(Figure::Reserved),
+        // What is reserved follows what is allocated, as far as that grew as much.
+        About::Metric(Metric::Active | Metric::Requested | Metric::Reserved) => {
+            let explains = device.metric(Metric::Peak).gained() >= check.delta;
+            explains.then_some(Figure::Peak)
+        }
         About::Phases => {
             let is_it = |row: &PhaseRow| check.key == Some(row.key()) && check.scope == Some(row.title());
             device.phases.iter().position(is_it).map(Figure::Phase)

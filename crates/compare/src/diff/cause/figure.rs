@@ -16,8 +16,6 @@ pub enum Figure {
     Peak,
     /// The dump.
     End,
-    /// The place where most is reserved.
-    Reserved,
     /// The peak inside of a phase, as an index into [`DeviceDiff::phases`].
     Phase(usize),
 }
@@ -47,10 +45,6 @@ impl Figure {
         let end = sides.map(|side| side.figures.allocated.end);
         if end.after > end.before && sides.map(|side| side.figures.history) == both(HistoryKind::Recorded) {
             found.push((Self::End, sides.map(|side| side.trace.dump())));
-        }
-        let reserved = sides.map(|side| side.figures.reserved.peak.zip(side.figures.reserved.peak_at));
-        if let Some(Sides { before, after }) = reserved.both().filter(|sides| sides.after.0 > sides.before.0) {
-            found.push((Self::Reserved, Sides { before: before.1, after: after.1 }));
         }
         let mut phases: Vec<(i128, usize)> =
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();

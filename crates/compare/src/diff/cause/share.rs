@@ -122,7 +122,6 @@ impl Cause {
         let place = match figure {
             Figure::Peak => "at the peak".to_owned(),
             Figure::End => "at the end".to_owned(),
-            Figure::Reserved => "of allocated memory where most is reserved".to_owned(),
             Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
         };
         Self {
