@@ -43,7 +43,7 @@ impl Limits {
                     reserved = reserved.saturating_sub(event.size);
                     let next = events.get(at + 1);
                     if is_retry(snapshot, event, next.map(|next| next.action)) {
-                        let size = next.map_or(0, |next| segment_of(next));
+                        let size = next.map_or(0, segment_of);
                         retried = retried.min(before.saturating_add(size) - 1);
                     }
                 }
