@@ -44,7 +44,10 @@ add_inputs() {
     [ -z "$before" ] || add_path "$before"
     add_path "$after"
     command+=(--no-before "$no_before")
-    [ -n "$before" ] || command+=("--first=$PTMEM_RECORD")
+    if [ -z "$before" ] && fails_by_itself; then
+      command+=("--first=$PTMEM_RECORD")
+      ! [[ ${PTMEM_INSTALL:-} =~ [^[:space:]] ]] || command+=("--first=$PTMEM_INSTALL")
+    fi
     add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
   elif [ "$subcommand" = diff ]; then
     if [ -n "$before" ] && [ -n "$after" ]; then

@@ -49,7 +49,7 @@ fetch_profiles() {
   (
     own_repository "$1" "$token"
     fetch_branch "$PTMEM_PROFILES" "$profiles_ref" --depth=$profiles_depth
-  ) && git fetch --quiet --no-tags --update-shallow "$1/git" "+$profiles_ref:$profiles_ref"
+  ) && output profiles-known true && git fetch --quiet --no-tags --update-shallow "$1/git" "+$profiles_ref:$profiles_ref"
 }
 
 if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]] && [ -n "${PTMEM_PROFILES:-}" ]; then

@@ -8,5 +8,6 @@ set -euo pipefail
 version=${PTMEM_PYTHON_VERSION:-}
 if [ -z "$version" ] && [ "${RUNNER_ENVIRONMENT:-}" = github-hosted ] && [ -z "${pythonLocation:-}" ]; then
   version=$(ptmem init --print-python --folder "${PTMEM_WORKING_DIRECTORY:-.}" | tr -d '\r') || version=
+  output found true
 fi
 output version "$version"

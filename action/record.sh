@@ -13,6 +13,11 @@ record_reason=
 # The reason why the base has no recording; empty if it has one. And the last lines of the command that failed there.
 no_before=
 base_failure=
+# The log and the exit code of the last command that failed.
+failed_log=/dev/null
+failed_status=0
+# Why it may not be the code of the base that failed.
+base_doubt=
 
 remove_base() {
   if [ -n "$base_folder" ]; then
@@ -52,6 +57,8 @@ install() {
   [[ ${PTMEM_INSTALL:-} =~ [^[:space:]] ]] || return 0
   environment=$folder/$side-environment
   printf '%s\n' "installing the $commit"
+  failed_log=$folder/install.log
+  failed_status=0
   if ! make_environment > "$folder/install.log" 2>&1; then
     record_reason="install: no virtual environment can be made: $(tail -n 20 "$folder/install.log")"
     return 1
@@ -59,6 +66,7 @@ install() {
   in_environment "${script_of_user[@]}" "$folder/install.sh"
   without_commands "$folder/install.log" "$where" "${prefixed[@]}" || status=$?
   if [ $status != 0 ]; then
+    failed_status=$status
     record_reason="install: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/install.log" | without_colours)"
     return 1
@@ -112,11 +120,13 @@ record() {
     prefix+=(--)
   fi
   printf '%s\n' "recording the $commit"
+  failed_log=$folder/record.log
   in_environment ${prefix[@]+"${prefix[@]}"} "${script_of_user[@]}" "$folder/command.sh"
   without_commands "$folder/record.log" "$where" "${prefixed[@]}" || status=$?
   # It may take gigabytes, and the other side needs one, too.
   [ -z "$environment" ] || rm -rf "$environment"
   if [ $status != 0 ]; then
+    failed_status=$status
     record_reason="record: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/record.log" | without_colours)"
     return 1
@@ -140,7 +150,33 @@ record_base() {
     base_failure=$record_reason
     no_before=${record_reason%%$'\n'*}
     no_before=${no_before%:}
+    doubt_base "$1" "$failed_log" "$failed_status"
+    no_before+=${base_doubt:+ (not excused: $base_doubt)}
   fi
+}
+
+# Words of what another run may not meet: the network and the disk.
+elsewhere='no space left on device|disk quota exceeded|temporary failure in name resolution|could not resolve host|name or service not known'
+elsewhere+='|network is unreachable|connection (was )?(refused|reset|timed out|aborted)|read timed out|newconnectionerror|readtimeout|connecttimeout'
+elsewhere+='|remotedisconnected|incompleteread|max retries exceeded|too many requests|http error (429|5[0-9][0-9])|http 5[0-9][0-9]|operation timed out'
+
+# doubt_base FOLDER FILE STATUS: sets $base_doubt if what failed on the base may not be its code: time, network or disk, or another
+# version of Python than its own.
+doubt_base() {
+  local version words
+  if [ "${3:-0}" -ge 128 ] || [ "${3:-0}" = 124 ]; then
+    base_doubt="it was stopped, with exit code $3"
+  elif words=$(grep -oiE -m 1 "$elsewhere" "$2" | head -n 1) && [ -n "$words" ]; then
+    base_doubt="its log says '$words'"
+  elif [ -n "${PTMEM_PYTHON_VERSION:-}" ] && [ "${PTMEM_PYTHON_FOUND:-}" = true ]; then
+    version=$("$ptmem" init --print-python --folder "$1" 2> /dev/null | tr -d '\r') || version=
+    [ "$version" = "$PTMEM_PYTHON_VERSION" ] || base_doubt="it asks for Python ${version:-of another version}, and had $PTMEM_PYTHON_VERSION"
+  fi
+}
+
+# fails_by_itself: whether the base failed for no other reason than its code, and no profile of it can be stored.
+fails_by_itself() {
+  [ -z "$base_doubt" ] && { [ -z "$base_failure" ] || [ -z "$profiles" ] || [ "${PTMEM_PROFILES_KNOWN:-true}" = true ]; }
 }
 
 # use_profile: takes the profile of the newest commit that has one as the before, in place of that of the base.

@@ -78,7 +78,7 @@ if ! [ -f "$folder/outputs.txt" ]; then
   could_not_run "wrote no results although it ended with exit code $status; is it another version than the action?"
 fi
 
-if [ $status = 3 ] && [ -n "$base_failure" ]; then
+if [ $status = 3 ] && [ -n "$base_failure" ] || { [ $status = 0 ] && is_excused; }; then
   explain_base_failure
 fi
 tell_of_releases

@@ -10,7 +10,7 @@ use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::profile::Profile;
 use ptmem::report::{Approval, Subject};
 use ptmem::tree;
-use ptmem::verdict::{self, Headline, Judgement, Limits, Maximum, NoBefore, Readings, Thresholds};
+use ptmem::verdict::{self, Excuse, Headline, Judgement, Limits, Maximum, NoBefore, Readings, Thresholds};
 
 use super::args::{BaseArguments, Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::base::{self, Answer};
@@ -66,8 +66,8 @@ pub(crate) struct Request<'a> {
     pub(crate) view: &'a View,
     /// Why the before is missing.
     pub(crate) no_before: Option<NoBefore>,
-    /// The command of the recording, where it may be the first one; empty where it certainly is.
-    pub(crate) first: Option<&'a str>,
+    /// The scripts of the recording, where it may be the first one or repair the base; an empty one where it certainly is the first.
+    pub(crate) first: &'a [String],
     /// The label that lets an after without a before pass.
     pub(crate) approve_label: Option<&'a str>,
     /// Whether phases are listed.
@@ -145,31 +145,31 @@ impl Request<'_> {
         Ok(Thresholds { no_before: self.no_before.clone(), ..thresholds })
     }
 
-    /// Whether an after without a before is the first recording of its gate, which passes and is reported.
-    fn settle_first(&mut self) -> Option<Diagnostic> {
-        let (Some(no_before), Some(command)) = (&mut self.no_before, self.first) else { return None };
-        let doubt = match self.git {
-            _ if command.is_empty() => None,
-            None => Some("no base is named by --git".to_owned()),
-            Some(git) => match Base::find(git).and_then(|base| gates::not_first(&base, command)) {
-                Ok(reason) => reason.map(str::to_owned),
-                Err(error) => Some(format!("{error:#}")),
-            },
+    /// Whether an after without a before is the first recording of its gate, or repairs the base. Both are reported.
+    fn settle_excuse(&mut self) -> Option<Diagnostic> {
+        let (Some(no_before), Some(command)) = (&mut self.no_before, self.first.first()) else { return None };
+        let excuse = match self.git {
+            _ if command.is_empty() => Ok(Excuse::First),
+            None => Err("no base is named by --git".to_owned()),
+            Some(git) => Base::find(git)
+                .and_then(|base| gates::excuse(&base, command, &self.first[1..]))
+                .unwrap_or_else(|error| Err(format!("{error:#}"))),
         };
-        no_before.is_first = doubt.is_none();
-        match doubt {
-            Some(doubt) => no_before.reason += &format!(" (not taken for the first recording: {doubt})"),
-            None => {
-                let message = format!("this gate is new, so growth is not judged: {}", no_before.reason);
-                return Some(Diagnostic::new(Code::GateChanged, None, message));
+        let (code, what) = match &excuse {
+            Ok(Excuse::First) => (Code::GateChanged, "this gate is new"),
+            Ok(Excuse::BrokenBase) => (Code::OtherBefore, "the base is broken"),
+            Err(doubt) => {
+                no_before.reason += &format!(" (not excused: {doubt})");
+                return None;
             }
-        }
-        None
+        };
+        no_before.excuse = excuse.ok();
+        Some(Diagnostic::new(code, None, format!("{what}, so growth is not judged: {}", no_before.reason)))
     }
 
     /// Reads, judges and reports.
     pub(crate) fn run(mut self, loaded: &Loaded, output: &Output) -> Result<ExitCode> {
-        let new_gate = self.settle_first();
+        let excused = self.settle_excuse();
         let found = ranks::find(self.snapshot)?;
         let found = found.as_deref();
         ranks::check_exports(self.view, self.snapshot, found)?;
@@ -195,7 +195,7 @@ impl Request<'_> {
             let checked = Checked::new(&self, &rules.loaded.config, found, self.thresholds(rules.loaded)?)?;
             Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
         })?);
-        checked.remark(new_gate);
+        checked.remark(excused);
         self.view.write(checked.subject(), &mut options, output)?;
         Ok(exit_code(checked.headline().verdict, self.trust.exit_zero || has_label))
     }
@@ -220,7 +220,7 @@ pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCod
         stacks: &arguments.stacks,
         view: &arguments.view,
         no_before: None,
-        first: None,
+        first: &[],
         approve_label: None,
         phases: false,
         tree: None,

@@ -1,10 +1,12 @@
 //! The gates of a repository's workflows: the steps that run the Action. Their inputs are the change's own, as its `ptmem.toml` is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::sides::Sides;
+use ptmem::verdict::Excuse;
 
 use super::git::Base;
 
@@ -117,21 +119,51 @@ pub(super) fn remark(base: &Base) -> Result<Option<Diagnostic>> {
     Ok(changes(&gates(base)?).map(|message| Diagnostic::new(Code::GateChanged, None, message)))
 }
 
-/// Why it is not certain that the command is the first to be recorded: the base may have a gate that records it. `None` where its
-/// workflows have none.
-pub(super) fn not_first(base: &Base, command: &str) -> Result<Option<&'static str>> {
+/// Why a change need not have a before, or why that is not certain. A gate that workflows of the base lack is new. A base that
+/// fails by the same workflows and scripts is broken.
+pub(super) fn excuse(base: &Base, command: &str, others: &[String]) -> Result<Result<Excuse, String>> {
     let gates = gates(base)?;
-    Ok(if gates.before.have(command) {
-        Some("a workflow of the base has this gate")
+    let doubt = if gates.before.have(command) {
+        return broken(base, &gates.before, command, others);
     } else if gates.before.have_expressions {
-        Some("expressions decide what workflows of the base record")
+        "expressions decide what workflows of the base record"
     } else if !gates.after.have(command) {
-        Some("no workflow below .github has the command of this gate as it ran")
+        "no workflow below .github has the command of this gate as it ran"
     } else if gates.before.steps.iter().any(|step| !gates.after.steps.contains(step)) {
-        Some("the change edits or removes a gate of the base")
+        "the change edits or removes a gate of the base"
     } else {
-        None
-    })
+        return Ok(Ok(Excuse::First));
+    };
+    Ok(Err(doubt.to_owned()))
+}
+
+/// Whether the base fails by its own workflows and scripts.
+fn broken(base: &Base, gates: &Gates, command: &str, others: &[String]) -> Result<Result<Excuse, String>> {
+    if base.edits_workflows()? {
+        return Ok(Err("a workflow of the base has this gate, and the change edits workflows".to_owned()));
+    }
+    if !others.iter().all(|script| gates.have(script)) {
+        return Ok(Err("no workflow of the base has the scripts of this gate as they ran".to_owned()));
+    }
+    let changed = base.changed_paths()?;
+    for script in others.iter().map(String::as_str).chain([command]) {
+        let words: Vec<&str> = script.split(|c: char| c.is_whitespace() || "\"'();|&<>=".contains(c)).collect();
+        for (at, word) in words.iter().enumerate() {
+            let is_module = at > 0 && ["-m", "--module"].contains(&words[at - 1]);
+            let file = if is_module { format!("{}.py", word.replace('.', "/")) } else { (*word).to_owned() };
+            let path = base.path_below_root(Path::new(&file));
+            if let Some(path) = path.filter(|path| is_program(path) && changed.contains(path)) {
+                return Ok(Err(format!("the change edits {path}, which the gate runs")));
+            }
+        }
+    }
+    Ok(Ok(Excuse::BrokenBase))
+}
+
+/// Whether a file that a script names is a program, not data or a list of packages.
+fn is_program(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    [".py", ".sh", ".bash", ".ipynb"].iter().any(|ending| name.ends_with(ending)) || !name.contains('.')
 }
 
 /// Lines that a remark quotes of each side.

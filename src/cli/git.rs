@@ -78,6 +78,12 @@ impl Base {
         Ok(changed.and_then(|paths| paths.before.clone()))
     }
 
+    /// The files that were changed, added, removed or renamed since.
+    pub(super) fn changed_paths(&self) -> Result<Vec<String>> {
+        let changes = self.repository.changes(&self.commit)?.into_iter();
+        Ok(changes.flat_map(|paths| [paths.before, paths.after]).flatten().collect())
+    }
+
     /// Whether workflows of the checked-out commit are not those of this one.
     pub(super) fn edits_workflows(&self) -> Result<bool> {
         let arguments =

@@ -56,18 +56,19 @@ pub(crate) struct DiffArguments {
     /// if they hold. With a BEFORE of an older commit, both are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before: the base cannot have a recording yet, so AFTER passes if the absolute limits hold. With the
-    /// recorded COMMAND and --git: only if the workflows of the change contain COMMAND and those of BASE do not
+    /// With --no-before: AFTER passes if the absolute limits hold and the base cannot have a recording. With the SCRIPTs that
+    /// ran (the recorded one first) and --git: only if the workflows of BASE lack that one, or if BASE fails by workflows and
+    /// scripts that the change does not edit, an absolute limit is set, and limits are not strict
     #[arg(
         long,
-        value_name = "COMMAND",
+        value_name = "SCRIPT",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "",
         requires = "no_before",
         help_heading = heading::TRUST
     )]
-    pub(crate) first: Option<String>,
+    pub(crate) first: Vec<String>,
     /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request of this run of GitHub
     /// Actions has LABEL
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
@@ -110,8 +111,8 @@ impl DiffArguments {
             config: &self.config,
             stacks: &self.stacks,
             view: &self.view,
-            no_before: Some(NoBefore { reason: reason.clone(), is_first: false }),
-            first: self.first.as_deref(),
+            no_before: Some(NoBefore { reason: reason.clone(), excuse: None }),
+            first: &self.first,
             approve_label: self.approve_label.as_deref(),
             phases: self.phases,
             tree: self.tree.options(),

@@ -9,7 +9,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
-use super::{About, Check, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause};
+use super::{About, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause};
 
 /// Judges a comparison.
 #[must_use]
@@ -49,9 +49,9 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     for device in &active {
         judge.out_of_memory(device, thresholds);
     }
-    judge.growth_without_before(thresholds);
     judge.imbalance_of_one(thresholds);
     judge.maxima(profile, &active, &[], thresholds, None);
+    judge.growth_without_before(thresholds);
     judge.doubt_run(failure(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
@@ -80,16 +80,29 @@ pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Op
 }
 
 impl Judge {
-    /// Growth that should be gated, and has nothing to be compared with.
+    /// Growth that should be gated, and has nothing to be compared with. A broken base excuses it only where an absolute limit
+    /// was decided.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
-        let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
+        let Some(NoBefore { reason, excuse }) = &thresholds.no_before else { return };
         let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
-        if *is_first {
-            let words = Some(format!("nothing to compare with yet: {reason}"));
-            self.checks.push(Check { outcome: Outcome::Pass, words, ..check });
-        } else {
-            self.cannot_tell(check, format!("not judged: {reason}"));
-        }
+        let is_limited = self.checks.iter().any(|check| check.absolute && check.outcome != Outcome::Inconclusive);
+        let why = match excuse {
+            Some(Excuse::First) => Ok(format!("nothing to compare with yet: {reason}")),
+            Some(Excuse::BrokenBase) if thresholds.strict => {
+                Err(format!("not judged, and limits are strict: {reason}"))
+            }
+            Some(Excuse::BrokenBase) if !is_limited => {
+                Err(format!("not judged, and no absolute limit is set: {reason}"))
+            }
+            Some(Excuse::BrokenBase) => Ok(format!("growth is not judged, because the base is broken: {reason}")),
+            None => Err(format!("not judged: {reason}")),
+        };
+        let check = match why {
+            Ok(words) => Check { outcome: Outcome::Pass, words: Some(words), ..check },
+            Err(reason) => Check { reason: Some(reason), ..check },
+        };
+        // Before limits that pass, of which the first leads the report.
+        self.checks.insert(0, check);
     }
 
     /// One snapshot has nothing to be out of balance with.

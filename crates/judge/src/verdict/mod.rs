@@ -50,8 +50,17 @@ pub struct Headroom {
 pub struct NoBefore {
     /// Why it is not there.
     pub reason: String,
-    /// Whether there cannot be one yet: then nothing is wrong with it.
-    pub is_first: bool,
+    /// Why the change is not to blame for it.
+    pub excuse: Option<Excuse>,
+}
+
+/// Why growth need not be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excuse {
+    /// The gate is new, so there cannot be a before yet.
+    First,
+    /// The base fails by what its own workflows run.
+    BrokenBase,
 }
 
 /// The limits of one comparison or snapshot, and how strictly they are applied.
