@@ -109,4 +109,13 @@ fn torch_repeats_a_recording_to_the_byte_and_finds_better_settings() {
         let advice = trial["advice"].as_str().unwrap();
         assert!(advice.contains("less with expandable_segments:True"), "{advice}");
     }
+    // PyTorch collects only with a share of the memory of the card.
+    let collecting = "garbage_collection_threshold:0.5";
+    let report = json(
+        place.path(),
+        &["--python", &python, "growing.pkl", "--device-memory", "400MiB", "--settings", collecting],
+    );
+    let rows = report["trial"]["settings"].as_array().unwrap();
+    assert_eq!((&rows[0]["segments_returned"], &rows[1]["settings"]), (&0.into(), &collecting.into()));
+    assert!(rows[1]["segments_returned"].as_u64() > Some(0), "{rows:#?}");
 }

@@ -14,6 +14,7 @@ use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{AllocatorSettings, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
+use serde::Serialize;
 
 use super::args::{ConfigArguments, DeviceArguments, InputArguments, heading};
 use super::output::Output;
@@ -60,72 +61,96 @@ enum SettingsFormat {
 }
 
 /// All that is reported.
+#[derive(Serialize)]
 struct Study {
+    #[serde(rename = "snapshot")]
     path: String,
     device: u32,
     /// As `PYTORCH_CUDA_ALLOC_CONF` would state them.
+    #[serde(rename = "recorded_settings")]
     recorded: String,
     /// Whether the file states them.
+    #[serde(rename = "settings_stated")]
     is_stated: bool,
+    #[serde(flatten)]
     pinned: Pinned,
     trial: Option<Trial>,
 }
 
 /// The settings that were tried.
+#[derive(Serialize)]
 struct Trial {
     /// The release of PyTorch that repeated the requests.
+    #[serde(rename = "pytorch")]
     release: String,
     /// The memory of the card, where it is known.
+    #[serde(rename = "device_memory")]
     capacity: Option<u64>,
     /// Requests that failed in the recording.
+    #[serde(rename = "failed_requests")]
     failed: usize,
     private_pools: usize,
     streams: usize,
     /// Bytes that were in use before the recording, and reserved beyond them.
+    #[serde(rename = "in_use_before")]
     held_before: u64,
+    #[serde(rename = "free_before")]
     cached_before: u64,
+    #[serde(rename = "self_check")]
     check: SelfCheck,
     /// The row to compare with, by its index.
+    #[serde(rename = "compared_with")]
     base: usize,
+    #[serde(rename = "settings")]
     outcomes: Vec<Outcome>,
     /// Why settings have no outcome.
     left_out: Vec<String>,
+    /// The best settings, in words.
+    advice: String,
 }
 
 /// The recorded settings against the recording.
+#[derive(Serialize)]
 struct SelfCheck {
     recorded_peak: u64,
+    #[serde(rename = "repeated_peak")]
     replayed_peak: u64,
     /// The largest difference of reserved bytes after a request.
+    #[serde(rename = "largest_deviation")]
     deviation: u64,
+    /// Whether that is little enough for advice.
+    trusted: bool,
 }
 
 impl SelfCheck {
-    /// The difference of the peaks, or at the request with the largest, as a share of the peak.
-    fn share(&self) -> f64 {
-        ptmem::units::approximate(self.deviation) / ptmem::units::approximate(self.recorded_peak.max(1))
-    }
-
-    fn is_trusted(&self) -> bool {
-        self.share() <= TRUSTED
+    fn new(recorded_peak: u64, replayed_peak: u64, deviation: u64) -> Self {
+        let share = ptmem::units::approximate(deviation) / ptmem::units::approximate(recorded_peak.max(1));
+        Self { recorded_peak, replayed_peak, deviation, trusted: share <= TRUSTED }
     }
 }
 
 /// What settings led to.
-#[derive(Debug, Clone)]
+#[derive(Serialize)]
 struct Outcome {
     settings: String,
     /// True if earlier memory was allocated in its recorded segments.
+    #[serde(rename = "earlier_memory_as_recorded")]
     is_as_recorded: bool,
+    #[serde(rename = "reserved_peak")]
     peak: u64,
     /// Reserved and not in use at the peak.
+    #[serde(rename = "free_at_peak")]
     free: u64,
     /// Segments that came, and that went: `cudaMalloc` and `cudaFree`, or parts mapped and unmapped.
+    #[serde(rename = "segments_obtained")]
     obtained: u64,
+    #[serde(rename = "segments_returned")]
     returned: u64,
     /// Requests that failed in the recording and succeeded here.
+    #[serde(rename = "failed_requests_avoided")]
     avoided: usize,
     /// Requests that succeeded in the recording and failed here.
+    #[serde(rename = "new_failed_requests")]
     ran_out: usize,
 }
 
@@ -156,7 +181,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
         match tried(arguments, &snapshot, &study, arguments.memory.memory(&config).map(|memory| memory.bytes)) {
-            Ok(trial) => study.trial = Some(trial),
+            Ok(trial) => study.trial = Some(Trial { advice: report::advice(&trial), ..trial }),
             Err(error) => failure = Some(error.context(study.path.clone())),
         }
     }

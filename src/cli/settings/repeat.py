@@ -1,8 +1,9 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
-Arguments: the file of requests, the snapshot to write, and "limited" if the memory of the card is known.
+Arguments: the file of requests, the snapshot to write, and the bytes of the card that PyTorch may use, if not all.
 """
 
+import os
 import sys
 
 try:
@@ -64,11 +65,11 @@ class Allocator:
         self.pools.pop(pool, None)
 
 
-def main(requests, snapshot, limited):
+def main(requests, snapshot, limit):
     torch.cuda.init()
-    if limited:
-        # Without it, PyTorch ignores garbage_collection_threshold.
-        torch.cuda.set_per_process_memory_fraction(1.0)
+    for size in limit:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(int(size) / total)
     allocator = Allocator()
     for line in requests:
         kind, *numbers = line.split()
@@ -91,10 +92,8 @@ def main(requests, snapshot, limited):
     print(torch.__version__)
     # Blocks and pools need not be given back.
     sys.stdout.flush()
-    import os
-
     os._exit(0)
 
 
 with open(sys.argv[1], encoding="ascii") as file:
-    main(file, sys.argv[2], sys.argv[3:] == ["limited"])
+    main(file, sys.argv[2], sys.argv[3:])

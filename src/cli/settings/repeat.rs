@@ -25,6 +25,9 @@ const PROGRAM: &str = include_str!("repeat.py");
 /// Memory of a simulated card whose memory is not known: as much as one can have.
 const UNLIMITED: u64 = 511 << 30;
 
+/// Memory of a card beyond the share that PyTorch may use of it.
+const SPARE: u64 = 2 << 20;
+
 /// Settings to try one by one.
 const SINGLE: [&str; 8] = [
     "expandable_segments:True",
@@ -103,7 +106,7 @@ impl<'a> Repetition<'a> {
         let order = usize::from(checks[1].deviation < checks[0].deviation);
         let Repeated { outcome, deviation, release } = checks.swap_remove(order);
         let recorded_peak = self.study.pinned.reserved;
-        let check = SelfCheck { recorded_peak, replayed_peak: outcome.peak, deviation };
+        let check = SelfCheck::new(recorded_peak, outcome.peak, deviation);
         let requests = &self.requests[0];
         let mut trial = Trial {
             release,
@@ -117,12 +120,13 @@ impl<'a> Repetition<'a> {
             base: 0,
             outcomes: vec![outcome],
             left_out: Vec::new(),
+            advice: String::new(),
         };
         let collect = self.capacity.map(|_| COLLECT);
         let usual = [""].into_iter().chain(SINGLE).chain(collect).map(str::to_owned);
         let mut singles: Vec<String> = if own.is_empty() { usual.collect() } else { own.to_vec() };
         singles.retain(|text| text != recorded);
-        if singles.is_empty() || !trial.check.is_trusted() {
+        if singles.is_empty() || !trial.check.trusted {
             return Ok(trial);
         }
         let run = |settings: String| Run { settings, requests: PACKED, order };
@@ -183,10 +187,13 @@ impl<'a> Repetition<'a> {
         let limit = self.capacity.unwrap_or(UNLIMITED);
         let program = env::current_exe().context("ptmem itself cannot be found")?;
         let mut simulate = Command::new(program);
-        simulate.args(["simulate", "--memory", &format!("{limit}B"), "--addresses", ORDERS[*order], "--"]);
+        // A share of the card, without which PyTorch ignores the threshold at which it collects.
+        let is_collecting = self.capacity.is_some() && settings.contains("garbage_collection_threshold");
+        let memory = if is_collecting { limit + SPARE } else { limit };
+        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", ORDERS[*order], "--"]);
         simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
-        if self.capacity.is_some() {
-            simulate.arg("limited");
+        if is_collecting {
+            simulate.arg((limit + 1).to_string());
         }
         for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
             simulate.env_remove(name);

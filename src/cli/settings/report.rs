@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use ptmem::allocator::{Pin, Pinned, PinnedSegment};
+use ptmem::allocator::Pinned;
 use ptmem::report::printable;
 use ptmem::units::{Delta, Size, format_share};
-use ptmem_base::json_writer::{self as json, list, object};
+use ptmem_base::json_writer;
+use serde::Serialize;
 
 use super::super::many;
 use super::{Outcome, SelfCheck, Study, Trial};
@@ -46,6 +47,9 @@ fn write_pinned(text: &mut String, pinned: &Pinned, top: usize) -> std::fmt::Res
     )?;
     writeln!(text, "  without free memory: {} (the active peak, rounded up to 2 MiB)", Size(*ideal))?;
     writeln!(text, "  in segments that are free as a whole: {}", Size(*unused))?;
+    if segments.is_empty() {
+        return Ok(());
+    }
     let pinned: u64 = segments.iter().map(|segment| segment.free).sum();
     writeln!(
         text,
@@ -53,9 +57,6 @@ fn write_pinned(text: &mut String, pinned: &Pinned, top: usize) -> std::fmt::Res
         many(segments.len(), "segment"),
         Size(pinned)
     )?;
-    if segments.is_empty() {
-        return Ok(());
-    }
     writeln!(text, "\n  {:>10}  {:>10}  {:>6}  stack of the largest block", "free", "segment", "blocks")?;
     for segment in segments.iter().take(top) {
         let [free, bytes] = [segment.free, segment.bytes].map(|bytes| Size(bytes).to_string());
@@ -95,7 +96,7 @@ fn write_trial(text: &mut String, study: &Study, trial: &Trial) -> std::fmt::Res
     if trial.outcomes.iter().any(|outcome| outcome.settings.contains("garbage_collection")) {
         writeln!(
             text,
-            "  garbage_collection_threshold with set_per_process_memory_fraction(1.0), without which it has no effect"
+            "  garbage_collection_threshold with set_per_process_memory_fraction() at the memory of the card: PyTorch ignores it without one"
         )?;
     }
     let heads = ["reserved peak", "change", "free then", "obtained", "returned"];
@@ -119,7 +120,7 @@ fn write_trial(text: &mut String, study: &Study, trial: &Trial) -> std::fmt::Res
     for reason in &trial.left_out {
         writeln!(text, "  left out: {}", printable(reason))?;
     }
-    writeln!(text, "\n{}", advice(trial))
+    writeln!(text, "\n{}", trial.advice)
 }
 
 /// The settings of a row.
@@ -163,8 +164,8 @@ fn checked(check: &SelfCheck) -> String {
 }
 
 /// The best settings, in words.
-fn advice(trial: &Trial) -> String {
-    if !trial.check.is_trusted() {
+pub(super) fn advice(trial: &Trial) -> String {
+    if !trial.check.trusted {
         return "no advice: with the recorded settings the requests lead to other memory than was recorded. Record from the start of \
                 the process, and repeat with the release of PyTorch that recorded"
             .to_owned();
@@ -191,92 +192,22 @@ fn advice(trial: &Trial) -> String {
     text
 }
 
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    tool: Tool,
+    #[serde(flatten)]
+    study: &'a Study,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
 /// The report for machines.
 pub(super) fn json(study: &Study, out: &mut dyn Write) -> io::Result<()> {
-    json::write(&Report(study, &study.pinned), out)
-}
-
-object! {
-    Report<'a>(study: &'a Study, pinned: &'a Pinned) {
-        schema: SCHEMA,
-        tool: Tool(),
-        snapshot: study.path,
-        device: study.device,
-        recorded_settings: study.recorded,
-        settings_stated: study.is_stated,
-        reserved_peak: pinned.reserved,
-        reserved_peak_event: pinned.at.event_index(),
-        active_then: pinned.active,
-        without_free_memory: pinned.ideal,
-        unused_segments: pinned.unused,
-        mostly_free_segments: list(pinned.segments.iter().map(SegmentRow)),
-        pinning_stacks: list(pinned.stacks.iter().map(PinRow)),
-        trial: study.trial.as_ref().map(TrialRow),
-    }
-}
-
-object! {
-    Tool() {
-        name: "ptmem",
-        version: env!("CARGO_PKG_VERSION"),
-    }
-}
-
-object! {
-    SegmentRow<'a>(segment: &'a PinnedSegment) {
-        address: segment.address,
-        bytes: segment.bytes,
-        free: segment.free,
-        blocks: segment.blocks,
-        stack_of_largest: segment.largest,
-    }
-}
-
-object! {
-    PinRow<'a>(pin: &'a Pin) {
-        stack: pin.stack,
-        blocks: pin.blocks,
-        bytes: pin.bytes,
-        segments: pin.segments,
-        free: pin.free,
-    }
-}
-
-object! {
-    TrialRow<'a>(trial: &'a Trial) {
-        pytorch: trial.release,
-        device_memory: trial.capacity,
-        failed_requests: trial.failed,
-        private_pools: trial.private_pools,
-        streams: trial.streams,
-        in_use_before: trial.held_before,
-        free_before: trial.cached_before,
-        self_check: CheckRow(&trial.check),
-        compared_with: trial.base,
-        settings: list(trial.outcomes.iter().map(OutcomeRow)),
-        left_out: trial.left_out,
-        advice: advice(trial),
-    }
-}
-
-object! {
-    CheckRow<'a>(check: &'a SelfCheck) {
-        recorded_peak: check.recorded_peak,
-        repeated_peak: check.replayed_peak,
-        largest_deviation: check.deviation,
-        trusted: check.is_trusted(),
-    }
-}
-
-object! {
-    OutcomeRow<'a>(outcome: &'a Outcome) {
-        settings: outcome.settings,
-        earlier_memory_as_recorded: outcome.is_as_recorded,
-        reserved_peak: outcome.peak,
-        free_at_peak: outcome.free,
-        segments_obtained: outcome.obtained,
-        segments_returned: outcome.returned,
-        failed_requests_avoided: outcome.avoided,
-        new_failed_requests: outcome.ran_out,
-    }
+    let tool = Tool { name: "ptmem", version: env!("CARGO_PKG_VERSION") };
+    json_writer::write(&Report { schema: SCHEMA, tool, study }, out)
 }

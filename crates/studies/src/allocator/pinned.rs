@@ -5,31 +5,39 @@ use std::collections::{BTreeMap, HashMap};
 use ptmem_snapshot::snapshot::{BlockState, Device, Snapshot};
 use ptmem_trace::replay::{Allocation, Origin, Position, Replay, state_at};
 use ptmem_trace::stack::Grouper;
+use serde::Serialize;
 
 /// Granularity of the device's memory.
 const PAGE: u64 = 2 << 20;
 
 /// Reserved memory at its peak, and what it is held for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pinned {
     /// The moment: just after the request for which the peak was reserved.
+    #[serde(rename = "reserved_peak_event")]
     pub at: Position,
     /// Reserved bytes.
+    #[serde(rename = "reserved_peak")]
     pub reserved: u64,
     /// Bytes in use.
+    #[serde(rename = "active_then")]
     pub active: u64,
     /// The highest number of bytes in use at any moment, rounded up to what a device gives: reserved without any free memory.
+    #[serde(rename = "without_free_memory")]
     pub ideal: u64,
     /// Bytes of segments without a block in use.
+    #[serde(rename = "unused_segments")]
     pub unused: u64,
     /// Segments with blocks in use of which more than half is free, those with most free bytes first.
+    #[serde(rename = "mostly_free_segments")]
     pub segments: Vec<PinnedSegment>,
     /// The stacks of blocks in these segments, those that pin most first.
+    #[serde(rename = "pinning_stacks")]
     pub stacks: Vec<Pin>,
 }
 
 /// A segment that is mostly free.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PinnedSegment {
     /// Its first address.
     pub address: u64,
@@ -40,11 +48,12 @@ pub struct PinnedSegment {
     /// Number of blocks in use.
     pub blocks: usize,
     /// The stack of the largest of them.
+    #[serde(rename = "stack_of_largest")]
     pub largest: String,
 }
 
 /// A stack whose blocks keep segments that are mostly free.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pin {
     /// The stack.
     pub stack: String,
