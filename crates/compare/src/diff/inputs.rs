@@ -55,7 +55,10 @@ pub(super) fn compare(
 }
 
 fn differ(Sides { before, after }: Sides<Made>) -> bool {
-    before.allocations == after.allocations && before.bytes != after.bytes
+    // A block may be larger than what was asked for, by what was free there.
+    let is_known = before.requested > 0 && after.requested > 0;
+    let is_resized = !is_known || before.requested != after.requested;
+    before.allocations == after.allocations && before.bytes != after.bytes && is_resized
 }
 
 /// The inputs among the stacks of a row. A row contains everything that its functions allocate.
@@ -66,9 +69,24 @@ fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs>
         let Some(made) = inputs.get(&stack) else { continue };
         sum.allocations += made.allocations;
         sum.bytes = sum.bytes.saturating_add(made.bytes);
+        sum.requested = sum.requested.saturating_add(made.requested);
         if largest.is_none_or(|(bytes, _)| made.bytes > bytes) {
             largest = Some((made.bytes, stack));
         }
     }
     largest.map(|(_, largest)| Inputs { made: sum, largest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_in_larger_blocks_are_the_same() {
+        let made = |bytes, requested| Made { allocations: 8, bytes, requested };
+        assert!(!differ(Sides { before: made(11, 10), after: made(14, 10) }));
+        assert!(differ(Sides { before: made(11, 10), after: made(14, 12) }));
+        // A saved profile may not say.
+        assert!(differ(Sides { before: made(11, 0), after: made(14, 10) }));
+    }
 }

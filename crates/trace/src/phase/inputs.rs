@@ -17,6 +17,8 @@ pub struct Made {
     pub allocations: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Those that were asked for; 0 where a saved profile does not say.
+    pub requested: u64,
 }
 
 /// The role of an allocation in finding inputs.
@@ -54,6 +56,7 @@ pub fn inputs(trace: &Trace, code: &Code<'_>) -> FxHashMap<StackId, Made> {
                     let made = found.entry(stack).or_default();
                     made.allocations += 1;
                     made.bytes = made.bytes.saturating_add(trace.classes[class].bytes);
+                    made.requested = made.requested.saturating_add(trace.classes[class].requested);
                 }
             }
             Role::Ends => {
