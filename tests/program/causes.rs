@@ -102,23 +102,27 @@ fn the_figure_that_grew_decides_about_the_edit() {
 
 #[test]
 fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
-    let checkout = edited("+y1 +z1", "+y1 +z1 +z2 +z3");
+    let checkout = edited("+y1 +y2 +y3 +z1", "+y1 +y2 +y3 +z1 +z2 +z3");
     let limits = ["--git", "main", "--max-growth", "0", "--max-growth", "stack=0"];
     let output = checkout.ptmem(&limits);
-    let lead = "FAIL peak grew 2.00 MiB (+100.0 %), allowed 0 B. No stack of the growth at the peak leads to an edit; none of it \
+    let lead = "FAIL peak grew 2.00 MiB (+50.0 %), allowed 0 B. No stack of the growth at the peak leads to an edit; none of it \
                 has a Python stack. The only edit of the change that can matter is m.py:4 (now `h = wider(x)`) (inferred).";
     assert_eq!(verdict(&output).1, lead);
     let report = text(&output.stdout);
     assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("leads to edit"), "{report}");
 
     // A part without Python frames is said.
-    let part = edited("+x1 +z1", "+x1 +x2 +z1 +z2 +z3");
+    let part = edited("+x1 +y1 +y2 +z1", "+x1 +x2 +y1 +y2 +z1 +z2 +z3");
     let lead = cause(&part, "0")["lead"].as_str().unwrap().to_owned();
     let said = "; 2.00 MiB of 3.00 MiB have no Python stack. The change has no other edit that can matter (inferred).";
     assert!(
         lead.starts_with("33 % of the growth at the peak (1.00 MiB of 3.00 MiB) passes") && lead.contains(said),
         "{lead}"
     );
+
+    // Nor does it lead where one side recorded more than the other.
+    let longer = edited("+z1 -z1", &format!("{}+z1 +z2", "+y1 -y1 ".repeat(60)));
+    assert!(!cause(&longer, "0")["lead"].as_str().unwrap().contains("inferred"));
 
     // A test that did not run cannot matter, another module can.
     checkout.write("tests/test_m.py", "def test():\n    assert f(2)\n");

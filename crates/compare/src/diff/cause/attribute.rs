@@ -45,10 +45,10 @@ fn only(edits: &[Edit], marks: &Sides<Marks<'_>>, diagnostics: &[Diagnostic]) ->
     let is_run = |at: usize| !edits[at].is_of_tests() || marks.before.marks(at) || marks.after.marks(at);
     let mut all = (0..edits.len()).filter(|&at| edits[at].can_matter() && is_run(at));
     let only = all.next().filter(|_| all.next().is_none())?;
-    // A configuration has the sizes of inputs; code is not known to.
+    // A configuration has the sizes of inputs and the number of steps; code is not known to.
     let differs = |found: &Diagnostic| match found.code {
-        Code::InputsDiffer => edits[only].kind != EditKind::Configuration,
-        code => code == Code::SettingsDiffer,
+        Code::InputsDiffer | Code::LengthsDiffer => edits[only].kind != EditKind::Configuration,
+        code => matches!(code, Code::SettingsDiffer | Code::RecordingsDiffer),
     };
     (!diagnostics.iter().any(differs)).then_some(only)
 }
