@@ -6,7 +6,8 @@ use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
 
-use crate::support::history::{A, B, C, MIB, event, file, free, oom, segment};
+use crate::support::history::{A, B, C, MIB, event, file, frames, free, oom, segment};
+use crate::support::pickle::Value;
 
 fn read(bytes: Vec<u8>) -> Snapshot {
     snapshot::read(&bytes[..]).unwrap()
@@ -69,21 +70,26 @@ fn the_curve_has_a_point_for_each_request() {
     assert!(requests(&snapshot, Earlier::Packed).outcomes().eq(expected.map(|(_, fits)| fits)));
 }
 
+/// A segment that goes, by the function `by`, right before a larger one comes for a request of `main`.
+fn replaced(by: &str) -> Snapshot {
+    let Value::Dict(mut went) = event("segment_free", A, 20 * MIB) else { panic!("no event") };
+    went.retain(|(key, _)| *key != "frames".into());
+    went.push(("frames".into(), frames(by)));
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 2 * MIB)];
+    events.extend(free(A, 2 * MIB));
+    events.extend([Value::Dict(went), event("segment_alloc", B, 32 * MIB), event("alloc", B, 32 * MIB)]);
+    read(file(vec![segment(B, &[(32 * MIB, true)])], events))
+}
+
 #[test]
 fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
-    let events = vec![
-        event("segment_alloc", A, 20 * MIB),
-        event("alloc", A, 2 * MIB),
-        event("free_requested", A, 2 * MIB),
-        event("free_completed", A, 2 * MIB),
-        event("segment_free", A, 20 * MIB),
-        event("segment_alloc", B, 32 * MIB),
-        event("alloc", B, 32 * MIB),
-    ];
-    let snapshot = read(file(vec![segment(B, &[(32 * MIB, true)])], events));
-    let requests = requests(&snapshot, Earlier::AsRecorded);
-    assert_eq!(text(&requests), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
-    assert_eq!(requests.capacity, Some(52 * MIB - 1));
+    let requests_of = |by| requests(&replaced(by), Earlier::AsRecorded);
+    let retried = requests_of("main");
+    assert_eq!(text(&retried), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
+    assert_eq!(retried.capacity, Some(52 * MIB - 1));
+    let emptied = requests_of("empty_cache");
+    assert_eq!(text(&emptied), format!("b\na 1 {} 0 0\nf 1\ne\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
+    assert_eq!(emptied.capacity, None);
 }
 
 #[test]

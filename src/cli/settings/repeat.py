@@ -1,6 +1,6 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
-Arguments: the file of requests, the snapshot to write, and the bytes of the card that PyTorch may use, if not all.
+Arguments: the file of requests, the snapshot to write, "recorded" if memory from before the recording comes in segments as recorded, and the bytes of the card that PyTorch may use, if not all.
 """
 
 import os
@@ -65,8 +65,12 @@ class Allocator:
         self.pools.pop(pool, None)
 
 
-def main(requests, snapshot, limit):
+def main(requests, snapshot, earlier, limit):
     torch.cuda.init()
+    settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") if earlier == "recorded" else None
+    if settings:
+        # Sizes of recorded blocks are rounded already. Only expandable_segments stays as it is.
+        torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:1")
     for size in limit:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(int(size) / total)
@@ -87,6 +91,8 @@ def main(requests, snapshot, limit):
         elif kind == "d":
             allocator.drop(numbers[0])
         else:
+            if settings:
+                torch.cuda.memory._set_allocator_settings(settings)
             torch.cuda.memory._record_memory_history("all", context=None, max_entries=1 << 40)
     torch.cuda.memory._dump_snapshot(snapshot)
     print(torch.__version__)
@@ -96,4 +102,4 @@ def main(requests, snapshot, limit):
 
 
 with open(sys.argv[1], encoding="ascii") as file:
-    main(file, sys.argv[2], sys.argv[3:])
+    main(file, sys.argv[2], sys.argv[3], sys.argv[4:])

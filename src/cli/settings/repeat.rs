@@ -192,13 +192,18 @@ impl<'a> Repetition<'a> {
         let memory = if is_collecting { limit + SPARE } else { limit };
         simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", ORDERS[*order], "--"]);
         simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
+        simulate.arg(if *requests == PACKED { "packed" } else { "recorded" });
         if is_collecting {
             simulate.arg((limit + 1).to_string());
         }
         for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
             simulate.env_remove(name);
         }
-        simulate.env("PYTORCH_CUDA_ALLOC_CONF", settings).env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        // The memory of the card is that share already.
+        let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
+        simulate
+            .env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","))
+            .env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
         let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
         if !ended.status.success() {
             return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));

@@ -1,20 +1,14 @@
 //! The memory of a device, as far as a recording shows it: from requests that did not fit.
 
-use ptmem_snapshot::snapshot::{Action, Event, Snapshot, StackId};
+use ptmem_snapshot::snapshot::{Action, Event};
 
 const MIB: u64 = 1 << 20;
 
-/// True if the segments that went last made room for the request that follows, as far as the stack says.
-pub(super) fn is_retry(snapshot: &Snapshot, last: &Event, next: Option<Action>) -> bool {
-    matches!(next, Some(Action::SegmentAlloc | Action::SegmentMap | Action::Oom))
-        && !last.stack.is_some_and(|stack| empties_cache(snapshot, stack))
-}
-
-fn empties_cache(snapshot: &Snapshot, stack: StackId) -> bool {
-    let tables = &snapshot.tables;
-    tables.stack(stack).iter().any(|&frame| {
-        let name = tables.string(tables.frame(frame).name);
-        name == "empty_cache" || name.contains("emptyCache")
+/// True if the segments that went last made room for the request that follows: their events have the stack of that request, where
+/// stacks were captured.
+pub(super) fn is_retry(last: &Event, next: Option<&Event>) -> bool {
+    next.is_some_and(|next| {
+        matches!(next.action, Action::SegmentAlloc | Action::SegmentMap | Action::Oom) && next.stack == last.stack
     })
 }
 
@@ -26,7 +20,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(snapshot: &Snapshot, events: &[Event], reserved_before: u64) -> Self {
+    pub(super) fn new(events: &[Event], reserved_before: u64) -> Self {
         let mut reserved = reserved_before;
         let mut highest = reserved;
         let mut retried = u64::MAX;
@@ -42,7 +36,7 @@ impl Limits {
                     let before: u64 = *run.get_or_insert(reserved);
                     reserved = reserved.saturating_sub(event.size);
                     let next = events.get(at + 1);
-                    if is_retry(snapshot, event, next.map(|next| next.action)) {
+                    if is_retry(event, next) {
                         let size = next.map_or(0, segment_of);
                         retried = retried.min(before.saturating_add(size) - 1);
                     }

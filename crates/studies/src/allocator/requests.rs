@@ -122,7 +122,7 @@ impl Requests {
         let held_before = reader.begin(device, &replay, how, descending);
         let reserved_before = layout.segments.iter().map(|part| part.bytes).sum();
         let events = snapshot.events_of(device);
-        let limits = Limits::new(snapshot, events, reserved_before);
+        let limits = Limits::new(events, reserved_before);
         reader.follow(events, &layout.changes, limits.are_retries);
         let Reader { list, numbers, .. } = reader;
         Ok(Self {
@@ -286,9 +286,11 @@ impl Reader<'_> {
                 Action::SegmentFree | Action::SegmentUnmap => {
                     changes.next();
                     run.push(event);
-                    let next = events.get(at + 1).map(|next| next.action);
-                    if !matches!(next, Some(Action::SegmentFree | Action::SegmentUnmap)) {
-                        let is_retry = are_retries && is_retry(self.snapshot, event, next);
+                    let next = events.get(at + 1);
+                    let goes_on =
+                        next.is_some_and(|next| matches!(next.action, Action::SegmentFree | Action::SegmentUnmap));
+                    if !goes_on {
+                        let is_retry = are_retries && is_retry(event, next);
                         self.give_back(&std::mem::take(&mut run), is_retry);
                     }
                 }
