@@ -347,17 +347,16 @@ pub(super) fn git(folder: Option<&Path>) -> Command {
 
 /// The output of git with arguments of which the first is its command; where it fails, its words are the error.
 pub(super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
-    let output =
-        git.args(arguments).output().context("--git: the program git, which finds the changes, cannot be run")?;
+    let output = git.args(arguments).output().context("the program git cannot be run")?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
         let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
-        bail!("--git: git {}: {error}", arguments.first().unwrap_or(&""));
+        bail!("git {}: {error}", arguments.first().unwrap_or(&""));
     }
     Ok(output.stdout)
 }
 
 /// The same as a text without the line break at the end.
-fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
+pub(super) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
 }

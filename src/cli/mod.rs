@@ -25,6 +25,8 @@ mod profile;
 mod progress;
 mod ranks;
 mod report;
+#[cfg(feature = "simulate")]
+mod search;
 mod settings;
 mod shell;
 mod show;
@@ -86,7 +88,7 @@ fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
 fn carry_out(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
-        Command::Diff(arguments) => diff::run(arguments, &output),
+        Command::Diff(arguments) => diff::run(&arguments, &output),
         Command::Check(arguments) => check::run(&arguments, &output),
         Command::Leak(arguments) => leak::run(arguments, &output),
         Command::Show(arguments) => show::run(arguments, &output),
@@ -100,6 +102,8 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Init(arguments) => init::run(&arguments, &output),
         Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),
+        #[cfg(feature = "simulate")]
+        Command::Bisect(arguments) => search::bisect::run(arguments, &output),
         Command::Fit(arguments) => fit::run(&arguments, &output),
         Command::Settings(arguments) => settings::run(&arguments, &output),
         Command::Trim(arguments) => trim::run(&arguments, &output),

@@ -23,7 +23,7 @@ const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> 
     Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
 }
 
-const MODES: [Mode; 10] = [
+const MODES: [Mode; 11] = [
     Mode {
         command: "diff",
         applies: |given| has(given, "no_before") && !has(given, "after"),
@@ -54,6 +54,7 @@ const MODES: [Mode; 10] = [
         is_refused: true,
     },
     of_markdown("diff", MARKDOWN),
+    of_markdown("bisect", MARKDOWN),
     of_markdown("check", MARKDOWN),
     of_markdown("show", MARKDOWN),
     of_markdown("leak", MARKDOWN),

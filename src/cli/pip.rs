@@ -38,18 +38,9 @@ enum PipCommand {
 pub(super) fn run(arguments: &PipArguments) -> Result<ExitCode> {
     let PipCommand::Install { arguments } = &arguments.command;
     let installer = Installer::find()?;
-    let packages = match installer.resolve(arguments)? {
-        Ok(packages) => packages,
-        Err(failed) => return Ok(failed),
-    };
-    let of_nvidia: Vec<Package> = packages.into_iter().filter(|package| is_of_nvidia(&package.name)).collect();
-    if !of_nvidia.is_empty() {
-        let folder = installer.packages()?;
-        for package in &of_nvidia {
-            stand_in(&folder, package)?;
-        }
-        let number = many(of_nvidia.len(), "package");
-        print_note(&format!("stand-ins for {number} of NVIDIA: this environment is for ptmem simulate"));
+    if let Err(failed) = installer.add_stand_ins(arguments)? {
+        anstream::eprint!("{}", String::from_utf8_lossy(&failed.stderr));
+        return Ok(code_of(failed.status));
     }
     let status = installer.command().arg("install").args(arguments).status();
     Ok(code_of(status.with_context(|| format!("{}: cannot be started", installer.name()))?))
@@ -61,10 +52,10 @@ fn code_of(status: std::process::ExitStatus) -> ExitCode {
 }
 
 /// A program that installs packages.
-enum Installer {
+pub(super) enum Installer {
     Uv,
-    /// As a module of the Python of this name.
-    Pip(&'static str),
+    /// As a module of this Python.
+    Pip(OsString),
 }
 
 /// A package that would be installed.
@@ -80,7 +71,9 @@ impl Installer {
             return Ok(Self::Uv);
         }
         let python = ["python", "python3"].into_iter().find(|python| succeeds(python, &["-m", "pip", "--version"]));
-        python.map(Self::Pip).context("neither uv nor a Python with pip is on the path; expected one of them")
+        python
+            .map(|python| Self::Pip(python.into()))
+            .context("neither uv nor a Python with pip is on the path; expected one of them")
     }
 
     fn name(&self) -> &'static str {
@@ -97,20 +90,48 @@ impl Installer {
         }
     }
 
-    /// The packages that it would install; its exit code where it fails, and says why.
-    fn resolve(&self, arguments: &[OsString]) -> Result<Result<Vec<Package>, ExitCode>> {
+    /// Installs packages without a word; the last line of its error where it fails.
+    pub(super) fn install(&self, arguments: &[OsString]) -> Result<Result<(), String>> {
+        let failed = match self.add_stand_ins(arguments)? {
+            Err(failed) => failed,
+            Ok(()) => self.command().arg("install").args(arguments).output()?,
+        };
+        let text = String::from_utf8_lossy(&failed.stderr);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        Ok(if failed.status.success() { Ok(()) } else { Err(last.to_owned()) })
+    }
+
+    /// Makes stand-ins for those of NVIDIA's packages that it would install; its output where it fails.
+    fn add_stand_ins(&self, arguments: &[OsString]) -> Result<Result<(), Output>> {
+        let packages = match self.resolve(arguments)? {
+            Ok(packages) => packages,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let of_nvidia: Vec<Package> = packages.into_iter().filter(|package| is_of_nvidia(&package.name)).collect();
+        if !of_nvidia.is_empty() {
+            let folder = self.packages()?;
+            for package in &of_nvidia {
+                stand_in(&folder, package)?;
+            }
+            let number = many(of_nvidia.len(), "package");
+            print_note(&format!("stand-ins for {number} of NVIDIA: this environment is for ptmem simulate"));
+        }
+        Ok(Ok(()))
+    }
+
+    /// The packages that it would install; its output where it fails.
+    fn resolve(&self, arguments: &[OsString]) -> Result<Result<Vec<Package>, Output>> {
         let mut command = self.command();
         command.args(["install", "--dry-run"]);
         match self {
             Self::Uv => command.args(["--color", "never"]).stdout(Stdio::null()),
-            Self::Pip(_) => command.args(["--quiet", "--report", "-"]).stderr(Stdio::inherit()),
+            Self::Pip(_) => command.args(["--quiet", "--report", "-"]),
         };
         // uv would not say what it plans.
         command.args(arguments.iter().filter(|argument| !is_quiet(argument))).env_remove("UV_QUIET");
         let output = command.output().with_context(|| format!("{}: cannot be started", self.name()))?;
         if !output.status.success() {
-            anstream::eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            return Ok(Err(code_of(output.status)));
+            return Ok(Err(output));
         }
         match self {
             Self::Uv => Ok(Ok(planned_by_uv(&output))),
@@ -122,7 +143,7 @@ impl Installer {
     fn packages(&self) -> Result<PathBuf> {
         let python = match self {
             Self::Uv => printed("uv", &["python", "find"])?,
-            Self::Pip(python) => (*python).to_owned(),
+            Self::Pip(python) => python.to_string_lossy().into_owned(),
         };
         if python.is_empty() {
             bail!("uv python find: found no Python");
@@ -142,7 +163,7 @@ fn is_quiet(argument: &OsStr) -> bool {
     text == "--quiet" || text.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c == 'q'))
 }
 
-fn command(program: &str, arguments: &[&str]) -> Command {
+fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     command

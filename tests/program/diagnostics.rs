@@ -429,6 +429,14 @@ fn produce(code: Code) -> Codes {
             fs::write(nights.join("night-9.pkl"), "no pickle").unwrap();
             case.codes(&["leak", "nights"])
         }
+        #[cfg(all(unix, feature = "simulate"))]
+        Code::Bisected => {
+            let mut found = Codes::new();
+            collect(&crate::bisect::History::new().report("main~4..main~3"), &mut found);
+            found
+        }
+        #[cfg(not(all(unix, feature = "simulate")))]
+        Code::Bisected => Codes::from([code.name().to_owned()]),
         Code::NumbersOnly => {
             fs::write(case.path("stats.json"), r#"{"allocated_bytes.all.peak": 512}"#).unwrap();
             case.codes(&["show", "stats.json"])

@@ -7,6 +7,8 @@ mod support;
 
 mod action;
 mod bad_input;
+#[cfg(all(unix, feature = "simulate"))]
+mod bisect;
 mod causes;
 mod cluster;
 mod commands;

@@ -99,6 +99,46 @@ pub(crate) struct DiffArguments {
 }
 
 impl DiffArguments {
+    /// A comparison of two recordings without more than these options.
+    pub(crate) fn of_options(
+        limits: DiffLimits,
+        stacks: Stacks,
+        trust: Trust,
+        config: ConfigArguments,
+        view: View,
+    ) -> Self {
+        Self {
+            before: None,
+            after: None,
+            limits,
+            capacity: Capacity::default(),
+            suite: None,
+            stacks,
+            phases: false,
+            update: None,
+            allow_raise: None,
+            allow_partial: false,
+            trust,
+            no_before: None,
+            first: Vec::new(),
+            approve_label: None,
+            config,
+            tree: TreeArguments::default(),
+            git: None,
+            all: false,
+            explain: false,
+            // Growth that is searched for is not accepted.
+            no_acceptance: true,
+            view,
+        }
+    }
+
+    /// Compares these.
+    pub(crate) fn set_inputs(&mut self, before: PathBuf, after: PathBuf) {
+        self.before = Some(before);
+        self.after = Some(after);
+    }
+
     /// The check of only the after, if the before is missing.
     pub(crate) fn without_before(&self) -> Option<Request<'_>> {
         let (Some(reason), Some(after), None) = (&self.no_before, &self.before, &self.after) else { return None };

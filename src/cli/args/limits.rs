@@ -29,7 +29,7 @@ pub(crate) struct DiffLimits {
 }
 
 /// The memory of the device.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct DeviceArguments {
     /// Memory of the device, such as 80GiB, to report its headroom or when it will be full
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]
@@ -53,7 +53,7 @@ impl DeviceArguments {
 }
 
 /// The device, and memory that must be left free on it.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::LIMITS)]
 pub(crate) struct Capacity {
     #[command(flatten)]

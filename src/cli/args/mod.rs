@@ -19,12 +19,14 @@ use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
 use super::pip::PipArguments;
 use super::profile::ProfileArguments;
+#[cfg(feature = "simulate")]
+use super::search::bisect::BisectArguments;
 use super::settings::SettingsArguments;
 use super::show::ShowArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
-pub(crate) use limits::{Capacity, DeviceArguments, Trust};
+pub(crate) use limits::{Capacity, DeviceArguments, DiffLimits, Trust};
 pub(crate) use stacks::{Grouping, Stacks, TreeArguments};
 pub(crate) use text::heading;
 pub(crate) use value::Export;
@@ -104,6 +106,19 @@ pub(crate) enum Command {
         override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
     )]
     Fit(FitArguments),
+    /// Find the commit or the release that made memory grow
+    ///
+    /// Records candidates between a good and a bad one on a simulated card, each once, until the first that exceeds the
+    /// limits compared with the good one is known, and compares that with the one before it. Recordings are kept: what was
+    /// interrupted goes on. What cannot be recorded is skipped. With the recording of a good commit in place of a range it
+    /// judges the checkout, and exits with 125 if it cannot: git bisect run ptmem bisect good.pkl -- python train.py
+    #[cfg(feature = "simulate")]
+    #[command(
+        after_help = text::EXIT_CODES,
+        override_usage = "ptmem bisect [OPTIONS] <GOOD..BAD> -- <COMMAND>...\n       ptmem bisect [OPTIONS] <PACKAGE==GOOD..BAD> -- <COMMAND>...\n       \
+                          ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
+    )]
+    Bisect(BisectArguments),
     /// Say which allocator settings would have reserved less, and what pins memory
     ///
     /// Repeats the recorded requests on the allocator of the PyTorch in this environment, on a simulated card: first with the

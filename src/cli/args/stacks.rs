@@ -68,7 +68,7 @@ impl Grouping {
 }
 
 /// The call tree, and how much of it is shown.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::TREE)]
 pub(crate) struct TreeArguments {
     /// Show the call tree, outermost frame first, instead of the list of stacks. With N, show only N levels and add

@@ -14,6 +14,8 @@ pub(crate) mod heading {
     pub(crate) const HISTORY: &str = "History";
     /// Runs that differ in one number.
     pub(crate) const SCALED: &str = "What was varied";
+    /// The candidates of a search, and how they are recorded.
+    pub(crate) const SEARCHED: &str = "What is recorded";
     /// Definition of a leak.
     pub(crate) const LEAK: &str = "What counts as a leak";
     /// Contents of a saved profile.

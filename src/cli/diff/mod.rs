@@ -13,10 +13,11 @@ use anyhow::{Result, bail};
 use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Acceptance, Subject};
+use ptmem::verdict::Gate;
 
 use super::args::DiffArguments;
 use super::base::{self, Answer, Rules};
-use super::config;
+use super::config::{self, Loaded};
 use super::git::Base;
 use super::output::{self, Output};
 use super::report::report_options;
@@ -59,12 +60,28 @@ fn raised(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
-pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
+pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    if let Some(of_after) = arguments.without_before() {
-        return of_after.run(&loaded, output);
+    match arguments.without_before() {
+        Some(of_after) => of_after.run(&loaded, output),
+        None => report(arguments, &loaded, None, output),
     }
-    let pairs = pairs(&arguments, &loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
+}
+
+/// Judges the comparisons without a report.
+pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<Gate> {
+    let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
+    compare_all(&pairs, arguments, &loaded.config)
+}
+
+/// Makes the comparisons and reports them, with a remark of the command that asks for them.
+pub(super) fn report(
+    arguments: &DiffArguments,
+    loaded: &Loaded,
+    remark: Option<Diagnostic>,
+    output: &Output,
+) -> Result<ExitCode> {
+    let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
     if arguments.capacity.device.is_given() && pairs.iter().all(|pair| pair.thresholds.headroom.is_none()) {
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
     }
@@ -73,17 +90,18 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!("--update rewrites one profile; rewrite those of ranks with 'ptmem profile', one for each");
     }
-    let mut gate = compare_all(&pairs, &arguments, &loaded.config)?;
+    let mut gate = compare_all(&pairs, arguments, &loaded.config)?;
+    gate.remark(remark);
     let mut options = report_options(&arguments.view, output);
     if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
         options.approval = surroundings::approval(label)?;
     }
     let has_label = options.approval.is_some();
     let answer = Answer::new(gate.headline(), has_label);
-    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
-        answers(&arguments, rules, has_label)
+    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, loaded, &answer, |rules| {
+        answers(arguments, rules, has_label)
     })?);
-    gate.remark(raised(&pairs, &arguments, &loaded.config)?);
+    gate.remark(raised(&pairs, arguments, &loaded.config)?);
     // The before takes the place of that of the base.
     gate.remark(arguments.no_before.as_ref().map(|reason| {
         Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
@@ -91,10 +109,10 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     if let Some(only) = gate.only_pair_mut()
         && arguments.update.is_none()
     {
-        only.judgement.diagnostics.extend(improvement(only, &arguments));
+        only.judgement.diagnostics.extend(improvement(only, arguments));
     }
     options.acceptance = (!arguments.no_acceptance).then_some(Acceptance {
-        commands: gate.comparisons().filter_map(|comparison| accepting(comparison, &arguments)).collect(),
+        commands: gate.comparisons().filter_map(|comparison| accepting(comparison, arguments)).collect(),
         expires: config::today()?.after(ACCEPTED_DAYS),
         label: arguments.approve_label.clone(),
     });

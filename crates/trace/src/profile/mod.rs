@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::text::nearest;
-pub use ptmem_snapshot::snapshot::{AllocatorSettings, RunFacts, Tables};
+pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
 use ptmem_snapshot::snapshot::{Copier, FunctionsOfFile, Snapshot};
 use serde::{Deserialize, Serialize};
 

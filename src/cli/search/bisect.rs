@@ -1,0 +1,286 @@
+//! `ptmem bisect`: the first commit or release that exceeds the limits, and how it differs from the one before it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::verdict::Verdict;
+
+use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Trust, View, heading};
+use super::super::config::{self, Loaded};
+use super::super::output::{self, Output};
+use super::super::{diff, exit_code};
+use super::commits::{Commit, Commits};
+use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files, python_of};
+use super::releases::{Releases, paths_of};
+use super::{Answer, Asked, Candidates, search};
+
+#[derive(Debug, Args)]
+pub(crate) struct BisectArguments {
+    /// Commits, as GOOD..BAD; releases of a package, as 'NAME==GOOD..BAD'; or the recording of a good commit, with which the
+    /// checkout is compared: for git bisect run
+    #[arg(value_name = "RANGE")]
+    range: String,
+    #[command(flatten)]
+    record: RecordArguments,
+    #[command(flatten)]
+    limits: DiffLimits,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    stacks: Stacks,
+    #[command(flatten)]
+    trust: Trust,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: View,
+}
+
+/// Exit code by which `git bisect run` skips a commit.
+const SKIP: u8 = 125;
+
+/// A set whose members can be recorded.
+trait Recordable: Candidates {
+    /// The good and the bad end.
+    fn ends(&self) -> [Self::One; 2];
+    /// The name of one as that of a folder.
+    fn folder(one: &Self::One) -> &str;
+    /// Runs and records one of them.
+    fn record(&self, one: &Self::One, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded>;
+    /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
+    fn show(&self, found: &Found<Self::One>, recorder: &Recorder<'_>) -> Result<Option<String>>;
+    /// The first bad one, as far as it is known.
+    fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
+}
+
+/// The answer of a search.
+struct Found<C> {
+    bad: C,
+    /// The one before it, or the last good one if others are between them.
+    before: C,
+    /// Those between them of which nothing is known.
+    unknown: Vec<C>,
+}
+
+pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Result<ExitCode> {
+    let BisectArguments { range, record, limits, stacks, trust, config, mut view } = arguments;
+    let config = found_config(&config)?;
+    for export in view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
+        export.path = std::path::absolute(&export.path)?;
+    }
+    let mut diff = DiffArguments::of_options(limits, stacks, trust, config, view);
+    let loaded = config::load_with_folder(&diff.config)?;
+    if let Some((package, versions)) = range.split_once("==") {
+        let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
+        let recorder = Recorder::new(&record, &package, &own_files())?;
+        let mut bisection = Bisection { set: &releases, recorder, command: &record.command, diff, loaded };
+        return bisection.answer("release", output);
+    }
+    if Path::new(&range).exists() {
+        let code = compare(&range, &record, &mut diff, &loaded);
+        // What says nothing about the commit must not end the bisection.
+        return Ok(ExitCode::from(code.unwrap_or_else(|error| {
+            output::print_error(&format!("{error:#}"));
+            SKIP
+        })));
+    }
+    let commits = Commits::of(&range)?;
+    let command = commits.command(&record.command);
+    let recorder = Recorder::new(&record, &"commits", &[])?;
+    let tree = recorder.place(TREE);
+    commits.check_out(&commits.bad, &tree)?;
+    // Paths in reports begin there, and the edits that explain growth are found there.
+    env::set_current_dir(&tree)?;
+    let loaded = config::load_with_folder(&diff.config)?;
+    let mut bisection = Bisection { set: &commits, recorder, command: &command, diff, loaded };
+    let answer = bisection.answer("commit", output);
+    commits.remove(&tree);
+    answer
+}
+
+/// The worktree in which commits are recorded.
+const TREE: &str = "tree";
+
+/// The configuration with a name that holds in every folder.
+fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
+    let loaded = config::load_with_folder(arguments)?;
+    let path = loaded.file.map_or(Ok(PathBuf::from(ConfigArguments::NONE)), |(path, _)| std::path::absolute(path))?;
+    Ok(ConfigArguments { config: Some(path) })
+}
+
+/// Records the checkout and compares it with a recording.
+fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loaded: &Loaded) -> Result<u8> {
+    let recorder = Recorder::new(record, &"checkout", &own_files())?;
+    let here = env::current_dir()?;
+    let job = Job { command: &record.command, folder: &here, variables: &[] };
+    match recorder.record("checkout", &job)? {
+        Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
+            diff.set_inputs(good.into(), path);
+            let gate = diff::judge(diff, loaded)?;
+            output::print_note(&gate.headline().in_full());
+            Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
+        }
+        Recorded::Failed(reason) => bail!("cannot be recorded: {reason}"),
+    }
+}
+
+/// A set, how its members are recorded, and the limits.
+struct Bisection<'a, S> {
+    set: &'a S,
+    recorder: Recorder<'a>,
+    command: &'a [OsString],
+    diff: DiffArguments,
+    loaded: Loaded,
+}
+
+impl<S: Recordable> Bisection<'_, S> {
+    /// Searches, and reports the first bad one with the one before it.
+    fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
+        let [good, bad] = self.set.ends();
+        let [of_good, of_bad] = [&good, &bad].map(|end| self.required(end));
+        let (of_good, of_bad) = (of_good?, of_bad?);
+        self.diff.set_inputs(of_good.clone(), of_bad);
+        let whole = diff::judge(&self.diff, &self.loaded)?;
+        if !whole.is_gated() {
+            bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+        }
+        if whole.verdict() != Verdict::Regression {
+            output::print_note(&format!("{bad} is compared with {good}: nothing to search for"));
+            return diff::report(&self.diff, &self.loaded, None, output);
+        }
+        let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
+        let asked = search(self.set, known, |candidate| {
+            Ok(match self.record(candidate)? {
+                Recorded::Failed(reason) => Answer::Skipped(reason),
+                Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
+                    self.diff.set_inputs(of_good.clone(), path);
+                    let gate = diff::judge(&self.diff, &self.loaded)?;
+                    match gate.verdict() {
+                        Verdict::Pass => Answer::Good,
+                        Verdict::Regression => Answer::Bad,
+                        Verdict::Inconclusive => Answer::Skipped(gate.headline().in_full()),
+                    }
+                }
+            })
+        })?;
+        let found = self.set.found(&asked)?;
+        let before = match self.record(&found.before)? {
+            Recorded::Whole(path) | Recorded::OutOfMemory(path) => path,
+            Recorded::Failed(_) => of_good,
+        };
+        let after = self.required(&found.bad)?;
+        self.diff.set_inputs(before, after);
+        let alone = diff::judge(&self.diff, &self.loaded)?.verdict();
+        self.diff.git = self.set.show(&found, &self.recorder)?;
+        let said = said(&found, &good, asked.len(), noun, alone);
+        let code = diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output)?;
+        // The growth of several can exceed what that of each does not.
+        Ok(if alone == Verdict::Pass { exit_code(Verdict::Regression, self.diff.trust.exit_zero) } else { code })
+    }
+
+    /// The kept recording of one of them, or a new one.
+    fn record(&self, one: &S::One) -> Result<Recorded> {
+        match self.recorder.kept(S::folder(one)) {
+            Some(kept) => Ok(kept),
+            None => self.set.record(one, &self.recorder, self.command),
+        }
+    }
+
+    /// The recording of one that must have one.
+    fn required(&self, one: &S::One) -> Result<PathBuf> {
+        output::print_note(&format!("{one}"));
+        match self.record(one)? {
+            Recorded::Whole(path) | Recorded::OutOfMemory(path) => Ok(path),
+            Recorded::Failed(reason) => {
+                bail!(
+                    "{one}: cannot be recorded: {reason}; give another end of the range, or make it run with ptmem simulate"
+                )
+            }
+        }
+    }
+}
+
+/// Says which one was found, and what that rests on.
+fn said<C: Display>(found: &Found<C>, good: &C, recorded: usize, noun: &str, alone: Verdict) -> String {
+    let Found { bad, before, unknown } = found;
+    let mut text = match &unknown[..] {
+        [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
+        skipped => {
+            let names: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+            format!("the first {noun} that exceeds the limits is {bad} or one that says nothing: {}", names.join(", "))
+        }
+    };
+    text.push_str(&format!("; {recorded} were looked at, and this is {bad} compared with {before}"));
+    if alone == Verdict::Pass {
+        text.push_str(", between which the growth alone keeps the limits: earlier ones have grown as well");
+    }
+    text
+}
+
+impl Recordable for Commits {
+    fn ends(&self) -> [Commit; 2] {
+        [self.good.clone(), self.bad.clone()]
+    }
+
+    fn folder(one: &Commit) -> &str {
+        one.short()
+    }
+
+    fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+        let folder = match self.check_out(one, &recorder.place(TREE)) {
+            Ok(folder) => folder,
+            Err(error) => return Ok(Recorded::Failed(format!("{error:#}"))),
+        };
+        // The packages of this commit, whatever the environment has installed from the checkout.
+        let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
+        let path = env::join_paths(paths).context("PYTHONPATH")?;
+        recorder.record(one.short(), &Job { command, folder: &folder, variables: &[("PYTHONPATH", path)] })
+    }
+
+    fn show(&self, found: &Found<Commit>, recorder: &Recorder<'_>) -> Result<Option<String>> {
+        self.check_out(&found.bad, &recorder.place(TREE))?;
+        Ok(Some(found.before.hash.clone()))
+    }
+
+    fn found(&self, asked: &Asked<Commit>) -> Result<Found<Commit>> {
+        let (bad, unknown) = self.first_bad(asked)?;
+        let before = if unknown.is_empty() { self.parent(&bad, asked)? } else { self.last_good(&bad, asked) };
+        Ok(Found { bad, before, unknown })
+    }
+}
+
+impl Recordable for Releases {
+    fn ends(&self) -> [String; 2] {
+        let (good, bad) = self.ends();
+        [good.clone(), bad.clone()]
+    }
+
+    fn folder(one: &String) -> &str {
+        one
+    }
+
+    fn record(&self, one: &String, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+        let environment = recorder.place("environment");
+        let variables = match self.install(one, &environment)? {
+            Ok(variables) => variables,
+            Err(reason) => return Ok(Recorded::Failed(reason)),
+        };
+        let here = env::current_dir()?;
+        let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables });
+        let _ = std::fs::remove_dir_all(environment);
+        recorded
+    }
+
+    fn show(&self, _: &Found<String>, _: &Recorder<'_>) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn found(&self, asked: &Asked<String>) -> Result<Found<String>> {
+        let (bad, before, unknown) = self.first_bad(asked);
+        Ok(Found { bad: bad.clone(), before: before.clone(), unknown: unknown.to_vec() })
+    }
+}

@@ -1,0 +1,153 @@
+//! Releases of a package, each installed over the packages of an environment.
+
+use std::cmp::Ordering;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::super::pip::Installer;
+use super::{Answer, Asked, Candidates, closest};
+
+/// The releases between a good one and a bad one.
+pub(super) struct Releases {
+    pub(super) package: String,
+    python: OsString,
+    /// In order, the good one first.
+    versions: Vec<String>,
+}
+
+/// The numbers of a release, without zeros at its end, and that of a post-release.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(Vec<u64>, u64);
+
+impl Version {
+    fn of(text: &str) -> Option<Self> {
+        let (numbers, post) = text.split_once(".post").unwrap_or((text, "0"));
+        let numbers = numbers.split('+').next()?.split('.').map(|part| part.parse().ok());
+        let mut numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
+        while numbers.last() == Some(&0) {
+            numbers.pop();
+        }
+        Some(Self(numbers, post.parse().ok()?))
+    }
+}
+
+impl Releases {
+    /// The releases that `NAME==GOOD..BAD` names, as the index of pip lists them.
+    pub(super) fn of(package: &str, range: &str, python: OsString) -> Result<Self> {
+        let expected = "expected a package and two of its releases, such as 'transformers==4.36..4.40'";
+        let ends = range.split_once("..").and_then(|(good, bad)| Some((Version::of(good)?, Version::of(bad)?)));
+        let (good, bad) = ends.with_context(|| format!("{package}=={range}: {expected}"))?;
+        let listed = run(&python, &["-m", "pip", "index", "versions", package])?;
+        let versions = listed.lines().find_map(|line| line.trim().strip_prefix("Available versions: "));
+        let versions = versions.with_context(|| format!("pip index versions {package}: lists no versions"))?;
+        let mut versions: Vec<(Version, String)> = versions
+            .split(", ")
+            .filter_map(|text| Some((Version::of(text)?, text.to_owned())))
+            .filter(|(version, _)| *version >= good && *version <= bad)
+            .collect();
+        versions.sort_by(|a, b| a.0.cmp(&b.0).then(Ordering::Equal));
+        let versions: Vec<String> = versions.into_iter().map(|(_, text)| text).collect();
+        if versions.len() < 2 {
+            bail!("{package}=={range}: {} of its releases are between these; {expected}", versions.len());
+        }
+        Ok(Self { package: package.to_owned(), python, versions })
+    }
+
+    pub(super) fn ends(&self) -> (&String, &String) {
+        (&self.versions[0], &self.versions[self.versions.len() - 1])
+    }
+
+    fn place(&self, version: &str) -> usize {
+        self.versions.iter().position(|known| known == version).unwrap_or(0)
+    }
+
+    /// The places of the last good and the first bad release.
+    fn bounds(&self, asked: &Asked<String>) -> (usize, usize) {
+        let places = |wanted: &'static Answer| {
+            asked.iter().filter(move |(_, answer)| answer == wanted).map(|(version, _)| self.place(version))
+        };
+        (places(&Answer::Good).max().unwrap_or(0), places(&Answer::Bad).min().unwrap_or(self.versions.len() - 1))
+    }
+
+    /// The first bad release, the last good one, and those between them.
+    pub(super) fn first_bad(&self, asked: &Asked<String>) -> (&String, &String, &[String]) {
+        let (good, bad) = self.bounds(asked);
+        (&self.versions[bad], &self.versions[good], &self.versions[good + 1..bad])
+    }
+
+    /// Installs a release over the packages of the Python, and gives the variables with which a command finds it. The reason
+    /// where it cannot be installed.
+    pub(super) fn install(
+        &self,
+        version: &str,
+        folder: &Path,
+    ) -> Result<Result<Vec<(&'static str, OsString)>, String>> {
+        let _ = fs::remove_dir_all(folder);
+        run(&self.python, &["-m", "venv", "--without-pip", &folder.to_string_lossy()])?;
+        let paths = run(
+            &self.python,
+            &["-c", "import sys; print('\\n'.join(p for p in sys.path if p.endswith('-packages')))"],
+        )?;
+        let own = folder.join("bin").join("python");
+        let packages =
+            PathBuf::from(run(own.as_os_str(), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?);
+        fs::write(packages.join("environment.pth"), paths + "\n")?;
+        let requirement = format!("{}=={version}", self.package);
+        let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"].map(OsString::from);
+        let words: Vec<OsString> = quiet.into_iter().chain([requirement.into()]).collect();
+        if let Err(reason) = Installer::Pip(own.clone().into()).install(&words)? {
+            return Ok(Err(format!("pip cannot install it: {reason}")));
+        }
+        let bin = folder.join("bin");
+        let path = std::env::join_paths([bin].into_iter().chain(paths_of("PATH")))?;
+        let python_path = std::env::join_paths([packages].into_iter().chain(paths_of("PYTHONPATH")))?;
+        Ok(Ok(vec![("PATH", path), ("PYTHONPATH", python_path), ("VIRTUAL_ENV", folder.into())]))
+    }
+}
+
+/// The folders in a variable.
+pub(super) fn paths_of(variable: &str) -> Vec<PathBuf> {
+    std::env::var_os(variable).map(|paths| std::env::split_paths(&paths).collect()).unwrap_or_default()
+}
+
+/// What a program prints.
+fn run(program: &OsStr, words: &[&str]) -> Result<String> {
+    let name = program.to_string_lossy();
+    let output = Command::new(program).args(words).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{name}: cannot be started"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} {}: {}", words[..words.len().min(3)].join(" "), text.trim().lines().last().unwrap_or_default());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+impl Candidates for Releases {
+    type One = String;
+
+    fn next(&self, asked: &Asked<String>) -> Result<Option<(String, u32)>> {
+        let (good, bad) = self.bounds(asked);
+        let [low, high] = [good, bad].map(|place| place as u64);
+        let is_known = |place: u64| asked.iter().any(|(version, _)| self.place(version) as u64 == place);
+        let next = closest(low, high, low.midpoint(high), is_known);
+        let more = (high - low).checked_ilog2().unwrap_or(0).saturating_sub(1);
+        Ok(next.and_then(|place| Some((self.versions.get(usize::try_from(place).ok()?)?.clone(), more))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_have_an_order() {
+        let order = ["4.9", "4.36.0", "4.36.1", "4.36.1.post1", "4.40"].map(|text| Version::of(text).unwrap());
+        assert!(order.is_sorted(), "{order:?}");
+        assert_eq!(Version::of("4.36"), Version::of("4.36.0"));
+        assert_eq!(Version::of("2.0rc1"), None);
+    }
+}

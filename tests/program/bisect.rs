@@ -1,0 +1,125 @@
+//! `ptmem bisect` with a command that needs no GPU: it copies a fixture.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::fixtures::folder;
+use crate::support::tool::{git, text};
+
+/// A repository with eight commits, of which the fifth makes memory grow and the sixth cannot be run.
+pub(super) struct History {
+    folder: TempDir,
+}
+
+impl History {
+    pub(super) fn new() -> Self {
+        let history = Self { folder: tempfile::tempdir().unwrap() };
+        let root = history.root();
+        fs::create_dir(&root).unwrap();
+        git(&root, &["init", "--quiet", "--initial-branch", "main"]);
+        for number in 1..=8 {
+            let fixture = folder().join(if number < 5 { "before.pkl" } else { "after.pkl" });
+            let copied = format!("cp '{}' \"$PTMEM_SNAPSHOT\"", fixture.display());
+            let end = if number == 6 { "echo no module >&2; exit 7" } else { &copied };
+            fs::write(
+                root.join("run.sh"),
+                format!("# {number}\necho {number} >> '{}'\n{end}\n", history.runs().display()),
+            )
+            .unwrap();
+            git(&root, &["add", "run.sh"]);
+            git(&root, &["commit", "--quiet", "--message", &format!("Change {number}")]);
+        }
+        history
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("code")
+    }
+
+    /// The file to which each run adds a line.
+    fn runs(&self) -> PathBuf {
+        self.folder.path().join("runs")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(self.root()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+        command.args(["bisect"]).args(arguments).args(["--steps", "none", "--", "sh", "run.sh"]).output().unwrap()
+    }
+
+    pub(super) fn report(&self, range: &str) -> Value {
+        let output = self.run(&[range, "--max-growth", "5%", "--format", "json"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn runs_of(&self) -> Vec<String> {
+        let mut runs: Vec<String> = fs::read_to_string(self.runs()).unwrap().lines().map(str::to_owned).collect();
+        runs.sort();
+        runs
+    }
+}
+
+#[test]
+fn the_first_bad_commit_is_compared_with_the_one_before_it() {
+    let history = History::new();
+    let report = history.report("main~7..main");
+    let report = report.to_string();
+    let found = "\\\"Change 5\\\" is the first commit that exceeds the limits compared with";
+    assert!(
+        report.contains(found) && report.contains("compared with ") && report.contains("\\\"Change 4\\\""),
+        "{report}"
+    );
+    // Each was run once, in a worktree that is gone.
+    let runs = history.runs_of();
+    assert!(runs.windows(2).all(|two| two[0] != two[1]), "{runs:?}");
+    assert_eq!(git(&history.root(), &["worktree", "list"]).lines().count(), 1);
+    assert_eq!(git(&history.root(), &["status", "--short"]), "");
+    // What was recorded is not recorded again.
+    history.report("main~7..main");
+    let again = history.runs_of();
+    assert_eq!(
+        again.iter().filter(|run| *run != "6").count(),
+        runs.iter().filter(|run| *run != "6").count(),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_range_without_growth_is_reported_as_it_is() {
+    let history = History::new();
+    let output = history.run(&["main~7..main~4", "--max-growth", "5%"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("nothing to search for"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn mistakes_end_with_what_to_do() {
+    let history = History::new();
+    for (arguments, words) in [
+        (&["main..main~3", "--max-growth", "5%"][..], "give the older commit first"),
+        (&["nonsense", "--max-growth", "5%"], "nonsense: is no range and no snapshot"),
+        (&["main~7..main"], "expected one, such as --max-growth 5%"),
+        (&["main~2..main", "--max-growth", "5%"], "cannot be recorded: the command failed with exit code 7: no module"),
+    ] {
+        let output = history.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn git_bisect_run_is_told_what_to_make_of_a_commit() {
+    let history = History::new();
+    let good = folder().join("before.pkl");
+    for (commit, code) in [("main~7", 0), ("main", 1), ("main~2", 125)] {
+        git(&history.root(), &["checkout", "--quiet", commit]);
+        let output = history.run(&[&good.to_string_lossy(), "--max-growth", "5%"]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    }
+}
