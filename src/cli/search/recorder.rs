@@ -182,7 +182,11 @@ fn last_words(log: &str, code: i32) -> String {
     if log.contains("No module named 'torch'") {
         return "its Python has no PyTorch; install it there (ptmem pip install torch)".to_owned();
     }
-    let advice = if log.contains("the optimizer made 0 steps") { "; --steps all records a program without an optimizer" } else { "" };
+    let advice = if log.contains("the optimizer made 0 steps") {
+        "; --steps all records a program without an optimizer"
+    } else {
+        ""
+    };
     format!("the command failed with exit code {code}: {}{advice}", lines.join(" / "))
 }
 
