@@ -47,6 +47,22 @@ fn a_snapshot_alone_tells_what_pins_memory() {
 }
 
 #[test]
+fn a_state_is_not_called_a_peak() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("state.pkl"), file(vec![segment(A, &[(2 * MIB, true)])], Vec::new())).unwrap();
+    let report = json(place.path(), &["--python", "none", "state.pkl"]);
+    assert_eq!((&report["has_history"], &report["reserved_peak"]), (&false.into(), &(2 * MIB).into()));
+    let output = ptmem(place.path(), &["settings", "state.pkl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stdout).contains("reserved at the dump (no history was recorded)"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(text(&output.stderr).contains("the recording has no history of allocations"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn what_keeps_it_from_an_answer_is_said() {
     let place = tempfile::tempdir().unwrap();
     let profile = ptmem(place.path(), &["profile", &fixture("before.pkl"), "-o", "profile.json"]);

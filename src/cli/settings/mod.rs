@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use ptmem::allocator::{self, Pinned};
 use ptmem::profile::Opened;
-use ptmem::replay::{self, Wanted};
+use ptmem::replay::{self, HistoryKind, Wanted};
 use ptmem::snapshot::{AllocatorSettings, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
 use serde::Serialize;
@@ -72,6 +72,8 @@ struct Study {
     /// Whether the file states them.
     #[serde(rename = "settings_stated")]
     is_stated: bool,
+    /// False if the state at the dump takes the place of the peak.
+    has_history: bool,
     #[serde(flatten)]
     pinned: Pinned,
     trial: Option<Trial>,
@@ -175,6 +177,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
         device,
         recorded: text_of(&snapshot.settings),
         is_stated: snapshot.settings.present,
+        has_history: replay.figures.history == HistoryKind::Recorded,
         pinned,
         trial: None,
     };

@@ -219,20 +219,20 @@ impl<'a> Repetition<'a> {
     fn failure(&self, settings: &str, errors: &str) -> anyhow::Error {
         let python = self.python.display();
         let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
-        let told = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
-        let told = told.copied().unwrap_or("it printed nothing");
+        let reason = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
+        let reason = reason.copied().unwrap_or("it printed nothing");
         if errors.contains("there is no PyTorch") || errors.contains("command not found") {
             return anyhow!(
                 "no settings were tried: {python} has no PyTorch; run this in the environment of the program, or name its Python \
                  with --python ('--python none' leaves this part out)"
             );
         }
-        anyhow!("the requests could not be repeated with '{settings}' by {python}: {told}")
+        anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
     }
 
     fn read(&self, dump: &Path, run: &Run) -> Result<Repeated> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
-            bail!("{}: is no snapshot", dump.display());
+            bail!("{}: is not a snapshot", dump.display());
         };
         let (Some((&id, device)), requests) = (snapshot.devices.first_key_value(), &self.requests[run.requests]) else {
             bail!("PyTorch recorded nothing when the requests were repeated; its release may lack the memory history");

@@ -19,7 +19,7 @@ const SCHEMA: &str = "ptmem.settings/1";
 pub(super) fn table(study: &Study, top: usize) -> String {
     let mut text = format!("{}  device {}, {}\n", printable(&study.path), study.device, stated(study));
     // Writing to a String cannot fail.
-    let _ = write_pinned(&mut text, &study.pinned, top);
+    let _ = write_pinned(&mut text, study, top);
     if let Some(trial) = &study.trial {
         let _ = write_trial(&mut text, study, trial);
     }
@@ -34,17 +34,16 @@ fn stated(study: &Study) -> String {
     }
 }
 
-fn write_pinned(text: &mut String, pinned: &Pinned, top: usize) -> std::fmt::Result {
-    let Pinned { at, reserved, active, ideal, unused, segments, stacks } = pinned;
+fn write_pinned(text: &mut String, study: &Study, top: usize) -> std::fmt::Result {
+    let Pinned { at, reserved, active, ideal, unused, segments, stacks } = &study.pinned;
     let free = reserved.saturating_sub(*active);
+    let place = match (study.has_history, at.count()) {
+        (false, _) => "reserved at the dump (no history was recorded)".to_owned(),
+        (true, 0) => "reserved peak, before the first event".to_owned(),
+        (true, count) => format!("reserved peak, at event {count}"),
+    };
     let share = format_share(free, *reserved).unwrap_or_default();
-    writeln!(
-        text,
-        "\nreserved peak, at event {}: {}, of which {} ({share}) are free",
-        at.count(),
-        Size(*reserved),
-        Size(free)
-    )?;
+    writeln!(text, "\n{place}: {}, of which {} ({share}) are free", Size(*reserved), Size(free))?;
     writeln!(text, "  without free memory: {} (the active peak, rounded up to 2 MiB)", Size(*ideal))?;
     writeln!(text, "  in segments that are free as a whole: {}", Size(*unused))?;
     if segments.is_empty() {

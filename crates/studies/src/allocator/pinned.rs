@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ptmem_snapshot::snapshot::{BlockState, Device, Snapshot};
-use ptmem_trace::replay::{Allocation, Origin, Position, Replay, state_at};
+use ptmem_trace::replay::{Allocation, HistoryKind, Origin, Position, Replay, state_at};
 use ptmem_trace::stack::Grouper;
 use serde::Serialize;
 
@@ -67,11 +67,14 @@ pub struct Pin {
     pub free: u64,
 }
 
-/// The memory at the reserved peak. `None` if that is not known.
+/// The memory at the reserved peak, or at the dump if only that was recorded. `None` if the peak is not known.
 #[must_use]
 pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &Grouper<'_>) -> Option<Pinned> {
     let events = snapshot.events_of(device);
-    let peak = replay.figures.reserved.peak_at?;
+    let figures = &replay.figures;
+    let is_state = figures.history == HistoryKind::StateOnly;
+    let peak = if is_state { replay.dump } else { figures.reserved.peak_at? };
+    let most_active = if is_state { figures.active.end? } else { figures.active.peak? };
     // The segment is there, and the block for which it came is not yet.
     let is_requested =
         events.get(peak.count()).is_some_and(|next| next.action == ptmem_snapshot::snapshot::Action::Alloc);
@@ -81,7 +84,7 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
         at,
         reserved: 0,
         active: 0,
-        ideal: replay.figures.active.peak?.next_multiple_of(PAGE),
+        ideal: most_active.next_multiple_of(PAGE),
         unused: 0,
         segments: Vec::new(),
         stacks: Vec::new(),
