@@ -69,7 +69,7 @@ impl Varied<'_> {
     /// Whether the command ends well with a number: from the run that is kept, or a new one.
     fn fits(&self, place: &str, number: u64, room: u64, folder: &Path) -> Result<Fits> {
         let [report, log] = ["json", "log"].map(|suffix| folder.join(format!("{number}.{suffix}")));
-        if let Ok(kept) = read(&report)
+        if let Ok(kept) = read(&report, &log)
             && let Some(fits) = kept
         {
             return Ok(fits);
@@ -83,7 +83,7 @@ impl Varied<'_> {
         simulate.args(self.command.iter().map(|word| word.replace(place, &number.to_string())));
         simulate.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
         let status = simulate.status().context("ptmem simulate cannot be started")?;
-        match read(&report) {
+        match read(&report, &log) {
             Ok(Some(fits)) if fits.is_none() || status.success() => Ok(fits),
             _ => {
                 // What says nothing is not kept as an answer; it may not be there.
@@ -92,7 +92,7 @@ impl Varied<'_> {
                 let end: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
                 let end = end.into_iter().rev().collect::<Vec<_>>().join(" / ");
                 bail!(
-                    "the command failed with {number}, and not for want of memory; make it run with 'ptmem simulate' first. Its last \
+                    "the command failed with {number} without an error that names memory; make it run with 'ptmem simulate' first. Its last \
                      words, of {}: {end}",
                     log.display()
                 )
@@ -128,13 +128,18 @@ fn recording(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number}.pkl"))
 }
 
-/// The answer of a report of `ptmem simulate`; `None` if the run says nothing about memory.
-fn read(report: &Path) -> Result<Option<Fits>> {
+/// The answer of a report of `ptmem simulate` and the output of the command; `None` if the run says nothing about memory. A program
+/// that tried too large a request may have failed later for another reason.
+fn read(report: &Path, log: &Path) -> Result<Option<Fits>> {
+    let log = fs::read_to_string(log)?.to_ascii_lowercase();
+    // Not the summary of ptmem itself.
+    let log = log.lines().filter(|line| !line.starts_with("ptmem simulate:")).collect::<Vec<_>>().join(" ");
+    let names_memory = ["out of memory", "outofmemory", "out_of_memory"].iter().any(|words| log.contains(words));
     let report: serde_json::Value = serde_json::from_slice(&fs::read(report)?)?;
     let number = |key: &str| report[key].as_u64();
     Ok(match (number("exit_code"), number("allocations_that_did_not_fit")) {
         (Some(0), _) => Some(number("highest_use")),
-        (Some(1..SIGNALS), Some(1..)) => Some(None),
+        (Some(1..SIGNALS), Some(1..)) if names_memory => Some(None),
         _ => None,
     })
 }
@@ -158,5 +163,21 @@ fn say(name: &str, tried: &[(u64, Fits)], room: u64, folder: &Path) {
         output::print_note(&format!(
             "{name} = {more} takes less than {less}: a larger one that was not tried may fit; try a smaller range"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_of_memory_only_if_the_command_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let [report, log] = ["report", "log"].map(|name| folder.path().join(name));
+        fs::write(&report, r#"{"exit_code": 1, "allocations_that_did_not_fit": 1}"#).unwrap();
+        fs::write(&log, "torch.OutOfMemoryError: CUDA out of memory.").unwrap();
+        assert_eq!(read(&report, &log).unwrap(), Some(None));
+        fs::write(&log, "ptmem simulate: 1 allocation did not fit: out of memory\nKeyError: 'loss'").unwrap();
+        assert_eq!(read(&report, &log).unwrap(), None);
     }
 }
