@@ -184,7 +184,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
         match tried(arguments, &snapshot, &study, arguments.memory.memory(&config).map(|memory| memory.bytes)) {
-            Ok(trial) => study.trial = Some(Trial { advice: report::advice(&trial), ..trial }),
+            Ok(trial) => study.trial = Some(Trial { advice: report::advice(&trial, study.is_stated), ..trial }),
             Err(error) => failure = Some(error.context(study.path.clone())),
         }
     }

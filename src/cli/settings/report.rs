@@ -163,7 +163,12 @@ fn checked(check: &SelfCheck) -> String {
 }
 
 /// The best settings, in words.
-pub(super) fn advice(trial: &Trial) -> String {
+pub(super) fn advice(trial: &Trial, is_stated: bool) -> String {
+    if !trial.check.trusted && !is_stated {
+        return "no advice: with the default settings the requests lead to other memory than was recorded, and the snapshot does not \
+                state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+            .to_owned();
+    }
     if !trial.check.trusted {
         return "no advice: with the recorded settings the requests lead to other memory than was recorded. Record from the start of \
                 the process, and repeat with the release of PyTorch that recorded"
@@ -179,7 +184,8 @@ pub(super) fn advice(trial: &Trial) -> String {
             let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
             format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
         }
-        _ => "no settings that were tried reserve less for these requests".to_owned(),
+        None => "no other settings were tried".to_owned(),
+        Some(_) => "no settings that were tried reserve less for these requests".to_owned(),
     };
     if trial.failed > 0 {
         let avoiding = trial.outcomes.iter().filter(|outcome| outcome.avoided == trial.failed && outcome.ran_out == 0);
