@@ -23,21 +23,22 @@ parents_of() {
   git cat-file commit "$1" | sed -n '/^$/q;s/^parent //p' | tr -d '\r'
 }
 
-# find_base: the input base, else of a merge queue what its event names, else of a pull request the commit on its base branch in which its history begins. A
+# find_base: the input base, or for a merge queue the commit that its event names, or for a pull request the commit on
+# its base branch in which its history begins. A
 # checkout of a pull request is by default a merge of both branches, so its first parent is that commit, whatever came to
 # the base branch since.
 find_base() {
   local event=${GITHUB_EVENT_PATH:-} wanted=${PTMEM_BASE:-} head='' parents=''
   if [ -z "$wanted" ]; then
-    command -v jq > /dev/null || no_base "there is no jq on this machine" || return 1
+    command -v jq > /dev/null || no_base "jq is not installed on this machine" || return 1
     if [ -f "$event" ]; then
       wanted=$(jq -r '.pull_request.base.sha // .merge_group.base_sha // empty' "$event" 2> /dev/null | tr -d '\r') || wanted=
       head=$(jq -r '.pull_request.head.sha // empty' "$event" 2> /dev/null | tr -d '\r') || head=
     fi
-    [ -n "$wanted" ] || no_base "this is no run of a pull request or merge queue; name the commit in the input base" || return 1
+    [ -n "$wanted" ] || no_base "this is not a run of a pull request or merge queue; name the commit in the input base" || return 1
     is_pull_request=true
   fi
-  command -v git > /dev/null || no_base "there is no git on this machine" || return 1
+  command -v git > /dev/null || no_base "git is not installed on this machine" || return 1
   git rev-parse --verify --quiet 'HEAD^{commit}' > /dev/null 2>&1 ||
     no_base "the working directory is in no checkout of a commit" || return 1
   parents=$(parents_of HEAD)

@@ -17,7 +17,7 @@ report=${PTMEM_REPORT:-}
 brief=${PTMEM_BRIEF:-}
 token=${PTMEM_TOKEN:-}
 number=${PTMEM_NUMBER:-}
-# Whether somebody else made the report, so that it is posted as text alone.
+# Whether somebody else made the report, so that it is posted only as text.
 foreign=${PTMEM_FOREIGN:-false}
 api=${GITHUB_API_URL:-https://api.github.com}
 event=${GITHUB_EVENT_PATH:-}
@@ -52,7 +52,7 @@ if [ -z "$number" ] && [ -f "$event" ]; then
   number=$(jq -r '.pull_request.number // (if .issue.pull_request then .issue.number else null end) // empty' \
     "$event" | tr -d '\r') || number=
 fi
-[[ $number =~ $digits ]] || skip "this is no run of a pull request"
+[[ $number =~ $digits ]] || skip "this is not a run of a pull request"
 [ -n "${GITHUB_REPOSITORY:-}" ] || skip "GITHUB_REPOSITORY does not say where"
 # Also keeps the token to one line of the settings of curl.
 pattern='^[A-Za-z0-9._~+/=-]+$'
@@ -130,7 +130,7 @@ keep_section() {
   local round
   for round in 1 2 3 4 5 6; do
     [ "$delay" = 0 ] || sleep $((delay + RANDOM % 3))
-    # The comment was written, whatever becomes of this look at it.
+    # The comment was written, even if this check of it fails.
     find_comment || break
     if [ -n "$created" ] && [ -n "$found" ] && [ "$created" != "$found" ]; then
       request DELETE "issues/comments/$created"

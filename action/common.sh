@@ -33,7 +33,7 @@ one_of() {
   return 1
 }
 
-# valid_key INPUT VALUE: keys and names stand in a comment of HTML and in arguments, so nothing in them may end the one or
+# valid_key INPUT VALUE: keys and names become part of an HTML comment and of arguments, so they may not end the one or
 # look like an option.
 valid_key() {
   local pattern='^[A-Za-z0-9][A-Za-z0-9._/-]*$'

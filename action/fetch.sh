@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches what the comparison may need with a token, before recorded code runs: the branch of profiles, and the labels of the pull
-# request that a merge queue tests. Also reads the settings with which later steps reach the server. What is missing is no error.
+# request that a merge queue tests. Also reads the settings with which later steps reach the server. Missing settings are not an error.
 set -euo pipefail
 scripts=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=action/common.sh
@@ -16,7 +16,7 @@ token=${PTMEM_TOKEN:-}
 api=${GITHUB_API_URL:-https://api.github.com}
 event=${GITHUB_EVENT_PATH:-}
 
-# queued_labels: the event with the labels of the pull request, which the name of the branch of the queue tells. Its output is
+# queued_labels: the event with the labels of the pull request whose number is in the name of the queue branch. Its output is
 # the path of that.
 queued_labels() {
   local number pattern='/pr-([1-9][0-9]*)-[0-9a-f]+$' head

@@ -2,7 +2,7 @@
 # Asks the API of GitHub for the comments of a pull request. Sourced by comment.sh, whose variables these are.
 # shellcheck disable=SC2034,SC2154
 
-# request METHOD PATH [FILE]: the status goes to $status, 000 where there is no connection, and the answer to
+# request METHOD PATH [FILE]: the status goes to $status, 000 without a connection, and the answer to
 # answer.json. The token goes through standard input: anybody on the machine can read a command line.
 request() {
   local method=$1 address=$api/repos/$GITHUB_REPOSITORY/$2 file=${3:-}
@@ -29,9 +29,9 @@ own_login() {
 }
 
 # find_comment: looks for the first comment that begins with the marker. Its number goes to $found, its text to existing.md.
-# Fails if an answer is no success.
+# Fails if the status of an answer is not a success.
 #
-# Anybody can write a comment with the marker, so it has to be by the one whose token this is. Where GitHub does not tell who
+# Anybody can write a comment with the marker, so it has to be by the one whose token this is. If GitHub does not say who
 # that is, the token of a workflow writes as a bot, and no comment of a person is taken for its own.
 find_comment() {
   local page=1 author=any count

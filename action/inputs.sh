@@ -54,7 +54,7 @@ split_inputs() {
     case $word in
       --suite | --suite=*) suite=true ;;
       # The job would not know that it is to pass.
-      --exit-zero) could_not_run "args: --exit-zero is no argument here; set the input exit-zero to true" ;;
+      --exit-zero) could_not_run "args: --exit-zero is not accepted here; set the input exit-zero to true" ;;
     esac
   done < "$folder/words.txt"
   split simulate-args "${PTMEM_SIMULATE_ARGS:-}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts ptmem on the path of the following steps: the one already there, else the released binary, else a build from
+# Puts ptmem on the path of the following steps: the one already there, or the released binary, or a build from
 # the source of the action. Exits with 2 if none of these is possible.
 set -euo pipefail
 # shellcheck source=action/common.sh
@@ -129,7 +129,7 @@ unpack() {
 }
 
 build() {
-  local missing="there is no release $version to download for this machine"
+  local missing="release $version has no download for this machine"
   if [ "$version" != "$source_version" ]; then
     error "$missing, and the source of the action is version $source_version"
     exit 2

@@ -13,7 +13,7 @@ scripts=$(dirname "${BASH_SOURCE[0]}")
 folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
 if ! is_file "$PTMEM_PROFILE"; then
-  warning "the profile is not kept: $PTMEM_PROFILE is no file"
+  warning "the profile is not kept: $PTMEM_PROFILE is not a file"
   exit 0
 fi
 own_repository "$folder" "${PTMEM_TOKEN:-}"

@@ -41,7 +41,7 @@ add() {
 }
 
 if ! is_file "$picture" || ! is_file "$PTMEM_PICTURE_REPORT"; then
-  give_up "$picture and its report are no files"
+  give_up "$picture or its report is missing"
 fi
 for attempt in 1 2 3 4 5; do
   [ "$attempt" = 1 ] || sleep "${PTMEM_RETRY_DELAY:-2}"

@@ -49,7 +49,7 @@ add_profile() {
 }
 
 # find_profile PATH BASE FILE: writes the profile of the newest commit that has one to a file, and sets $profiled_commit to
-# that commit. One that is known not to lead to the base does not count; a shallow clone often cannot tell.
+# that commit. One that is known not to lead to the base does not count; in a shallow clone this is often unknown.
 find_profile() {
   local version commit common
   profiled_commit=

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds the version of Python that the environments of install need: the input, else on a machine of GitHub what the repository says.
+# Finds the version of Python that the environments of install need: the input, or on a machine of GitHub the version that the repository states.
 # Where a step before has set Python up, that one stays.
 set -euo pipefail
 # shellcheck source=action/common.sh

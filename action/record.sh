@@ -38,7 +38,7 @@ in_environment() {
   fi
 }
 
-# make_environment: a virtual environment, by uv where it is there, else by Python.
+# make_environment: a virtual environment, made by uv if it is installed, otherwise by Python.
 make_environment() {
   if command -v uv > /dev/null; then
     uv venv --quiet --seed ${PTMEM_PYTHON_VERSION:+--python "$PTMEM_PYTHON_VERSION"} "$environment"
@@ -213,7 +213,7 @@ record_trend() {
       git worktree add --quiet --detach "$base_folder" "$profiles_ref" &&
       "$ptmem" history --git "$base_folder/$profile_path" --last 50 --format markdown \
         --export "markdown=$folder/report.md" --export "html=$folder/report.html"
-  } > "$folder/log.txt" 2>&1 || could_not_run "profiles: there is no trend: $(without_colours < "$folder/log.txt")"
+  } > "$folder/log.txt" 2>&1 || could_not_run "profiles: the trend is missing: $(without_colours < "$folder/log.txt")"
   notice "the profile of this commit is kept in the branch $profiles; nothing is judged on a push"
   output profile "$folder/profile.json"
   output profile-path "$profile_path"

@@ -6,7 +6,7 @@
 end_with() {
   output verdict "$1"
   output exit-code "$2"
-  # Without a valid key nobody knows which comment it would be.
+  # Without a valid key, the comment cannot be found.
   if [ "$key_is_valid" = true ]; then
     output report-markdown "$folder/report.md"
   fi
@@ -26,7 +26,7 @@ could_not_run() {
   end_with error 2
 }
 
-# output_page: the page with timelines, to be uploaded where that is asked for. Two gates of one run must not take each other's
+# output_page: the page with timelines, to be uploaded if requested. Two gates of one run must not take each other's
 # artifact: the folder of each has a name of its own.
 output_page() {
   local artifact=${name:-$key}

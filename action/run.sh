@@ -42,7 +42,7 @@ after=${PTMEM_AFTER:-}
 folder=$(new_folder)
 
 check_inputs
-cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: there is no folder '$PTMEM_WORKING_DIRECTORY'"
+cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: the folder '$PTMEM_WORKING_DIRECTORY' does not exist"
 split_inputs
 if [[ ${PTMEM_INSTALL:-} =~ [^[:space:]] && ! ${PTMEM_RECORD:-} =~ [^[:space:]] ]]; then
   could_not_run "install: installs each side for record; give record, or install in a step before"
@@ -72,7 +72,7 @@ case $status in
       awk '/^error: / { text = ""; found = 1; sub(/^error: /, "") } found { text = text $0 "\n" } END { printf "%s", text }')
     could_not_run "${reason:-could not run; its message is in the log}"
     ;;
-  *) could_not_run "ended with exit code $status, which is no verdict" ;;
+  *) could_not_run "ended with exit code $status, which is not a verdict" ;;
 esac
 if ! [ -f "$folder/outputs.txt" ]; then
   could_not_run "wrote no results although it ended with exit code $status; is it another version than the action?"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Keeps secrets out of what is posted: recorded code gets the environment of the step, and the end of its words and the texts of its
-# exceptions stand in the report. Sourced by run.sh.
+# exceptions are in the report. Sourced by run.sh.
 
 # secrets: the lines of the variables whose names say that they hold one. Short ones would hide words.
 secrets() {

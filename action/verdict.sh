@@ -8,6 +8,6 @@ case ${PTMEM_EXIT_CODE:-}/${PTMEM_EXIT_ZERO:-false}/${PTMEM_APPROVED:-false} in
   1/true/* | 3/true/*) exit 0 ;;
   1/*) exit 1 ;;
   3/*) exit 3 ;;
-  # Without an exit code there is no pass.
+  # Without an exit code the gate does not pass.
   *) exit 2 ;;
 esac

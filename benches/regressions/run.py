@@ -53,7 +53,7 @@ CASES = (
     Case(
         "causal_mask",
         "[a causal mask of all positions squared](https://github.com/huggingface/transformers/issues/29484), "
-        "made anew in each step",
+        "created again in each step",
         "transformers==4.37.2 tokenizers==0.15.2",
         "transformers==4.38.2 tokenizers==0.15.2",
         named="models/llama/modeling_llama.py:1074",

@@ -56,7 +56,7 @@ fn contents(choices: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// Up to so many bytes.
+/// Maximum number of bytes.
 pub fn some(choices: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
     let length = choices.int_in_range(0..=most.min(choices.len()))?;
     Ok(choices.bytes(length)?.to_vec())

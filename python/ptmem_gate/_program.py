@@ -40,7 +40,7 @@ def program() -> str:
     chosen = os.environ.get(VARIABLE)
     if chosen:
         if not os.path.isfile(chosen):
-            raise ToolError(f"{VARIABLE}: there is no file '{chosen}'; expected the path of ptmem-gate")
+            raise ToolError(f"{VARIABLE}: the file '{chosen}' does not exist; expected the path of ptmem-gate")
         return os.path.abspath(chosen)
     name = "ptmem-gate" + (".exe" if sys.platform == "win32" else "")
     for folder in _folders():

@@ -193,7 +193,7 @@ class Recording(ContextDecorator):
         if not self._history.is_on and isinstance(error, (RuntimeError, type(None))) and not self._history.has_gpu():
             command = "python " + " ".join(sys.argv)
             raise RecordingError(
-                f"{self.path} was not written: there is no GPU here; "
+                f"{self.path} was not written: no GPU was found; "
                 f"to record on a simulated one: ptmem simulate -- {command}"
             ) from error
         if reason is None:

@@ -533,7 +533,7 @@ class SummedLine:
     label: str
     """Its name for people, which patterns match as well."""
     at: int
-    """Bytes held at the moment that was asked for."""
+    """Bytes held at the requested moment."""
     at_blocks: int
     """Blocks held then."""
 

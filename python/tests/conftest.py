@@ -55,7 +55,7 @@ def installed(fake: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake
 
 @pytest.fixture(scope="session")
 def real_torch() -> dict[str, str]:
-    """The environment of a process with PyTorch and this package; skips where there is no PyTorch to try."""
+    """The environment of a process with PyTorch and this package; skips without PyTorch."""
     python = os.environ.get("PTMEM_TEST_PYTHON")
     if not python or not sys.platform.startswith("linux"):
         pytest.skip("PTMEM_TEST_PYTHON names no Python with PyTorch: .ci/torch lays one out")

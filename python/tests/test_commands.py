@@ -34,7 +34,7 @@ def test_a_missing_tool_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, 
     _program.program.cache_clear()
     try:
         monkeypatch.setenv(_program.VARIABLE, str(tmp_path / "nothing"))
-        with pytest.raises(ToolError, match=r"there is no file '.*nothing'; expected the path of ptmem-gate"):
+        with pytest.raises(ToolError, match=r"the file '.*nothing' does not exist; expected the path of ptmem-gate"):
             program()
         monkeypatch.delenv(_program.VARIABLE)
         monkeypatch.setattr(_program, "_folders", lambda: iter([tmp_path]))

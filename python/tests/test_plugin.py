@@ -107,7 +107,7 @@ def true_peak(path: Path) -> int:
 def test_a_test_is_compared_with_its_stored_profile(faked: Project, fixtures: Path) -> None:
     # A gate that compares with nothing never passes.
     missing = faked.run(expected=1)
-    assert "there is no stored profile __gpu_memory__/test_model/test_step.ptmem.json" in missing
+    assert "no stored profile __gpu_memory__/test_model/test_step.ptmem.json" in missing
     assert "pytest --ptmem-update 'test_model.py::test_step'" in missing
     assert faked.stored() == []
 

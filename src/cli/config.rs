@@ -122,7 +122,7 @@ impl Tree<'_> {
     }
 }
 
-/// The configuration that was asked for, or the nearest one that is there.
+/// The requested configuration, or the nearest one that is there.
 pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
     Ok(load_with_folder(arguments)?.config)
 }

@@ -12,7 +12,7 @@ use ptmem::sides::Sides;
 use super::advice;
 use super::progress::ProgressReader;
 
-/// Reads two snapshots, at the same time where that is asked for.
+/// Reads two snapshots, at the same time if requested.
 pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
     if parallel {
         let read = files.map_at_once(|path| profile(path, options));
@@ -87,7 +87,7 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
         );
     }
     if profile.is_numbers() {
-        bail!("{}: holds figures alone, which --at {moment} cannot choose from", profile.source.path);
+        bail!("{}: holds only figures, which --at {moment} cannot choose from", profile.source.path);
     }
     require_phases(profile, moment)?;
     let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();

@@ -35,7 +35,7 @@ pub(super) fn report_options(view: &View, output: &Output) -> report::RenderOpti
 }
 
 impl View {
-    /// Writes the files that were asked for, and prints the report.
+    /// Writes the requested files, and prints the report.
     pub(super) fn write(
         &self,
         subject: Subject<'_>,
@@ -60,7 +60,7 @@ impl View {
 }
 
 impl StudyView {
-    /// Writes the files that were asked for, and prints the report.
+    /// Writes the requested files, and prints the report.
     pub(super) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
         let options = basic_options(self.top, self.verbose, self.max_bytes, output);
         output.report(subject, self.format, &self.export, &options)

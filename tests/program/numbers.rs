@@ -1,4 +1,4 @@
-//! Inputs that hold figures alone.
+//! Inputs that hold only figures.
 
 use std::fs;
 use std::path::Path;

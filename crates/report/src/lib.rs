@@ -269,7 +269,7 @@ impl RenderOptions {
         Listing { top: self.top(), min_delta, unchanged: self.unchanged }
     }
 
-    /// Whether a comparison shows its phases: they were asked for, or there is a limit on them.
+    /// Whether a comparison shows its phases: they were requested, or there is a limit on them.
     fn shows_phases(&self, comparison: &Comparison) -> bool {
         self.phases || comparison.judgement.checks.iter().any(Check::is_of_phases)
     }

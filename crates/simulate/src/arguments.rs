@@ -89,7 +89,7 @@ impl SimulateArguments {
         }
     }
 
-    /// The list of all cards, where it was asked for.
+    /// The list of all cards, if requested.
     #[must_use]
     pub fn list_of_cards(&self) -> Option<String> {
         (self.gpu == Gpu::List).then(list_of_cards)

@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 const TABLE: &str = include_str!("cards.csv");
 
 impl Card {
-    /// The card that is simulated unless another is asked for.
+    /// The card that is simulated by default.
     pub const DEFAULT: &'static str = "a100";
 
     /// All cards, by generation.

@@ -131,7 +131,7 @@ impl Folder {
         self.notes("recorded").into_keys().collect()
     }
 
-    /// Reasons for which the recording is not what was asked for.
+    /// Reasons for which the recording is not as requested.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.notes("problems").into_keys().collect();
         let used = Ledger::read(&self.ledger()).fact(Fact::AllocatingProcesses);

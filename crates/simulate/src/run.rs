@@ -20,7 +20,7 @@ use crate::{LIBRARY, Settings, WriteFile, eprint_line, signals};
 /// Runs a command to its end, once or as each of the ranks, and gives its exit code.
 ///
 /// # Errors
-/// If no GPU can be simulated here, the command cannot be started, or what was asked for was not recorded.
+/// If no GPU can be simulated here, the command cannot be started, or the requested part was not recorded.
 pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
     let Gpu::Card(card) = arguments.gpu else { return Ok(0) };
     if LIBRARY.is_empty() {
@@ -140,7 +140,7 @@ fn require_hook(ledger: &Ledger) -> Result<()> {
     )
 }
 
-/// Fails a run whose recording is not what was asked for, although the command succeeded.
+/// Fails a run whose recording is not as requested, although the command succeeded.
 fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]) -> Result<()> {
     let path = record.path.display();
     if !problems.is_empty() {

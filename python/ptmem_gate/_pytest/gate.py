@@ -116,7 +116,7 @@ class Gate:
         if self.settings.update:
             return self._store(snapshot)
         if not self.stored.is_file():
-            return [f"there is no stored profile {self._name()} to compare with\n\n{self._how_to_store()}"]
+            return [f"no stored profile {self._name()} to compare with\n\n{self._how_to_store()}"]
         compared = _commands.compare(
             self.stored,
             snapshot,

@@ -103,7 +103,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         except RecordingError as error:
             pytest.skip(str(error))
         if not gate.torch.cuda.is_available():
-            pytest.skip("there is no GPU; pytest --ptmem-simulate runs this test on a simulated one")
+            pytest.skip("no GPU was found; pytest --ptmem-simulate runs this test on a simulated one")
         gate.begin()
         item.stash[GATE] = gate
 

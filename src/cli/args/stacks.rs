@@ -26,12 +26,12 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    /// The moment that was asked for.
+    /// The requested moment.
     pub(crate) fn moment(&self) -> Option<Moment> {
         self.at.clone()
     }
 
-    /// Options to compute a profile that is not compared, and whose addresses may be kept where it is no rank of a job.
+    /// Options to compute a profile that is not compared, and whose addresses may be kept unless it is a rank of a job.
     pub(crate) fn options_of_one(&self, config: &Config, view: &View, is_rank: bool) -> Result<profile::ReadOptions> {
         if let Some(Moment::Aligned(_)) = self.at {
             bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
@@ -90,7 +90,7 @@ pub(crate) struct TreeArguments {
 }
 
 impl TreeArguments {
-    /// The options of the tree, where one was asked for.
+    /// The options of the tree, if requested.
     pub(crate) fn options(&self) -> Option<tree::TreeOptions> {
         // Options that only a tree can show imply `--tree`.
         let is_wanted = self.tree.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;

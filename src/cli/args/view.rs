@@ -55,7 +55,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The formats that are asked for.
+    /// The requested formats.
     pub(crate) fn formats(&self) -> impl Iterator<Item = Format> {
         self.export.iter().map(|export| export.format).chain([self.format])
     }

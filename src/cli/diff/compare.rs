@@ -180,11 +180,7 @@ impl Run<'_> {
         let Some(path) = &self.arguments.update else { return Ok(()) };
         let Sides { before, after } = profiles;
         if before.source.kind == InputKind::Numbers && after.source.kind != InputKind::Numbers {
-            bail!(
-                "{}: holds figures alone, and {} does not; update it with figures",
-                path.display(),
-                after.source.path
-            );
+            bail!("{}: holds only figures, and {} does not; update it with figures", path.display(), after.source.path);
         }
         if ![InputKind::Profile, InputKind::Numbers].contains(&before.source.kind) {
             let after = shell_word(&after.source.path);

@@ -24,7 +24,7 @@ use plan::{File, PROFILE, RECORDED_STEP};
 use programs::Program;
 use repository::{Ci, Repository};
 
-/// The Action in workflows, where nothing else is asked for.
+/// The Action in workflows, by default.
 const ACTION: &str = "OWNER/ptmem@v0";
 
 #[derive(Debug, Args)]

@@ -223,7 +223,7 @@ pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
 
 /// The entries of a directory, those that are hidden only where asked for.
 fn entries(folder: &Path, hidden: bool) -> io::Result<Vec<Entry>> {
-    // `*.pkl` begins where the command runs; its files go by their names alone.
+    // `*.pkl` begins where the command runs; its files are named without a folder.
     let mut entries = Vec::new();
     for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })? {
         let entry = entry?;

@@ -283,12 +283,12 @@ fn only_pull_requests_get_comments() {
         json!([]),
     ] {
         fs::write(job.path("event.json"), event.to_string()).unwrap();
-        job.run("comment.sh").says(0, "::notice::ptmem: no comment: this is no run of a pull request");
+        job.run("comment.sh").says(0, "::notice::ptmem: no comment: this is not a run of a pull request");
     }
     fs::write(job.path("event.json"), "").unwrap();
-    job.run("comment.sh").says(0, "this is no run of a pull request");
+    job.run("comment.sh").says(0, "this is not a run of a pull request");
     fs::remove_file(job.path("event.json")).unwrap();
-    job.run("comment.sh").says(0, "this is no run of a pull request");
+    job.run("comment.sh").says(0, "this is not a run of a pull request");
     assert_eq!(server.lines(), [""; 0]);
     // A comment on a pull request is an event of an issue.
     let event = json!({"issue": {"number": 7, "pull_request": {"url": "https://example.com"}}});

@@ -151,7 +151,7 @@ fn paths_are_relative_to_the_working_directory() {
         return;
     }
     let mut job = gate("before.pkl", "after.pkl");
-    job.set("PTMEM_WORKING_DIRECTORY", "sub folder").run("run.sh").says(0, "there is no folder 'sub folder'");
+    job.set("PTMEM_WORKING_DIRECTORY", "sub folder").run("run.sh").says(0, "the folder 'sub folder' does not exist");
     assert_eq!(verdict(&mut job), 2);
     fs::create_dir(job.path("workspace/sub folder")).unwrap();
     for name in ["before.pkl", "after.pkl"] {

@@ -211,7 +211,7 @@ fn without_a_way_to_install_it_says_what_is_missing() {
     }
     let url = nowhere();
     let finished = installing(&url).set("PTMEM_VERSION", "9.9.9").run("install.sh");
-    finished.says(2, "::error::ptmem: there is no release 9.9.9 to download for this machine, and the source of the");
+    finished.says(2, "::error::ptmem: release 9.9.9 has no download for this machine, and the source of the");
     let finished = installing(&url).without("cargo").run("install.sh");
     finished.says(2, "no cargo to build it with");
     let job = installing(&url);

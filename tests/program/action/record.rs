@@ -259,7 +259,7 @@ fn inputs_that_do_not_go_with_record_are_errors() {
     }
     let mut job = merged(2);
     job.event(&json!({"ref": "refs/heads/main"}));
-    let message = "record: this is no run of a pull request or merge queue; name the commit in the input base";
+    let message = "record: this is not a run of a pull request or merge queue; name the commit in the input base";
     says_that_it_could_not_run(&mut job, message);
     job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "recording the checkout");
     assert_eq!(job.outputs()["verdict"], "regression");
@@ -291,7 +291,7 @@ fn rows_are_marked_by_the_change_where_the_base_is_there() {
     assert_eq!(job.outputs()["must-tell"], "true");
     fs::remove_dir_all(job.path("workspace/.git")).unwrap();
     job.run("run.sh").says(0, "rows are not marked by the change: the working directory is in no checkout");
-    job.without("git").run("run.sh").says(0, "rows are not marked by the change: there is no git on this machine");
+    job.without("git").run("run.sh").says(0, "rows are not marked by the change: git is not installed on this machine");
     assert_eq!(job.outputs()["verdict"], "regression");
     assert_eq!(verdict(&mut job), 1);
 }

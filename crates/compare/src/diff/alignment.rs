@@ -54,7 +54,7 @@ impl Aligned {
     }
 }
 
-/// Looks at both sides where the program does the same: at the peak of the after, and at the place of the before that
+/// Compares both sides at corresponding places: at the peak of the after, and at the place of the before that
 /// corresponds to it.
 pub(super) fn look_at_peaks(profiles: &mut Sides<Profile>, pairs: &[Sides<Option<usize>>], aligned: &[Aligned]) {
     let mut places = Places::new();

@@ -114,7 +114,7 @@ struct Left {
     row: usize,
     stack: StackId,
     held: Held,
-    /// Bytes that were asked for: blocks may be larger, by what was free.
+    /// Requested bytes: blocks may be larger, by what was free.
     requested: u64,
 }
 

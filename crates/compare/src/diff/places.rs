@@ -1,4 +1,4 @@
-//! The places at which a device is compared: the peak of the after, and where the before does the same.
+//! The places at which a device is compared: the peak of the after, and the corresponding place of the before.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
@@ -41,7 +41,7 @@ pub struct Place {
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Apart {
-    /// Each side has the moment that was asked for.
+    /// Each side has the requested moment.
     Asked,
     /// A side has no history, or figures that are only bounds.
     NotKnown,

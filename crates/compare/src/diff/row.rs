@@ -115,7 +115,7 @@ pub struct Row {
     pub aliases: Vec<String>,
     /// Its key, as in the after where it exists there.
     pub key: String,
-    /// Bytes that were asked for of those in `held`; 0 where a saved profile does not say.
+    /// Requested bytes of those in `held`; 0 where a saved profile does not say.
     pub requested: Sides<u64>,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,

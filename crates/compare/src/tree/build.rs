@@ -31,7 +31,7 @@ impl Step {
     }
 }
 
-/// The tree of one device at the moment that was asked for.
+/// The tree of one device at the requested moment.
 #[must_use]
 pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &TreeOptions) -> Tree {
     let is_of_modules = by == GroupBy::Module;

@@ -103,7 +103,7 @@ impl Gate {
         self.comparisons().map(|of| &of.judgement).chain(self.jobs().map(|job| &job.ranks.judgement))
     }
 
-    /// Adds remarks that concern all of it. They are told with the first job, or else with the first comparison.
+    /// Adds remarks that concern all of it. They are reported with the first job or comparison.
     pub fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
         let at = self.parts.iter().position(|part| part.job().is_some()).unwrap_or(0);
         let first = self.parts.get_mut(at).map(|part| match part {

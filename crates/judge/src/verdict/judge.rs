@@ -69,7 +69,7 @@ pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Op
         HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
         HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
         HistoryKind::NumbersOnly => {
-            "holds figures alone, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
+            "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
              snapshots)"
         }
         HistoryKind::Recorded => "allocates nothing in its recorded part",

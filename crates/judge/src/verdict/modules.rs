@@ -85,7 +85,7 @@ pub(crate) fn module_names(profile: &Profile) -> Vec<String> {
     profile.devices.iter().flat_map(|device| modules_of(profile, device).into_keys()).collect()
 }
 
-/// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
+/// Bytes of each module of a device with all its parts, at the requested moment, by its path.
 fn modules_of(profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
     let mut held = BTreeMap::new();
     for total in device.grouped(&profile.grouper_by(GroupBy::Module)) {

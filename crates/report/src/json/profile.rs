@@ -158,7 +158,7 @@ object! {
         // -1 where it was held at the start.
         highest_event: total.highest.map(|highest| highest.at.event_index()),
         lines: list(lines.all.iter().map(LineReport)),
-        // Types and shapes of the tensors that the row consists of, at the moment that was asked for.
+        // Types and shapes of the tensors that the row consists of, at the requested moment.
         shapes?: (!total.shapes.is_empty()).then(|| list(total.shapes.iter().map(LineReport))),
         frames: Frames::of(&profile.tables, total.stack()),
         forward_frames: Frames::forward(&profile.tables, total.stack()),
@@ -176,7 +176,7 @@ fn failed(figures: &Figures, figure: u64) -> Option<u64> {
 }
 
 object! {
-    /// One of the lines of code that a row sums, with its operator, at the moment that was asked for.
+    /// One of the lines of code that a row sums, with its operator, at the requested moment.
     LineReport<'a>(line: &'a HeldLine) {
         label: line.label,
         at: line.held.bytes,

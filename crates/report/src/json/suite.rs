@@ -23,7 +23,7 @@ object! {
     }
 }
 
-/// A job with what is told of its ranks together.
+/// A job with the remarks on all of its ranks.
 pub(super) struct JobTable<'a> {
     pub(super) of: &'a Job,
     pub(super) lines: &'a [Compared<'a>],

@@ -91,7 +91,7 @@ pub(crate) enum EventKind {
     ReservedPeak,
     /// A failed allocation.
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Requested bytes.
         requested: u64,
         /// The largest free block that could have served it, where that is known.
         largest: Option<u64>,

@@ -95,7 +95,7 @@ fn recording(device: &DeviceProfile) -> String {
         HistoryKind::StateOnly => ", state at the dump only",
         HistoryKind::NoAllocations => ", allocations were not recorded",
         HistoryKind::Empty => ", nothing held",
-        HistoryKind::NumbersOnly => return "figures alone, without a history".to_owned(),
+        HistoryKind::NumbersOnly => return "only figures, without a history".to_owned(),
     };
     format!("{}{}{history}", count(device.events, "event", "events"), time.unwrap_or_default())
 }

@@ -13,7 +13,7 @@ use crate::ranks::Others;
 
 /// In place of stacks, where an input has none.
 pub(super) const NO_STACKS: &str =
-    "no stacks: figures alone were given; a recording of the same run shows which lines make them up";
+    "no stacks: only figures were given; a recording of the same run shows which lines make them up";
 
 /// Stacks when memory ran out that are listed beside those at the peak.
 const MOST_AT_OOM: usize = 5;
@@ -27,7 +27,7 @@ struct Listing<'a> {
     moment: String,
 }
 
-/// The stacks of a device at the moment that was asked for.
+/// The stacks of a device at the requested moment.
 pub(super) fn at_moment(shown: Shown<'_>) -> Content {
     let moment = moment_of(shown.profile, shown.device);
     if shown.device.at.is_none() {
@@ -41,7 +41,7 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Content {
     Listing { shown, stacks, held: |stack| stack.at, held_by_member: |member| member.at, moment }.table()
 }
 
-/// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
+/// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was requested.
 pub(super) fn at_oom(shown: Shown<'_>) -> Option<Content> {
     let Shown { profile, device, options, .. } = shown;
     let is_known = device.figures.ooms.first().is_some_and(|oom| oom.allocated.is_some_and(|bytes| bytes > 0));

@@ -53,7 +53,7 @@ const PLACES: u32 = 60;
 /// number.
 const FARTHEST: f64 = 8.0;
 
-/// The runs with the fit, from the first of them to what was asked for or where the device is full.
+/// The runs with the fit, from the first of them to the requested number or where the device is full.
 fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
     let places = scale.runs.iter().map(|run| run.x);
     let last = places.clone().fold(f64::MIN, f64::max);

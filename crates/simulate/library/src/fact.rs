@@ -29,7 +29,7 @@ pub(crate) enum Fact {
     CudnnPlans,
     /// Collective operations of NCCL.
     Collectives,
-    /// Times between events that were asked for: autotuning, or a stopwatch.
+    /// Requested times between events: autotuning, or a stopwatch.
     ElapsedTimes,
     /// Graphs that were launched.
     GraphLaunches,

@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Done,
     /// It makes a handle, which its first argument is a place for.
     Makes,
-    /// It is asked for a result that is not known here.
+    /// A result was requested that is not known here.
     Asks,
     /// It shares memory or divides a device: it returns "not supported" to the program.
     Refuses,

@@ -104,7 +104,7 @@ pub struct Segment {
     pub pool_id: Option<(u64, u64)>,
     /// Mapped piecewise (`cuMemMap`) rather than by one `cudaMalloc`.
     pub is_expandable: bool,
-    /// Where it was asked for; `None` where nothing was captured.
+    /// If requested; `None` where nothing was captured.
     pub stack: Option<StackId>,
     /// The blocks, by address and without gaps.
     pub blocks: Vec<Block>,
@@ -148,7 +148,7 @@ pub struct Block {
     pub address: u64,
     /// Bytes that the block occupies.
     pub size: u64,
-    /// Bytes that were asked for. Stale on inactive blocks; `None` where no release key says it.
+    /// Requested bytes. Stale on inactive blocks; `None` where no release key says it.
     pub requested_size: Option<u64>,
     /// Its use.
     pub state: BlockState,

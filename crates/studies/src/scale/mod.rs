@@ -16,7 +16,7 @@ use ptmem_trace::stack::GroupBy;
 pub use fit::{Fit, Polynomial, Range, Shape};
 use moments::Moment;
 
-/// The prediction that is asked for.
+/// The requested prediction.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Places to predict the memory at.
@@ -60,7 +60,7 @@ pub struct DeviceScale {
     pub is_aligned: bool,
     /// Moments that may be the peak, at which all runs are compared.
     pub moments: Vec<MomentScale>,
-    /// The prediction for each place that was asked for.
+    /// The prediction for each requested x-value.
     pub forecasts: Vec<Forecast>,
     /// The last run as the others predict it, where there are enough: a measure of how far to trust the forecasts.
     pub check: Option<Check>,

@@ -119,7 +119,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
+    /// Adds the passes of training that call stacks show, which the requested moment may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
         if self.coarse || !are_known(&self.figures) {
             return;
@@ -155,7 +155,7 @@ impl DeviceProfile {
         }
     }
 
-    /// The types and shapes of the tensors that each group holds at the moment that was asked for.
+    /// The types and shapes of the tensors that each group holds at the requested moment.
     fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
         let mut held = vec![BTreeMap::<&str, Held>::new(); count];
         for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {

@@ -35,7 +35,7 @@ pub enum Error {
     TooManyIntervals {
         /// Device ordinal.
         device: u32,
-        /// The length that was asked for.
+        /// The requested length.
         every: Box<Every>,
     },
     /// A history without the times or steps that it was to be divided by.
@@ -43,12 +43,12 @@ pub enum Error {
     Undivided {
         /// Device ordinal.
         device: u32,
-        /// The length that was asked for.
+        /// The requested length.
         every: Box<Every>,
         /// The thing that is missing.
         lack: Lack,
     },
-    /// The device that was asked for is not there.
+    /// The requested device is not there.
     #[error("there is no device {device} in it; it has {}", list_devices(known))]
     NoDevice {
         /// Device ordinal.

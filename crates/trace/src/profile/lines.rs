@@ -62,7 +62,7 @@ impl StackTotal {
         if self.modules > 1 { More::Modules(self.modules) } else { More::None }
     }
 
-    /// The lines that hold something at the moment that was asked for, where the grouping sums those of one function.
+    /// The lines that hold something at the requested moment, where the grouping sums those of one function.
     #[must_use]
     pub fn lines(&self, by: GroupBy, code: &Code<'_>) -> HeldLines {
         self.lines_by(by, code, |member| member.at)

@@ -14,7 +14,7 @@ use crate::tags::{DeviceTags, count_modules};
 /// Computes the profile of a snapshot, device by device.
 ///
 /// # Errors
-/// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
+/// Where the file holds sums that no memory could hold, or its history cannot be divided as requested.
 pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();

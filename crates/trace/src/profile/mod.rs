@@ -249,7 +249,7 @@ impl Profile {
         self.devices.iter().position(|known| known.device == device)
     }
 
-    /// True if it holds figures alone.
+    /// True if it holds only figures.
     pub fn is_numbers(&self) -> bool {
         self.devices.iter().any(|device| device.figures.history == HistoryKind::NumbersOnly)
     }

@@ -1,4 +1,4 @@
-//! Inputs that hold figures alone: `torch.cuda.memory_stats()`, golden values of Megatron-LM, and tables.
+//! Inputs that hold only figures: `torch.cuda.memory_stats()`, golden values of Megatron-LM, and tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub enum Error {
     /// Two entries of one name and device.
     #[error("'{0}' is there twice")]
     Twice(String),
-    /// Several entries, of which none was asked for.
+    /// Several entries, none of them requested.
     #[error("it holds several cases ({0}); name one, as in FILE#CASE")]
     Several(String),
     /// An entry that is not there.
     #[error("there is no case '{asked}' in it; it has {known}")]
     NoCase {
-        /// The name that was asked for.
+        /// The requested name.
         asked: String,
         /// Those that are there.
         known: String,
@@ -314,7 +314,7 @@ fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
 
-/// The profile of the case that is asked for, or of the only one.
+/// The profile of the requested case, or of the only one.
 pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let known = || {
         let names: Vec<String> = cases.iter().take(MOST_NAMES).map(|case| printable(cut(&case.name, 64))).collect();
@@ -328,7 +328,7 @@ pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> R
             .find(|case| case.name == asked)
             .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: known() })?,
     };
-    let message = "it holds figures alone: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
+    let message = "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
     Ok(Profile {
         source,
         recorded: None,

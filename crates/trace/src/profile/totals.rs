@@ -69,9 +69,9 @@ pub struct Sums {
     pub end: Held,
     /// Held when the first allocation failed, if one did.
     pub oom: Held,
-    /// Held at the moment that was asked for.
+    /// Held at the requested moment.
     pub at: Held,
-    /// Bytes that were asked for of those.
+    /// Requested bytes of those.
     pub requested: u64,
     /// `alloc` events.
     pub allocations: u64,
@@ -103,9 +103,9 @@ impl Sums {
 pub struct Member {
     /// The stack.
     pub stack: StackId,
-    /// Held at the moment that was asked for.
+    /// Held at the requested moment.
     pub at: Held,
-    /// Bytes that were asked for of those; 0 where a saved profile does not say.
+    /// Requested bytes of those; 0 where a saved profile does not say.
     pub requested: u64,
     /// Held when memory first ran out.
     pub oom: Held,
@@ -115,13 +115,13 @@ pub struct Member {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StackTotal {
-    /// Its label: that of the stack of the group that holds most at the moment that was asked for.
+    /// Its label: that of the stack of the group that holds most at the requested moment.
     pub label: String,
     /// Its key in comparisons.
     pub key: Key,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
-    /// The stacks of the group, the largest at the moment that was asked for first.
+    /// The stacks of the group, the largest at the requested moment first.
     pub members: Vec<Member>,
     /// The bytes it held, and the bytes it allocated.
     pub sums: Sums,
@@ -129,7 +129,7 @@ pub struct StackTotal {
     pub highest: Option<Highest>,
     /// Number of modules that it sums, where it is of modules.
     pub(super) modules: usize,
-    /// Types and shapes of the tensors that it holds at the moment that was asked for, where they were recorded; the most
+    /// Types and shapes of the tensors that it holds at the requested moment, where they were recorded; the most
     /// bytes first.
     pub shapes: Vec<HeldLine>,
 }
@@ -290,7 +290,7 @@ impl Grouping {
     }
 }
 
-/// The totals of every class of a trace. `at` is the moment that was asked for.
+/// The totals of every class of a trace. `at` is the requested moment.
 pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Vec<Sums> {
     let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
     let blocks = moments.map(|moment| moment.map(|moment| trace.blocks_at(moment)).unwrap_or_default());

@@ -48,7 +48,7 @@ use census::Census;
 pub struct Allocation {
     /// Bytes that the block occupies.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
     /// Where it was allocated, if that was captured (a captured stack without frames does not count
     /// as known, see [`Allocation::origin`]).
@@ -216,7 +216,7 @@ pub struct Matched {
 pub struct Oom {
     /// Index of the event.
     pub event: u32,
-    /// Bytes that were asked for, rounded.
+    /// Requested bytes, rounded.
     pub requested: u64,
     /// Bytes that the device had free.
     pub device_free: u64,

@@ -272,7 +272,7 @@ impl Finder<'_> {
 
     /// A new block starts at `address`, and `neighbour`, at `start`, is the occupied block before it. As free neighbours are always
     /// merged and the head is handed out, the neighbour ends where the new block starts, unless a segment border lies
-    /// between, or the allocator was asked for that very address.
+    /// between, or the program requested that address.
     fn learn_from_neighbour(
         &mut self,
         index: u32,

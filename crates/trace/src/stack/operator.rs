@@ -146,7 +146,7 @@ pub(super) struct Operation<'t> {
     pub(super) backward: bool,
     /// The autograd node that is executed.
     pub(super) node: Option<&'t str>,
-    /// The operator that was asked for, which may get its memory through others.
+    /// The requested operator, which may get its memory through others.
     pub(super) operator: Option<&'t str>,
     /// The operator that allocated, on behalf of that one or the same.
     pub(super) allocating: Option<&'t str>,
@@ -162,7 +162,7 @@ impl<'t> Operation<'t> {
         let mut operation = Self::default();
         for symbol in symbols {
             match symbol {
-                // The outermost operator is the one that was asked for; those inside are how it is done. Those outside
+                // The outermost operator is the requested one; those inside are how it is done. Those outside
                 // of the node asked for the backward pass.
                 Symbol::Operator(name) if operation.node.is_none() => {
                     operation.operator = Some(name);

@@ -30,7 +30,7 @@ enum Named {
     /// No tags are requested.
     #[default]
     None,
-    /// Events, in order, each with the innermost annotation that is open from it on.
+    /// Events, in order, each with the innermost annotation that is open since it.
     Annotations(Vec<(u32, Option<StringId>)>),
     /// The pools, with their streams.
     Pools(Pools),

@@ -83,7 +83,7 @@ pub struct ClassTags<T = StringId> {
     /// Type and shape of the tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<T>,
-    /// The annotation around the allocation, or its pool, whichever was asked for. No file has it.
+    /// The annotation around the allocation, or its pool, as requested. No file has it.
     #[serde(skip)]
     pub origin: Option<T>,
 }
@@ -132,7 +132,7 @@ pub struct Class {
     pub origin: Origin,
     /// Bytes of each block.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
     /// How far `bytes` may be from the truth.
     pub spread: Spread,

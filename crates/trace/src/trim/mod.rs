@@ -61,7 +61,7 @@ pub struct TrimmedDevice {
     pub peak_within: u64,
 }
 
-/// Why a snapshot cannot be cut as asked.
+/// Why a snapshot cannot be cut as requested.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,7 +71,7 @@ pub enum Error {
     /// There is no such device.
     #[error("there is no device {device} in the snapshot; it has {}", listed(.there))]
     NoDevice {
-        /// The device that was asked for.
+        /// The requested device.
         device: u32,
         /// Those that are there.
         there: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Sizes of workspaces in the older interface: that of the settings, whatever is asked for.
+//! Sizes of workspaces in the older interface: always that of the settings.
 
 use super::SUCCESS;
 use crate::ffi::{Handle, Opaque, Out};

@@ -13,7 +13,7 @@ use ptmem_trace::trace::{Life, Window};
 
 use super::{DeviceLeaks, Failure, Leak, LeakOptions, Mode, Point, Search, Unclear, sort};
 
-/// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
+/// By default, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
 
 /// Steps that are needed to recognise a leak.

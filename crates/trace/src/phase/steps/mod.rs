@@ -29,7 +29,7 @@ pub struct Mark {
     pub to: Position,
 }
 
-/// The steps that are asked for.
+/// The requested steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
     /// In order of preference: steps named by the profiler, calls of the optimizer, recurring calls, equal parts.
@@ -196,7 +196,7 @@ pub struct Allocated {
     pub event: usize,
     /// Its stack; `None` where it has no frames, as on the threads of autograd where C++ is not recorded.
     pub stack: Option<StackId>,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
     /// Just after the event that frees it.
     freed: Position,
