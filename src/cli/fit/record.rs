@@ -159,7 +159,7 @@ fn say(name: &str, tried: &[(u64, Fits)], room: u64, folder: &Path) {
         let held = recording(folder, *number);
         output::print_note(&format!("what holds memory at {name} = {number}: ptmem show {}", held.display()));
     }
-    if let Some((less, more)) = search::falling(tried) {
+    if let Some((less, more)) = search::falling(tried, room.0) {
         output::print_note(&format!(
             "{name} = {more} takes less than {less}: a larger one that was not tried may fit; try a smaller range"
         ));

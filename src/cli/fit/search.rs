@@ -43,10 +43,21 @@ fn guess(tried: &[(u64, Fits)], room: u64) -> Option<u64> {
     u64::try_from(rest * run / rise).ok()?.checked_add(high)
 }
 
-/// Two numbers of which the larger took less memory: the answer may not be the largest that fits.
-pub(super) fn falling(tried: &[(u64, Fits)]) -> Option<(u64, u64)> {
+/// Two numbers of which the larger took so much less memory that a number beyond the first that does not fit may fit. By the line
+/// through the two largest that fit, that one lacks some memory: a smaller fall decides nothing.
+pub(super) fn falling(tried: &[(u64, Fits)], room: u64) -> Option<(u64, u64)> {
+    let above = tried.iter().find(|(_, fits)| fits.is_none())?.0;
     let fitting: Vec<_> = tried.iter().filter_map(|&(number, bytes)| Some((number, bytes?))).collect();
-    fitting.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| (pair[0].0, pair[1].0))
+    let lacking = match fitting[..] {
+        [.., (low, less), (high, most)] => {
+            let rise = u128::from(most.saturating_sub(less)) * u128::from(above.saturating_sub(high));
+            (u128::from(most) + rise / u128::from(high - low)).saturating_sub(room.into())
+        }
+        _ => return None,
+    };
+    let mut pairs = fitting.windows(2);
+    let pair = pairs.find(|pair| u128::from(pair[0].1.saturating_sub(pair[1].1)) > lacking)?;
+    Some((pair[0].0, pair[1].0))
 }
 
 #[cfg(test)]
@@ -80,7 +91,14 @@ mod tests {
 
     #[test]
     fn a_larger_number_that_took_less_is_told() {
-        assert_eq!(falling(&[(1, Some(5)), (2, Some(9)), (3, Some(7)), (4, None)]), Some((2, 3)));
-        assert_eq!(falling(&[(1, Some(5)), (2, Some(5)), (3, None)]), None);
+        let tried = [(1, Some(5)), (2, Some(9)), (3, Some(7)), (4, None)];
+        assert_eq!(falling(&tried, 10), Some((2, 3)));
+        assert_eq!(falling(&[(1, Some(5)), (2, Some(5)), (3, None)], 10), None);
+        // All fit: no larger number is left.
+        assert_eq!(falling(&tried[..3], 10), None);
+        // Far from the answer, where each step takes 400 more and the first that does not fit lacks 200.
+        let tried = [(1, Some(50)), (2, Some(45)), (3, Some(500)), (4, Some(900)), (5, None)];
+        assert_eq!(falling(&tried, 1100), None);
+        assert_eq!(falling(&tried, 1298), Some((1, 2)));
     }
 }
