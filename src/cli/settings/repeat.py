@@ -1,6 +1,7 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
-Arguments: the file of requests, the snapshot to write, "recorded" if memory from before the recording comes in segments as recorded, and the bytes of the card that PyTorch may use, if not all.
+Arguments: the file of requests, the snapshot to write, "recorded" if memory from before the recording
+comes in segments as recorded, and the bytes of the card that PyTorch may use, if not all.
 """
 
 import os
