@@ -162,7 +162,7 @@ def test_a_program_without_a_gpu_is_an_error(torch: FakeTorch, tmp_path: Path) -
         pass
     torch.has_gpu = False
     with (
-        pytest.raises(RecordingError, match=r"no GPU here; .*: ptmem simulate -- python "),
+        pytest.raises(RecordingError, match=r"no GPU was found; .*: ptmem simulate -- python "),
         record(tmp_path / "none.pkl"),
     ):
         pass

@@ -149,3 +149,34 @@ fn a_function_that_moves_to_another_file_is_no_edit() {
     assert_eq!(cause["edits"], Value::Array(Vec::new()), "{cause:#}");
     assert_eq!(cause["others"][0]["added"], "def other():", "{cause:#}");
 }
+
+#[test]
+fn a_bisection_proves_the_edit_by_a_recording_without_it() {
+    let grows = |condition: &str| format!("{condition} && exec cp after.pkl it; cp before.pkl it");
+    for (story, shown) in [
+        (grows("grep -q wider m.py"), "it is within the limits: this edit causes the regression"),
+        (grows("test -e other.py"), "it exceeds the limits, too: another edit makes memory grow"),
+        (
+            format!("test -e other.py && ! grep -q wider m.py && exit 7; {}", grows("test -e other.py")),
+            "it cannot be recorded, so the cause is not proven: the command failed with exit code 7",
+        ),
+    ] {
+        let checkout = Checkout::new("m.py");
+        checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)"));
+        checkout.write("other.py", "x = 1\n");
+        checkout.commit("wider");
+        for (name, story) in [("before.pkl", "+y1 +x1"), ("after.pkl", "+y1 +x1 +x2")] {
+            fs::write(checkout.path().join(name), program(story)).unwrap();
+        }
+        let story =
+            story.replace("cp ", &format!("cp {}/", checkout.path().display())).replace(" it", " $PTMEM_SNAPSHOT");
+        let mut command = checkout.command();
+        command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
+        command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
+        let output = command.output().unwrap();
+        let report = text(&output.stdout);
+        let found = format!("recorded without the edit at m.py:4, {shown}");
+        assert!(report.contains(&found), "{report}\n{}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1));
+    }
+}

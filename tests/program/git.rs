@@ -77,7 +77,7 @@ impl Checkout {
         }
     }
 
-    fn command(&self) -> Command {
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("PTMEM_TODAY", "2027-01-15").env("GIT_CONFIG_GLOBAL", "/dev/null");

@@ -3,13 +3,17 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::verdict::Verdict;
+use ptmem::patch::Edit;
+use ptmem::sides::Sides;
+use ptmem::verdict::{Gate, Verdict};
 
 use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Trust, View, heading};
 use super::super::config::{self, Loaded};
@@ -53,6 +57,14 @@ trait Recordable: Candidates {
     fn record(&self, one: &Self::One, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded>;
     /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
     fn show(&self, found: &Found<Self::One>, recorder: &Recorder<'_>) -> Result<Option<String>>;
+    /// Records the answer, shown before, without one of its edits; `None` where that edit cannot be taken back alone.
+    fn without(
+        &self,
+        found: &Found<Self::One>,
+        edit: &Edit,
+        recorder: &Recorder<'_>,
+        command: &[OsString],
+    ) -> Result<Option<Recorded>>;
     /// The first bad one, as far as it is known.
     fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
 }
@@ -173,13 +185,35 @@ impl<S: Recordable> Bisection<'_, S> {
             Recorded::Failed(_) => of_good,
         };
         let after = self.required(&found.bad)?;
-        self.diff.set_inputs(before, after);
-        let alone = diff::judge(&self.diff, &self.loaded)?.verdict();
+        self.diff.set_inputs(before.clone(), after.clone());
         self.diff.git = self.set.show(&found, &self.recorder)?;
-        let said = said(&found, &good, asked.len(), noun, alone);
+        let gate = diff::judge(&self.diff, &self.loaded)?;
+        let alone = gate.verdict();
+        let mut said = said(&found, &good, asked.len(), noun, alone);
+        said += &self.proof(&found, &gate, before.clone())?.unwrap_or_default();
+        self.diff.set_inputs(before, after);
         let code = diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output)?;
         // The growth of several can exceed what that of each does not.
         Ok(if alone == Verdict::Pass { exit_code(Verdict::Regression, self.diff.trust.exit_zero) } else { code })
+    }
+
+    /// Whether the limits hold without the edit that the growth of the answer leads to.
+    fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: PathBuf) -> Result<Option<String>> {
+        let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
+        output::print_note(&format!("{} without the edit at {}", found.bad, edit.place()));
+        let Some(recorded) = self.set.without(found, edit, &self.recorder, self.command)? else { return Ok(None) };
+        let shown = match recorded {
+            Recorded::Failed(reason) => format!("it cannot be recorded, so the cause is not proven: {reason}"),
+            Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
+                self.diff.set_inputs(before, path);
+                match diff::judge(&self.diff, &self.loaded)?.verdict() {
+                    Verdict::Pass => "it is within the limits: this edit causes the regression".to_owned(),
+                    Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow".to_owned(),
+                    Verdict::Inconclusive => "the result is inconclusive".to_owned(),
+                }
+            }
+        };
+        Ok(Some(format!("; recorded without the edit at {}, {shown}", edit.place())))
     }
 
     /// The kept recording of one of them, or a new one.
@@ -231,14 +265,10 @@ impl Recordable for Commits {
     }
 
     fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
-        let folder = match self.check_out(one, &recorder.place(TREE)) {
-            Ok(folder) => folder,
-            Err(error) => return Ok(Recorded::Failed(format!("{error:#}"))),
-        };
-        // The packages of this commit, whatever the environment has installed from the checkout.
-        let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
-        let path = env::join_paths(paths).context("PYTHONPATH")?;
-        recorder.record(one.short(), &Job { command, folder: &folder, variables: &[("PYTHONPATH", path)] })
+        match self.check_out(one, &recorder.place(TREE)) {
+            Ok(folder) => record_in(&folder, one.short(), recorder, command),
+            Err(error) => Ok(Recorded::Failed(format!("{error:#}"))),
+        }
     }
 
     fn show(&self, found: &Found<Commit>, recorder: &Recorder<'_>) -> Result<Option<String>> {
@@ -246,11 +276,44 @@ impl Recordable for Commits {
         Ok(Some(found.before.hash.clone()))
     }
 
+    fn without(
+        &self,
+        found: &Found<Commit>,
+        edit: &Edit,
+        recorder: &Recorder<'_>,
+        command: &[OsString],
+    ) -> Result<Option<Recorded>> {
+        let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
+        let file = recorder.place(TREE).join(path);
+        let folder = self.check_out(&found.bad, &recorder.place(TREE))?;
+        let old = self.text(&found.before, former)?;
+        let new = fs::read_to_string(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
+        let Some(text) = edit.undone(Sides { before: &old, after: &new }) else { return Ok(None) };
+        let mut key = DefaultHasher::new();
+        text.hash(&mut key);
+        let name = format!("{}-without-{:016x}", found.bad.short(), key.finish());
+        if let Some(kept) = recorder.kept(&name) {
+            return Ok(Some(kept));
+        }
+        fs::write(&file, text).with_context(|| format!("{}: cannot be written", file.display()))?;
+        let recorded = record_in(&folder, &name, recorder, command);
+        fs::write(&file, new).with_context(|| format!("{}: cannot be written", file.display()))?;
+        recorded.map(Some)
+    }
+
     fn found(&self, asked: &Asked<Commit>) -> Result<Found<Commit>> {
         let (bad, unknown) = self.first_bad(asked)?;
         let before = if unknown.is_empty() { self.parent(&bad, asked)? } else { self.last_good(&bad, asked) };
         Ok(Found { bad, before, unknown })
     }
+}
+
+/// Records a command in a folder of the worktree.
+fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+    // The packages of this commit, whatever the environment has installed from the checkout.
+    let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
+    let path = env::join_paths(paths).context("PYTHONPATH")?;
+    recorder.record(name, &Job { command, folder, variables: &[("PYTHONPATH", path)] })
 }
 
 impl Recordable for Releases {
@@ -271,11 +334,15 @@ impl Recordable for Releases {
         };
         let here = env::current_dir()?;
         let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables });
-        let _ = std::fs::remove_dir_all(environment);
+        let _ = fs::remove_dir_all(environment);
         recorded
     }
 
     fn show(&self, _: &Found<String>, _: &Recorder<'_>) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn without(&self, _: &Found<String>, _: &Edit, _: &Recorder<'_>, _: &[OsString]) -> Result<Option<Recorded>> {
         Ok(None)
     }
 

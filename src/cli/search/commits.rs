@@ -66,6 +66,12 @@ impl Commits {
         git::text(&mut git(Some(&self.root)), arguments)
     }
 
+    /// The text of a file at a commit.
+    pub(super) fn text(&self, commit: &Commit, path: &str) -> Result<String> {
+        let name = format!("{}:{path}", commit.hash);
+        Ok(String::from_utf8(git::output(&mut git(Some(&self.root)), &["cat-file", "blob", &name])?)?)
+    }
+
     /// Those that may be the first bad one, the one that halves them first, and in the end the bad one itself.
     fn left(&self, asked: &Asked<Commit>) -> Result<Vec<String>> {
         let bad = asked.iter().rev().find(|(_, answer)| *answer == Answer::Bad).map_or(&self.bad, |(commit, _)| commit);

@@ -1,11 +1,11 @@
 //! The edits of a change of the code: statements and lines that it adds, removes or replaces, and that can matter.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_trace::stack::differences;
-use similar::DiffOp;
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
 use super::CodeLine;
 
@@ -45,6 +45,29 @@ pub struct Edit {
     pub body: Sides<Option<RangeInclusive<u32>>>,
     /// The code of a function, class or import that only comes or goes.
     pub(crate) moves: Option<String>,
+}
+
+impl Edit {
+    /// The text of its file after the change, but without it. `None` where lines that differ belong to other edits, too.
+    #[must_use]
+    pub fn undone(&self, texts: Sides<&str>) -> Option<String> {
+        let Sides { before, after } = texts.map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+        let line = self.line.map(|line| line.as_ref().map(|(line, _)| *line as usize - 1));
+        let is_own = |op: &&DiffOp| {
+            let has = |line: Option<usize>, range: Range<usize>| line.is_some_and(|line| range.contains(&line));
+            op.tag() != DiffTag::Equal && (has(line.before, op.old_range()) || has(line.after, op.new_range()))
+        };
+        let ops = capture_diff_slices(Algorithm::Myers, &before, &after);
+        let own: Vec<&DiffOp> = ops.iter().filter(is_own).collect();
+        let mut lines = after.clone();
+        for op in own.iter().rev() {
+            lines.splice(op.new_range(), before[op.old_range()].iter().copied());
+        }
+        let text = lines.concat();
+        let of_texts = if self.kind == EditKind::Configuration { of_configuration } else { of_code };
+        let left = of_texts(Sides { before: Some(""), after: Some("") }, Sides { before: &text, after: texts.after });
+        (left.len() == 1).then_some(text)
+    }
 }
 
 /// The longest text of a line, in characters.
@@ -260,5 +283,24 @@ mod tests {
         // Another function of the same shape is not a new name of this one.
         assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
         assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
+    }
+
+    #[test]
+    fn an_edit_is_undone_alone() {
+        let paths = Sides { before: Some("m.py"), after: Some("m.py") };
+        let dedented = CODE.replace("    with torch.no_grad():\n", "").replace("        ", "    ");
+        let new = dedented.replace("@torch.no_grad()", "@torch.compile");
+        let mut patch = super::super::Patch::default();
+        patch.add(paths, Sides { before: CODE, after: &new });
+        let texts = Sides { before: CODE, after: &new };
+        let undone: Vec<String> = patch.edits.iter().map(|edit| edit.undone(texts).unwrap()).collect();
+        assert_eq!(undone, [dedented, CODE.replace("@torch.no_grad()", "@torch.compile")]);
+        // Lines next to each other are of both.
+        let both = new.replace("return out", "return [out]");
+        assert_eq!(patch.edits[1].undone(Sides { before: CODE, after: &both }), None);
+        // A number of a configuration.
+        patch.add_configuration(paths, Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
+        let undone = patch.edits[2].undone(Sides { before: "a: 1\nb: 1\n", after: "a: 2\nb: 1\n" });
+        assert_eq!(undone.as_deref(), Some("a: 1\nb: 1\n"));
     }
 }

@@ -3,9 +3,10 @@
 use ptmem_base::text::count;
 use ptmem_compare::diff::cause::{Cause, Figure};
 use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
+use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
-use super::{About, Check, Judgement, Outcome, Verdict};
+use super::{About, Check, Comparison, Judgement, Outcome, Verdict};
 
 /// Checks that are named behind another one.
 const MOST_NAMED: usize = 10;
@@ -18,14 +19,27 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
         check.edit = device.and_then(|device| edit(check, device));
     }
     if judgement.verdict == Verdict::Regression {
-        let decisive = judgement.decisive().filter(|check| check.delta > Some(0));
-        let device = decisive.and_then(|check| diff.devices.iter().find(|device| device.ordinal() == check.device));
-        judgement.cause = device.and_then(|device| judgement.cause_of(device)?.lead());
+        judgement.cause = judgement.cause_in(diff).and_then(Cause::lead);
     }
     judgement
 }
 
+impl Comparison {
+    /// The edit that most of the growth leads to which makes this a regression.
+    #[must_use]
+    pub fn leading_edit(&self) -> Option<&Edit> {
+        let cause = self.judgement.cause_in(&self.diff)?;
+        Some(&cause.edits[cause.leading()?.edit])
+    }
+}
+
 impl Judgement {
+    /// The cause of the growth that decides the verdict.
+    fn cause_in<'d>(&self, diff: &'d Diff) -> Option<&'d Cause> {
+        let decisive = self.decisive().filter(|check| self.verdict == Verdict::Regression && check.delta > Some(0))?;
+        self.cause_of(diff.devices.iter().find(|device| device.ordinal() == decisive.device)?)
+    }
+
     /// The cause of the growth that decides about a device, otherwise of its peak.
     #[must_use]
     pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
