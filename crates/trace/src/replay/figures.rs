@@ -1,315 +1,224 @@
-//! The figures of a device: the counters over its history, checked against the rest of the file.
+//! The figures of a device, and how far they can be trusted.
 
-use ptmem_base::diagnostic::{Code, Diagnostic};
-use ptmem_snapshot::snapshot::{Action, BlockSums, Device};
+use serde::{Deserialize, Serialize};
 
-use super::census::Census;
-use super::counters::{self, Counters};
-use super::layout::Layout;
-use super::lifetimes::Lifetimes;
-use super::moves::Tracer;
-use super::out_of_memory;
-use super::sizes::{self, Sizes};
-use super::stated;
-use super::{
-    Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, HistoryKind, Oom, Position, Recovered, Replay,
-    Timeline, Wanted,
-};
-use crate::trace::{Measure, Trace};
+use crate::trace::Position;
 
-/// Memory of the largest device known to PyTorch 2.0, the only release that does not record every returned segment:
-/// H200 and GH200 have up to 144 GB.
-const MOST_DEVICE_MEMORY: i128 = 144 << 30;
-
-/// Runs the counters over the history of a device, and says how far they can be trusted.
-pub(super) fn measure(
-    view: DeviceView<'_>,
-    mut lifetimes: Lifetimes,
-    census: Census,
-    wanted: Wanted<'_>,
-) -> Result<Replay, Error> {
-    let DeviceView { snapshot, id, device } = view;
-    let stated = snapshot.run.as_ref().and_then(|run| run.counters_of(id));
-    let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
-    stated.into_iter().for_each(|stated| stated::fit_older(stated, &mut sizes, &mut lifetimes));
-    let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
-    let dump = Position::after(view.events().len());
-    lifetimes.reconcile(dump);
-    let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
-    let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
-    let events = view.events();
-    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags: wanted.tags };
-    let (trace, numbers) = tracer.trace(of_event, dump);
-    let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
-    let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));
-    let counters = counters::run(events, &snapshot.tables, &trace, pools);
-    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &trace);
-    let mut figures = findings.figures()?;
-    let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
-    let mut diagnostics = findings.diagnostics(&figures.checks);
-    diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
-    let Lifetimes { allocations, .. } = lifetimes;
-    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, addresses, layout, diagnostics })
+/// One of PyTorch's byte counters over the history. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counter {
+    /// Bytes before the first event.
+    pub baseline: Option<u64>,
+    /// The highest value, the start included.
+    pub peak: Option<u64>,
+    /// When it was first reached.
+    #[serde(rename = "peak_event")]
+    pub peak_at: Option<Position>,
+    /// Bytes at the dump, from the final state.
+    pub end: Option<u64>,
+    /// How far `baseline` may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub baseline_error: Option<u64>,
+    /// How far `peak` may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub peak_error: Option<u64>,
+    /// True if baseline and peak are no more than the least that they were, since memory was given back to the device
+    /// unseen: then their bound is the memory of the largest device of that time.
+    #[serde(rename = "at_least", default)]
+    pub is_least: bool,
 }
 
-/// The counters in the final state, by [`Measure`].
-fn final_state(device: &Device) -> [i128; 4] {
-    let mut end = [0; 4];
-    for segment in &device.segments {
-        let BlockSums { allocated, active, requested, .. } = segment.sums();
-        let sums = [allocated, active, requested, i128::from(segment.total_size)];
-        end.iter_mut().zip(sums).for_each(|(end, sum)| *end += sum);
+impl Counter {
+    /// True if every figure is exact.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        self.max_error() == Some(0) && self.baseline.is_some() && self.peak.is_some()
     }
-    end
+
+    /// How far any of the figures may be from the truth; `None` is unknown.
+    #[must_use]
+    pub fn max_error(&self) -> Option<u64> {
+        Some(self.baseline_error?.max(self.peak_error?))
+    }
 }
 
-/// Everything that was found out about a history, and how far its counters can be trusted.
-pub(super) struct Findings<'a> {
-    pub(super) view: DeviceView<'a>,
-    pub(super) lifetimes: &'a Lifetimes,
-    pub(super) census: &'a Census,
-    pub(super) sizes: &'a Sizes,
-    pub(super) counters: &'a Counters,
-    pub(super) trace: &'a Trace,
-    pub(super) history: HistoryKind,
-    /// The counters in the final state, by [`Measure`].
-    end: [i128; 4],
-    /// The action that ends the use of a block.
-    freeing: Action,
+/// Reserved but not active bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Fragmentation {
+    /// At the reserved peak; `None` is "cannot be known".
+    pub peak: Option<u64>,
+    /// At the end.
+    pub end: Option<u64>,
 }
 
-/// How far a counter may be from the truth.
-#[derive(Default)]
-struct Errors {
-    baseline: i128,
-    peak: i128,
+/// The self-checks of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Checks {
+    /// Allocations made inside the history and alive at the end.
+    pub sizes: Recovered,
+    /// `snapshot` events, which state active bytes.
+    pub checkpoints: Matched,
+    /// True if the replay ends on the final state, in all four counters.
+    pub end_matches: bool,
 }
 
-impl<'a> Findings<'a> {
-    fn new(
-        view: DeviceView<'a>,
-        lifetimes: &'a Lifetimes,
-        census: &'a Census,
-        sizes: &'a Sizes,
-        counters: &'a Counters,
-        trace: &'a Trace,
-    ) -> Self {
-        let freeing = if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted };
-        let history = history(view, lifetimes, census);
-        Self { view, lifetimes, census, sizes, counters, trace, history, end: final_state(view.device), freeing }
+impl Checks {
+    /// True if none failed.
+    #[must_use]
+    pub fn hold(&self) -> bool {
+        self.sizes.recovered == self.sizes.total
+            && self.checkpoints.matched == self.checkpoints.total
+            && self.end_matches
+    }
+}
+
+/// Block sizes that a snapshot does not state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recovered {
+    /// Those that were recovered.
+    pub recovered: u64,
+    /// All of them.
+    pub total: u64,
+}
+
+/// Bytes that a snapshot states along the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Matched {
+    /// Those that the replay agrees with.
+    pub matched: u64,
+    /// All of them.
+    pub total: u64,
+}
+
+/// A failed allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Oom {
+    /// Index of the event.
+    pub event: u32,
+    /// Requested bytes, rounded.
+    pub requested: u64,
+    /// Bytes that the device had free.
+    pub device_free: u64,
+    /// Allocated bytes at that moment. `None` is "cannot be known", here and below.
+    pub allocated: Option<u64>,
+    /// Active bytes at that moment: allocated, or not yet free on every stream.
+    pub active: Option<u64>,
+    /// Reserved bytes at that moment.
+    pub reserved: Option<u64>,
+    /// Bytes of the free blocks of the pool that was asked; of the first 16 failed allocations of a device only.
+    pub pool_free: Option<u64>,
+    /// The largest of those blocks.
+    pub largest_free: Option<u64>,
+    /// How far any of these figures may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub max_error: Option<u64>,
+}
+
+impl Oom {
+    /// Bytes that would have been allocated if it had not failed.
+    #[must_use]
+    pub fn demand(&self) -> Option<u64> {
+        Some(self.allocated?.saturating_add(self.requested))
     }
 
-    fn figures(&self) -> Result<Figures, Error> {
-        let counters = self.counters;
-        let knows_fragmentation = self.reserved_known() && !self.contradicts_active();
-        let vanished = self.lifetimes.vanished.iter().map(|&index| &self.lifetimes.allocations[index as usize]);
-        let vanished_inside = vanished.filter(|allocation| allocation.born != Position::START).count();
-        let total = self.lifetimes.survivors.len() + vanished_inside;
-        Ok(Figures {
-            history: self.history,
-            allocated: self.counter(Measure::Allocated)?,
-            active: self.counter(Measure::Active)?,
-            requested: self.counter(Measure::Requested)?,
-            reserved: self.counter(Measure::Reserved)?,
-            fragmentation: Fragmentation {
-                peak: knows_fragmentation
-                    .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
-                end: Some(fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize])),
-            },
-            allocation_count: self.census.count(Action::Alloc),
-            free_count: self.census.count(self.freeing),
-            allocated_total: u64::try_from(counters.allocated_total)
-                .map_err(|_| Error::Overflow { device: self.view.id, what: "allocated in total" })?,
-            ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),
-            checks: Checks {
-                sizes: Recovered { recovered: self.sizes.recovered, total: total as u64 },
-                checkpoints: counters.checkpoints,
-                end_matches: Measure::ALL.into_iter().all(|measure| self.distance(measure) == 0),
-            },
-            timeline: Timeline::of(self.trace),
-        })
+    /// Reserved but not active bytes.
+    #[must_use]
+    pub fn fragmentation(&self) -> Option<u64> {
+        Some(self.reserved?.saturating_sub(self.active?))
     }
 
-    /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
-    pub(super) fn misses_frees(&self) -> bool {
-        let Self { view, lifetimes, .. } = self;
-        if !view.snapshot.lacks_block_addresses || view.events().is_empty() || self.sizes.reserved <= 0 {
-            return false;
-        }
-        // Unless all were seen when they were allocated: the ring buffer dropped the head of a recording from the start.
-        let mut older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
-        lifetimes.unmatched_frees == 0 || older.any(|a| a.basis != Basis::Request && a.stack.is_none())
+    /// Those of [`Oom::fragmentation`] that no request to that pool can use: of other streams, for requests of
+    /// other sizes, in private pools.
+    #[must_use]
+    pub fn unusable(&self) -> Option<u64> {
+        Some(self.fragmentation()?.saturating_sub(self.pool_free?))
     }
+}
 
-    /// True if allocations were recorded, and frees were not (`skip_actions`).
-    pub(super) fn frees_skipped(&self) -> bool {
-        let frees = self.census.count(Action::FreeRequested) + self.census.count(Action::FreeCompleted);
-        let is_left = !self.lifetimes.replaced.is_empty() || !self.lifetimes.vanished.is_empty();
-        self.census.count(Action::Alloc) > 0 && frees == 0 && !self.misses_frees() && is_left
-    }
+/// Free blocks of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FreeBlocks {
+    /// All of them together.
+    pub(super) bytes: u64,
+    /// The largest.
+    pub(super) largest: u64,
+}
 
-    /// True if the device has no events at all.
-    pub(super) fn nothing_recorded(&self) -> bool {
-        self.history == HistoryKind::StateOnly && self.view.events().is_empty() && self.view.snapshot.has_traces
-    }
+/// A coarse curve of the history: the highest values in equal parts of it, by event.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Timeline {
+    /// Allocated bytes.
+    pub allocated: Vec<u64>,
+    /// Reserved bytes; empty where they cannot be known.
+    pub reserved: Vec<u64>,
+}
 
-    /// How far the baseline from sums is from the one by address.
-    pub(super) fn baseline_error(&self) -> i128 {
-        let end = self.end[Measure::Requested as usize];
-        let from_sums = end - self.census.sizes(Action::Alloc) + self.census.sizes(self.freeing);
-        (from_sums - self.counters.of(Measure::Requested).baseline).abs()
-    }
+/// The kind of history that a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryKind {
+    /// Allocations and frees were recorded, as far as there were any.
+    Recorded,
+    /// Nothing, or one event (`_record_memory_history("state")`), was recorded, and the final state holds blocks.
+    StateOnly,
+    /// Frees were recorded and allocations were not (`skip_actions`): a peak cannot be known.
+    NoAllocations,
+    /// No allocation was recorded and nothing is held.
+    #[default]
+    Empty,
+    /// Figures alone, without a history or a state.
+    NumbersOnly,
+}
 
-    /// True if segment events are missing.
-    pub(super) fn misses_segments(&self) -> bool {
-        self.counters.of(Measure::Reserved).baseline < 0 || self.sizes.vanished_segments > 0
-    }
-
-    /// True if the figures of a history are the least that they were: frees are missing, and ends of segments.
-    fn is_least(&self) -> bool {
-        self.history != HistoryKind::StateOnly && self.misses_frees()
-    }
-
-    /// True if anything is known of the blocks before the dump.
-    fn blocks_known(&self) -> bool {
-        self.history != HistoryKind::NoAllocations
-            && !self.frees_skipped()
-            && !self.nothing_recorded()
-            && !self.is_least()
-    }
-
-    /// True if anything is known of the segments before the dump.
-    fn reserved_known(&self) -> bool {
-        !self.misses_segments() && !self.nothing_recorded() && !self.is_least()
-    }
-
-    /// True if reserved appears to be less than active: some segments were not recorded.
-    fn contradicts_active(&self) -> bool {
-        let [active, reserved] = [Measure::Active, Measure::Reserved].map(|measure| self.counters.of(measure));
-        reserved.peak < active.peak - active.peak_error() || reserved.baseline < active.baseline - active.baseline_error
-    }
-
-    /// How far the end of the replay is from the final state.
-    fn distance(&self, measure: Measure) -> i128 {
-        (self.counters.of(measure).now - self.end[measure as usize]).abs()
-    }
-
-    /// How far the end of the replay and the `snapshot` events are from allocated and active bytes.
-    fn off(&self) -> i128 {
-        let end = self.distance(Measure::Allocated).max(self.distance(Measure::Active));
-        end.max(self.counters.checkpoint_error)
-    }
-
-    fn counter(&self, measure: Measure) -> Result<Counter, Error> {
-        if self.is_least() {
-            return self.least(measure);
-        }
-        let gauge = self.counters.of(measure);
-        let is_known = match measure {
-            Measure::Allocated | Measure::Active | Measure::Requested => self.blocks_known(),
-            Measure::Reserved => {
-                self.reserved_known() && (self.history == HistoryKind::StateOnly || !self.contradicts_active())
-            }
-        };
-        let errors = self.errors(measure).filter(|_| is_known && self.history != HistoryKind::StateOnly);
-        Ok(Counter {
-            baseline: is_known.then(|| self.figure(gauge.baseline, measure)).transpose()?,
-            peak: is_known.then(|| self.figure(gauge.peak, measure)).transpose()?,
-            peak_at: is_known.then_some(gauge.peak_at),
-            end: Some(self.figure(self.end[measure as usize], measure)?),
-            baseline_error: errors.as_ref().and_then(|errors| u64::try_from(errors.baseline).ok()),
-            peak_error: errors.as_ref().and_then(|errors| u64::try_from(errors.peak).ok()),
-            is_least: false,
-        })
-    }
-
-    /// How far a counter may be from the truth; `None` is unknown.
-    fn errors(&self, measure: Measure) -> Option<Errors> {
-        let gauge = self.counters.of(measure);
-        let off = match measure {
-            Measure::Allocated | Measure::Active => self.off(),
-            Measure::Requested => self.distance(measure).max(self.baseline_error()),
-            // Where a segment is missing, neither its size is known nor when it was there.
-            Measure::Reserved => return (self.sizes.unbacked == 0).then(Errors::default),
-        };
-        let mut errors = Errors { baseline: gauge.baseline_error + off, peak: gauge.peak_error() + off };
-        if measure != Measure::Allocated && self.lifetimes.requests_complete {
-            // Blocks may stay active for longer than until the request of their free, but no more than is reserved.
-            let reserved = self.counters.of(Measure::Reserved);
-            errors.baseline = errors.baseline.max(reserved.baseline - gauge.baseline);
-            errors.peak = errors.peak.max(reserved.peak - gauge.peak);
-            return Some(errors).filter(|_| self.reserved_known());
-        }
-        Some(errors)
-    }
-
-    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its
-    /// highest recorded moment stands for the peak unless another may have been higher.
-    fn least(&self, measure: Measure) -> Result<Counter, Error> {
-        let gauge = self.counters.of(measure);
-        let end = self.end[measure as usize];
-        let baseline = gauge.baseline.max(0);
-        let peak = gauge.peak.max(end);
-        let losses = [Action::SegmentFree, Action::SegmentUnmap, Action::Oom].map(|action| self.census.count(action));
-        let has_moment = measure != Measure::Reserved && losses == [0; 3] && peak == gauge.peak;
-        Ok(Counter {
-            baseline: Some(self.figure(baseline, measure)?),
-            peak: Some(self.figure(peak, measure)?),
-            peak_at: has_moment.then_some(gauge.peak_at),
-            end: Some(self.figure(end, measure)?),
-            baseline_error: u64::try_from((MOST_DEVICE_MEMORY - baseline).max(0)).ok(),
-            peak_error: u64::try_from((MOST_DEVICE_MEMORY - peak).max(0)).ok(),
-            is_least: true,
-        })
-    }
-
-    fn figure(&self, value: i128, measure: Measure) -> Result<u64, Error> {
-        u64::try_from(value).map_err(|_| Error::Overflow { device: self.view.id, what: measure.into() })
-    }
-
-    /// The figures at a failed allocation, as far as they are known.
-    fn oom(&self, oom: Oom) -> Oom {
-        let blocks_known = self.blocks_known();
-        let reserved_known = self.reserved_known();
-        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + self.off()).ok());
-        let is_reliable =
-            blocks_known && reserved_known && self.sizes.unbacked == 0 && self.history != HistoryKind::StateOnly;
-        Oom {
-            allocated: oom.allocated.filter(|_| blocks_known),
-            active: oom.active.filter(|_| blocks_known),
-            reserved: oom.reserved.filter(|_| reserved_known),
-            pool_free: oom.pool_free.filter(|_| is_reliable),
-            largest_free: oom.largest_free.filter(|_| is_reliable),
-            max_error: error.filter(|_| is_reliable),
-            ..oom
+impl HistoryKind {
+    /// True if peaks are known.
+    #[must_use]
+    pub fn has_peaks(self) -> bool {
+        match self {
+            Self::Recorded | Self::NumbersOnly => true,
+            Self::StateOnly | Self::NoAllocations | Self::Empty => false,
         }
     }
 }
 
-/// The kind of a history.
-fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> HistoryKind {
-    let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
-    // Release 2.0 records the current device alone.
-    let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
-    if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
-        HistoryKind::Empty
-    } else if view.snapshot.most_events() <= 1 {
-        // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
-        HistoryKind::StateOnly
-    } else if census.count(Action::Alloc) > 0 {
-        HistoryKind::Recorded
-    } else if frees > 0 {
-        let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
-        let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
-        if contradicts { HistoryKind::NoAllocations } else { HistoryKind::Recorded }
-    } else if is_unrecorded {
-        HistoryKind::StateOnly
-    } else {
-        // All devices are recorded, and on this one nothing happened.
-        HistoryKind::Recorded
-    }
+/// The figures of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The kind of history.
+    pub history: HistoryKind,
+    /// Sum of block sizes held by tensors: `allocated_bytes.all`.
+    pub allocated: Counter,
+    /// The same with blocks whose free is pending: `active_bytes.all`.
+    pub active: Counter,
+    /// Requested bytes of active blocks: `requested_bytes.all`.
+    pub requested: Counter,
+    /// Bytes held from the driver: `reserved_bytes.all`.
+    pub reserved: Counter,
+    /// Reserved but not active bytes.
+    pub fragmentation: Fragmentation,
+    /// Number of `alloc` events.
+    #[serde(rename = "allocations")]
+    pub allocation_count: u64,
+    /// Number of frees (completions, or requests where those were skipped).
+    #[serde(rename = "frees")]
+    pub free_count: u64,
+    /// Block bytes of all `alloc` events together.
+    pub allocated_total: u64,
+    /// Failed allocations. A saved profile has them with their stacks.
+    #[serde(skip)]
+    pub ooms: Vec<Oom>,
+    /// The self-checks.
+    pub checks: Checks,
+    /// A coarse curve.
+    #[serde(skip)]
+    pub timeline: Timeline,
 }
 
-fn fragmentation(reserved: i128, active: i128) -> u64 {
-    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
+impl Figures {
+    /// When an allocation failed for the first time.
+    #[must_use]
+    pub fn first_oom(&self) -> Option<Position> {
+        self.ooms.first().map(|oom| Position::after(oom.event as usize))
+    }
 }
