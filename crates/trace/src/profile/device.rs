@@ -7,9 +7,10 @@ use ptmem_snapshot::snapshot::{Copier, RunFacts, StackId, Tables};
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
+use super::exact::Totals;
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
-use super::totals::{self, Grouping, Held, StackTotal, Sums, Totals};
+use super::totals::{self, Grouping, Held, StackTotal, Sums};
 use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position};
 use crate::stack::{Code, Grouper, Key, Languages};

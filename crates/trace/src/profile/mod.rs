@@ -4,6 +4,7 @@
 mod device;
 mod error;
 mod every;
+mod exact;
 mod lines;
 mod measure;
 mod metric;

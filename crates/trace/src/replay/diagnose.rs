@@ -4,8 +4,8 @@ use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{Action, BlockSums, Segment};
 
-use super::measure::Findings;
 use super::lifetimes::Lifetimes;
+use super::measure::Findings;
 use super::{Basis, Checks, HistoryKind, Recovered};
 use crate::trace::Measure;
 

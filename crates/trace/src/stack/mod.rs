@@ -5,6 +5,7 @@
 //! groups without an equal key on the other side are paired by similarity; and every group has a label that names the
 //! line of the user's code.
 
+mod calls;
 mod category;
 mod checkout;
 mod classify;
