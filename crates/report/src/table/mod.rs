@@ -5,20 +5,19 @@
 
 mod frames;
 mod grid;
+mod remarks;
 mod style;
 
 use std::fmt::{self, Write};
 
-use ptmem_base::diagnostic::Severity;
-use ptmem_base::lines::{fill, first_line, wrap};
+use ptmem_base::lines::{fill, wrap};
 use ptmem_base::text::{count, cut, printable};
-use ptmem_judge::verdict::Headline;
 use unicode_width::UnicodeWidthStr;
 
 use super::RenderOptions;
 use super::sparkline::sparkline;
-use super::view::{Aside, CheckLine, Content, Fact, Group, Remark, Row, Source, Table, Timeline, View, Way};
-use style::{BOLD, DIM, YELLOW};
+use super::view::{Aside, Content, Fact, Group, Row, Source, Table, Timeline, View, Way};
+use style::{BOLD, DIM};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
 const NARROWEST_NAME: usize = 12;
@@ -31,9 +30,6 @@ const FACT_NAME: usize = 14;
 
 /// Rows that have their remarks below them: those that changed most.
 const MOST_NOTED: usize = 1;
-
-/// Checks that are listed.
-const MOST_CHECKS: usize = 10;
 
 /// The longest text of a frame, in bytes.
 const LONGEST_FRAME: usize = 4096;
@@ -307,78 +303,5 @@ impl Page {
     /// A text that begins at a column, its rest below: labels are never cut, because people paste them into limits.
     fn whole(&self, text: &str, start: usize) -> String {
         wrap(&printable(text), start, start, self.room.line.max(start + NARROWEST_TEXT))
-    }
-
-    /// The warnings, each in a line, and the number of things that are left out of a group; all in full where nothing is left
-    /// out.
-    fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {
-        let mut shown = group.open_remarks();
-        let notes = group.folded_remarks();
-        let mut left_out = std::mem::take(&mut self.left_out);
-        match self.more {
-            Some(_) => left_out.notes = notes.len() as u64,
-            None => shown.extend(notes),
-        }
-        let is_anything = !shown.is_empty() || left_out.metrics + left_out.manners + left_out.notes > 0;
-        if !has_verdict && is_anything {
-            self.gap();
-        }
-        for remark in shown {
-            left_out.cut += u64::from(self.remark(remark)?);
-        }
-        match (self.more, left_out.words()) {
-            (Some(more), words) if !words.is_empty() => {
-                let text = self.whole(&format!("left out: {words} ({more} shows them)"), 0);
-                writeln!(self.text, "{DIM}{text}{DIM:#}")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A remark. Returns whether its end is cut off.
-    fn remark(&mut self, remark: &Remark) -> Result<bool, fmt::Error> {
-        let severity = remark.code.severity();
-        let style = match severity {
-            Severity::Warning => YELLOW,
-            Severity::Note => DIM,
-        };
-        // The notes that are shown belong to the verdict, and some end in a command.
-        let is_cut = self.more.is_some() && severity == Severity::Warning;
-        let head = format!("{severity}[{}]", remark.code);
-        let text = format!("{head} {}{}", remark.scope, printable(&remark.message));
-        let width = self.room.line.max(NARROWEST_TEXT);
-        let shown = if is_cut { first_line(&text, width) } else { wrap(&text, 0, 2, width) };
-        let (shown_head, rest) = shown.split_at(head.len().min(shown.len()));
-        writeln!(self.text, "{style}{shown_head}{style:#}{rest}")?;
-        Ok(is_cut && shown != text)
-    }
-
-    /// The checks, where there is more to say than the line of the verdict does.
-    fn checks(&mut self, group: &Group) -> fmt::Result {
-        let checks: Vec<&CheckLine> = group.checks_of_job.iter().chain(&group.checks).collect();
-        if checks.len() < 2 {
-            return Ok(());
-        }
-        self.gap();
-        let shown = &checks[..checks.len().min(MOST_CHECKS)];
-        let rest = &checks[shown.len()..];
-        let widest = shown.iter().map(|check| check.mark.word().width()).max().unwrap_or(0).max(4);
-        for check in shown {
-            let style = style::of_mark(check.mark);
-            let sentence = self.whole(&check.sentence, widest + 2);
-            writeln!(self.text, "{style}{:<widest$}{style:#}  {sentence}", check.mark.word())?;
-        }
-        if !rest.is_empty() {
-            writeln!(self.text, "{:widest$}  and {}", "", count(rest.len() as u64, "more check", "more checks"))?;
-        }
-        Ok(())
-    }
-
-    fn headline(&mut self, headline: &Headline) -> fmt::Result {
-        self.gap();
-        let style = style::of_verdict(headline.verdict);
-        let word = headline.verdict.word();
-        let sentence = wrap(&printable(&headline.in_full()), word.width() + 1, 2, self.room.line);
-        writeln!(self.text, "{style}{word}{style:#} {sentence}")
     }
 }

@@ -1,17 +1,22 @@
 //! The change of the code that `--git` names, and the committed text of files, by the program git.
 
+mod program;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io::{self, Seek, Write};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use ptmem::patch::Patch;
 use ptmem::sides::Sides;
 use ptmem::units::Size;
+
+use program::answer;
+pub(super) use program::{git, output, text};
 
 use super::checkout;
 use super::output as messages;
@@ -297,20 +302,6 @@ impl Repository {
     }
 }
 
-/// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
-/// none.
-fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let end = answers.iter().position(|byte| *byte == b'\n')?;
-    let head = String::from_utf8_lossy(&answers[..end]);
-    *answers = &answers[end + 1..];
-    let words: Vec<&str> = head.split(' ').collect();
-    let [name, kind, size] = words[..] else { return None };
-    let size = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-    let (bytes, rest) = answers.split_at_checked(size)?;
-    *answers = rest.get(1..)?;
-    (kind == "blob").then_some(bytes)
-}
-
 /// True for Python files, and for scripts, which need no ending.
 fn may_be_python(path: &str) -> bool {
     Path::new(path).extension().is_none_or(|ending| ending == "py")
@@ -327,36 +318,4 @@ fn may_configure(path: &str) -> bool {
 fn text_of(path: &Path) -> Option<String> {
     fs::metadata(path).ok().filter(|there| there.is_file() && there.len() <= LARGEST_FILE)?;
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The program git, in a folder.
-pub(super) fn git(folder: Option<&Path>) -> Command {
-    let mut command = Command::new("git");
-    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
-    command.arg("--no-pager");
-    // Programs that the repository asks for are not started.
-    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
-    // The user's configuration may ask for signatures or quoted paths.
-    command.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
-    if let Some(folder) = folder {
-        command.arg("-C").arg(folder);
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-/// The output of git with arguments of which the first is its command; where it fails, its words are the error.
-pub(super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
-    let output = git.args(arguments).output().context("the program git cannot be run")?;
-    if !output.status.success() {
-        let error = String::from_utf8_lossy(&output.stderr);
-        let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
-        bail!("git {}: {error}", arguments.first().unwrap_or(&""));
-    }
-    Ok(output.stdout)
-}
-
-/// The same as a text without the line break at the end.
-pub(super) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
-    Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
 }

@@ -1,0 +1,52 @@
+//! Runs the program git, without what a repository could make it do.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The program git, in a folder.
+pub(in super::super) fn git(folder: Option<&Path>) -> Command {
+    let mut command = Command::new("git");
+    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
+    command.arg("--no-pager");
+    // Programs that the repository asks for are not started.
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+    // The user's configuration may ask for signatures or quoted paths.
+    command.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
+    if let Some(folder) = folder {
+        command.arg("-C").arg(folder);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The output of git with arguments of which the first is its command; where it fails, its words are the error.
+pub(in super::super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
+    let output = git.args(arguments).output().context("the program git cannot be run")?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
+        bail!("git {}: {error}", arguments.first().unwrap_or(&""));
+    }
+    Ok(output.stdout)
+}
+
+/// The same as a text without the line break at the end.
+pub(in super::super) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
+/// none.
+pub(super) fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let end = answers.iter().position(|byte| *byte == b'\n')?;
+    let head = String::from_utf8_lossy(&answers[..end]);
+    *answers = &answers[end + 1..];
+    let words: Vec<&str> = head.split(' ').collect();
+    let [name, kind, size] = words[..] else { return None };
+    let size = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let (bytes, rest) = answers.split_at_checked(size)?;
+    *answers = rest.get(1..)?;
+    (kind == "blob").then_some(bytes)
+}
