@@ -11,6 +11,7 @@ mod finish;
 mod json;
 #[cfg(test)]
 mod main_format;
+mod segments;
 mod shape;
 mod visit;
 

@@ -8,10 +8,7 @@ use ptmem_base::text::cut;
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{
-    Action, AllocatorSettings, Annotation, Block, BlockState, Device, Error, Event, FrameId, RunFacts, Segment,
-    Snapshot, StackId,
-};
+use super::super::{Action, AllocatorSettings, Annotation, Device, Error, Event, FrameId, RunFacts, Snapshot, StackId};
 use super::container::Dict;
 use super::fill::Present;
 use super::{Builder, RecordKind};
@@ -21,15 +18,15 @@ const LONGEST_SETTING: usize = 1000;
 const MOST_SETTING_PAIRS: usize = 100;
 
 /// The problem of a part of the file; whoever knows more adds its place.
-fn invalid(problem: impl Into<String>) -> Error {
+pub(super) fn invalid(problem: impl Into<String>) -> Error {
     Error::Invalid { place: String::new(), problem: problem.into() }
 }
 
-fn repeated(what: &str) -> Error {
+pub(super) fn repeated(what: &str) -> Error {
     invalid(format!("the same {what} object occurs twice; the file is damaged"))
 }
 
-fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
+pub(super) fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
     let key: &str = key.into();
     value.ok_or_else(|| invalid(format!("the key '{key}' is missing or is not {expected}")))
 }
@@ -37,7 +34,7 @@ fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
 
-fn device_number(number: u64) -> Result<u32, Error> {
+pub(super) fn device_number(number: u64) -> Result<u32, Error> {
     let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
     small.ok_or_else(|| invalid(format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
@@ -173,87 +170,8 @@ impl Builder {
         entries.iter().map(|entry| self.frame_of_traceback(entry)).collect()
     }
 
-    fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
-        let handles = self.list_items(list).map(Cow::into_owned);
-        for (i, handle) in
-            handles.ok_or_else(|| invalid("missing or not a list").within("segments"))?.into_iter().enumerate()
-        {
-            let segment = self.finish_segment(handle);
-            let (device, segment) = segment.map_err(|error| error.within(format_args!("segments[{i}]")))?;
-            devices.entry(device).or_default().segments.push(segment);
-        }
-        Ok(())
-    }
-
-    /// A segment, and its device.
-    fn finish_segment(&mut self, handle: Value) -> Result<(u32, Segment), Error> {
-        self.entry(handle, Key::TotalSize)
-            .ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
-        if !self.met.insert(handle) {
-            return Err(repeated("segment"));
-        }
-        let device = device_number(self.required_unsigned(handle, Key::Device)?)?;
-        let address = self.required_unsigned(handle, Key::Address)?;
-        let total_size = self.required_unsigned(handle, Key::TotalSize)?;
-        let list = required(self.entry(handle, Key::Blocks), Key::Blocks, "a list")?;
-        let handles = self.list_items(list).map(Cow::into_owned);
-        let handles = handles.ok_or_else(|| invalid("the key 'blocks' is not a list of blocks"))?;
-        if !handles.is_empty() && !self.met.insert(list) {
-            return Err(invalid("shares its list of blocks with another segment; the file is damaged"));
-        }
-        let mut blocks = Vec::with_capacity(handles.len());
-        let mut next_address = address;
-        for (i, block) in handles.into_iter().enumerate() {
-            let block = self.finish_block(block, next_address);
-            let block = block.map_err(|error| error.within(format_args!("['blocks'][{i}]")))?;
-            next_address = block.address.saturating_add(block.size);
-            blocks.push(block);
-        }
-        let kind = self.entry(handle, Key::SegmentType).and_then(|kind| self.string(kind));
-        let segment = Segment {
-            address,
-            total_size,
-            allocated_size: self.unsigned_entry(handle, Key::AllocatedSize),
-            active_size: self.unsigned_entry(handle, Key::ActiveSize),
-            small_pool: kind == Some("small"),
-            stream: self.entry(handle, Key::Stream).and_then(|stream| self.integer(stream)),
-            pool_id: self.entry(handle, Key::SegmentPoolId).and_then(|pool| self.pool_id(pool)),
-            is_expandable: self.unsigned_entry(handle, Key::IsExpandable) == Some(1),
-            stack: self.known_stack(handle),
-            blocks,
-        };
-        Ok((device, segment))
-    }
-
-    fn finish_block(&mut self, handle: Value, next_address: u64) -> Result<Block, Error> {
-        let state = self.entry(handle, Key::State);
-        let state = state.ok_or_else(|| invalid("not a block (a dict with the key 'state')"))?;
-        if !self.met.insert(handle) {
-            return Err(repeated("block"));
-        }
-        let size = self.required_unsigned(handle, Key::Size)?;
-        let state: Option<BlockState> = self.string(state).and_then(|state| state.parse().ok());
-        let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
-        let state = required(state, Key::State, expected)?;
-        // Releases before 2.1 wrote no address, and kept the latest occupant in `history`.
-        let address = self.unsigned_entry(handle, Key::Address);
-        self.lacks_block_addresses |= address.is_none();
-        let address = address.unwrap_or(next_address);
-        address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
-        let history = self.entry(handle, Key::History).and_then(|history| self.list_items(history));
-        let occupant = history.and_then(|history| history.first().copied()).unwrap_or(Value::OPAQUE);
-        let requested_size = self.unsigned_entry(handle, Key::RequestedSize);
-        Ok(Block {
-            address,
-            size,
-            requested_size: requested_size.or_else(|| self.unsigned_entry(occupant, Key::RealSize)),
-            state,
-            stack: self.known_stack(handle).or_else(|| self.known_stack(occupant)),
-        })
-    }
-
     /// The stack of a dictionary, if anything is known of it.
-    fn known_stack(&mut self, dict: Value) -> Option<StackId> {
+    pub(super) fn known_stack(&mut self, dict: Value) -> Option<StackId> {
         let stack = self.entry(dict, Key::Frames).and_then(|frames| self.use_stack(frames));
         let forward = self.entry(dict, Key::ForwardFrames);
         let stack = forward.map_or(stack, |forward| self.with_forward(stack, forward));
@@ -261,16 +179,16 @@ impl Builder {
     }
 
     /// The value of a key of a dictionary: the last one counts, as in Python.
-    fn entry(&self, dict: Value, key: Key) -> Option<Value> {
+    pub(super) fn entry(&self, dict: Value, key: Key) -> Option<Value> {
         let key = Value::new(ValueKind::Str(key as u32));
         self.dict_pairs(dict)?.iter().rev().find(|(known, _)| *known == key).map(|&(_, value)| value)
     }
 
-    fn unsigned_entry(&self, dict: Value, key: Key) -> Option<u64> {
+    pub(super) fn unsigned_entry(&self, dict: Value, key: Key) -> Option<u64> {
         self.entry(dict, key).and_then(|value| self.unsigned(value))
     }
 
-    fn required_unsigned(&self, dict: Value, key: Key) -> Result<u64, Error> {
+    pub(super) fn required_unsigned(&self, dict: Value, key: Key) -> Result<u64, Error> {
         required(self.unsigned_entry(dict, key), key, UNSIGNED)
     }
 
