@@ -2,6 +2,7 @@
 
 pub(super) mod bisect;
 mod commits;
+mod recordable;
 mod recorder;
 mod releases;
 

@@ -2,13 +2,14 @@
 //!
 //! Every string, frame and list of frames is written once: the file is smaller than PyTorch's by far.
 
+mod stacks;
+
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
 use super::field::Key;
 use super::{
-    Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Frame, FrameId, Segment, Snapshot,
-    StackId, StringId, Tags,
+    Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Segment, Snapshot, StackId, StringId, Tags,
 };
 use crate::pickle::{Reference, Writer};
 
@@ -326,62 +327,5 @@ impl<'s> SnapshotWriter<'s> {
         self.entry(Key::Device, annotation.device);
         self.entry(Key::TimeUs, annotation.time_us);
         self.out.end();
-    }
-
-    /// A list of frames; an empty one where nothing is known.
-    fn stack(&mut self, stack: Option<StackId>) {
-        let known = match stack {
-            Some(stack) => self.stacks[stack.index()],
-            None => self.empty_list,
-        };
-        if let Some(reference) = known {
-            return self.out.refer(reference);
-        }
-        let frames = stack.map_or(&[][..], |stack| self.contents.snapshot.tables.stack(stack));
-        self.list(frames, |writer, &frame| writer.frame(frame));
-        let reference = Some(self.out.remember());
-        match stack {
-            Some(stack) => self.stacks[stack.index()] = reference,
-            None => self.empty_list = reference,
-        }
-    }
-
-    fn frame(&mut self, id: FrameId) {
-        if let Some(reference) = self.frames[id.index()] {
-            return self.out.refer(reference);
-        }
-        let frame = *self.contents.snapshot.tables.frame(id);
-        self.out.begin_dict();
-        self.key(Key::Name);
-        self.string(frame.name);
-        self.key(Key::Filename);
-        self.string(frame.filename);
-        self.entry(Key::Line, frame.line);
-        if let Some(original) = frame.original {
-            self.key(Key::FxOriginalTrace);
-            self.traceback_entry(original);
-        }
-        self.out.end();
-        self.frames[id.index()] = Some(self.out.remember());
-    }
-
-    /// A frame as Python's tracebacks have it.
-    fn traceback_entry(&mut self, id: FrameId) {
-        let tables = &self.contents.snapshot.tables;
-        let Frame { name, filename, line, .. } = *tables.frame(id);
-        let text = format!("  File \"{}\", line {line}, in {}\n", tables.string(filename), tables.string(name));
-        self.out.str(&text);
-    }
-
-    /// The frames of the forward pass, where a stack has some: a formatted traceback, the outermost frame first.
-    fn forward_frames(&mut self, stack: Option<StackId>) {
-        let tables = &self.contents.snapshot.tables;
-        let Some(stack) = stack.filter(|&stack| !tables.forward(stack).is_empty()) else { return };
-        self.key(Key::ForwardFrames);
-        if let Some(&reference) = self.forward.get(&stack) {
-            return self.out.refer(reference);
-        }
-        self.list(tables.forward(stack).iter().rev(), |writer, &frame| writer.traceback_entry(frame));
-        self.forward.insert(stack, self.out.remember());
     }
 }
