@@ -16,7 +16,7 @@ FOUND_ELSEWHERE = ("sys.path", "sys.meta_path", "site.addsitedir", "sys.modules"
 
 
 def parsed(path):
-    """The text of a module as a tree; None if it cannot be parsed, or changes where modules are found."""
+    """The syntax tree of a module, or None if it cannot be parsed or changes the search path."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -110,7 +110,7 @@ tell_of_limits() {
   [ -z "$not_compared" ] || tell "The limits may not be those of the base of this change: $not_compared."
 }
 
-# tell WORDS: puts words at the head of the comment, which is then written.
+# tell WORDS: puts words at the head of the comment, and makes sure that there is one.
 tell() {
   local kind
   for kind in report brief; do

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Keeps secrets out of what is posted: recorded code gets the environment of the step, and the end of its words and the texts of its
-# exceptions are in the report. Sourced by run.sh.
+# Keeps secrets out of comments and reports: recorded code gets the environment of the step, and reports contain the end of its output
+# and the messages of its exceptions. Sourced by run.sh.
 
 # secrets: the lines of the variables whose names say that they hold one. Short ones would hide words.
 secrets() {

@@ -101,7 +101,7 @@ fn loosened(own: &Loaded, answer: &Answer, of_base: &Loaded, by_base: &Answer) -
         changes.push(super::many(more, "further change"));
     }
     let message = format!(
-        "this change loosens its own limits: by {}{of_before} of the base {}; by {} of the change {} ({})",
+        "this change loosens its own limits: with {}{of_before} of the base {}; with {} of the change {} ({})",
         of_base.name(),
         by_base.headline,
         own.name(),

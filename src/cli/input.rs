@@ -98,7 +98,8 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
             let count = phases.filter(|phase| *phase.name == *of.name).count();
             format!("there are {count} occurrences of '{}'", of.name)
         }
-        _ => format!("the histories are {} events long", lengths.join(", ")),
+        Moment::Oom => "memory did not run out".to_owned(),
+        _ => format!("the histories have {} events", lengths.join(", ")),
     };
     bail!("{}: no device has the moment '{moment}' (--at); {what}", profile.source.path);
 }

@@ -522,7 +522,8 @@ fn growth_that_no_stack_shows_is_told() {
     assert!(told(&search), "{:?}", search.diagnostics);
     assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
     let line = judge_leaks(&search, 0, false).headline().to_string();
-    let named = "no stack leaves blocks behind in 10 steps, but allocated bytes grow; of all stacks, that of append (job.py:30) gained most";
+    let named = "no stack leaves blocks behind in 10 steps, but allocated bytes grow; the stack that grew most is \
+                 append (job.py:30)";
     assert_eq!(line, format!("INCONCLUSIVE leak: {named}"));
     assert!(!told(&steps(12, |_, _| ()).search(&LeakOptions::default())));
     // A buffer that is larger in every second step.
@@ -570,7 +571,7 @@ fn what_is_kept_once_in_several_steps_is_found() {
     }
     let search = kept(&runs, |step| 64 * 1024 + 512 * step as u64).search(&LeakOptions::default());
     let line = judge_leaks(&search, 0, false).headline().to_string();
-    assert!(line.contains("allocated bytes grow; of all stacks, that of build (job.py:40) gained most"), "{line}");
+    assert!(line.contains("allocated bytes grow; the stack that grew most is build (job.py:40)"), "{line}");
     assert_eq!(verdict(&search), Verdict::Inconclusive);
 }
 

@@ -89,12 +89,12 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP archive is damaged or cut off"),
         ("snapshot.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "the gzip data ends too early"),
         ("snapshot.zst", b"\x28\xb5\x2f\xfd\x04\x00\x01\x00", "the Zstandard data"),
-        ("snapshot.db", b"SQLite format 3\x00\x10\x00\x01\x01", "this looks like a SQLite data base"),
-        ("number.pkl", &number, "the file is a pickle, but no CUDA memory snapshot: an int"),
+        ("snapshot.db", b"SQLite format 3\x00\x10\x00\x01\x01", "this looks like a SQLite database"),
+        ("number.pkl", &number, "the file is a pickle, but not a CUDA memory snapshot: an int"),
         (
             "model.pkl",
             &model,
-            "the file is a pickle, but no CUDA memory snapshot: a dict with the keys 'model', 'epoch'",
+            "the file is a pickle, but not a CUDA memory snapshot: a dict with the keys 'model', 'epoch'",
         ),
         ("half.pkl", &whole[..whole.len() / 2], "the file is truncated"),
         ("magic.pkl", b"\x80\x04", "the file is truncated"),
@@ -227,9 +227,9 @@ fn a_pickle_that_would_run_a_command_does_not() {
         let message = refused(directory.path(), name);
         assert!(message.contains(&format!("opcode {opcode})")), "{message}");
         assert!(
-            message.contains("a checkpoint of a model")
+            message.contains("A checkpoint of a model")
                 && message.contains("may be malicious")
-                && message.contains("Nothing was run"),
+                && message.contains("No code was run"),
             "{message}"
         );
         no_echo(&message);

@@ -103,7 +103,7 @@ fn mistakes_end_with_what_to_do() {
     let history = History::new();
     for (arguments, words) in [
         (&["main..main~3", "--max-growth", "5%"][..], "give the older commit first"),
-        (&["nonsense", "--max-growth", "5%"], "nonsense: is no range and no snapshot"),
+        (&["nonsense", "--max-growth", "5%"], "nonsense: is neither a range nor a snapshot"),
         (&["main~7..main"], "expected one, such as --max-growth 5%"),
         (&["main~2..main", "--max-growth", "5%"], "cannot be recorded: the command failed with exit code 7: no module"),
     ] {

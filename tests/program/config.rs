@@ -7,7 +7,7 @@ use crate::support::tool::{ptmem, text, verdict};
 use tempfile::TempDir;
 
 /// The verdict on the fixtures where no limit holds.
-const UNGATED: &str = "PASS nothing was gated (no threshold was given): peak grew 53.80 MiB (+19.2 %), most by attention \
+const UNGATED: &str = "PASS nothing was gated (no limit was given): peak grew 53.80 MiB (+19.2 %), most by attention \
                        (model.py:40) aten::_softmax (+53.74 MiB)";
 
 /// A folder with some of the fixtures.

@@ -219,7 +219,7 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         (&["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"], "--gpu: unknown card 'h10'"),
         (
             &["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"],
-            "failed with 1 without an error that names memory",
+            "failed with 1, and its output does not mention memory",
         ),
         (&["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"], "no batch"),
     ] {

@@ -378,7 +378,7 @@ fn a_change_of_more_text_than_is_looked_at_says_so() {
         checkout.write(&format!("made/part{at}.py"), &made);
     }
     let output = checkout.ptmem(&["--git", "main"]);
-    let told = "note: --git: 35 of 51 changed files are not looked at: those before them have 8.00 MiB of text or more";
+    let told = "note: --git: 35 of 51 changed files are not read: the files before them have 8.00 MiB of text or more";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
 }
 

@@ -164,7 +164,7 @@ fn pages_say_why_a_category_is_other_and_why_there_is_no_map() {
     report(&["profile", &fixture("before.pkl"), "-o", &saved]);
     let [live, saved] = [&fixture("before.pkl"), &saved].map(|path| page(&["show", path]));
     for page in [&live, &saved] {
-        assert!(page.contains("title=\"Nothing in these stacks tells what the memory is for"));
+        assert!(page.contains("title=\"These stacks do not show the purpose of the memory"));
     }
     let missing = "No segment map";
     assert!(saved.contains(missing) && !live.contains(missing));
@@ -358,9 +358,9 @@ fn a_comparison_without_limits_says_what_grew() {
     let text = report(&["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
     let verdict = verdict_line(&text);
     let grew = "peak grew 53.80 MiB (+19.2 %), most by attention (model.py:40) aten::_softmax (+53.74 MiB)";
-    assert_eq!(verdict, format!("PASS nothing was gated (no threshold was given): {grew}"));
+    assert_eq!(verdict, format!("PASS nothing was gated (no limit was given): {grew}"));
     let text = report(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]);
-    assert_eq!(verdict_line(&text), "PASS nothing was gated (no threshold was given): peak did not change");
+    assert_eq!(verdict_line(&text), "PASS nothing was gated (no limit was given): peak did not change");
 }
 
 #[test]

@@ -186,8 +186,8 @@ fn a_program_is_recorded_as_it_is() {
     for part in [
         "GitHub Actions, records train.py (argparse)\nPython 3.10: pyproject.toml\n",
         "installed as .github/workflows/tests.yml says\n",
-        "extended .gitignore by snapshot.pkl\n",
-        "1. give train.py what it requires, where the gate records it: --data\n",
+        "added snapshot.pkl to .gitignore\n",
+        "1. where the gate records train.py, add the arguments that it requires: --data\n",
         "2. try it: ptmem simulate --record snapshot.pkl,steps=8 -- python train.py\n",
     ] {
         assert!(told.contains(part), "{part}: {told}");

@@ -24,7 +24,7 @@ const STEP: Tensors = Tensors { batch: 4 * MIB, loss: 2 * MIB, sum: 3 * MIB };
 fn a_batch_of_another_size_is_told_of_with_its_line_and_its_bytes_alone() {
     let line = told(STEP, Tensors { batch: 5 * MIB, ..STEP }).unwrap();
     let expected =
-        "step (train.py:12) aten::_to_copy, probably an input, has another size: 4.00 MiB before and 5.00 MiB";
+        "step (train.py:12) aten::_to_copy, probably an input, differs in size: 4.00 MiB before and 5.00 MiB";
     assert!(line.contains(expected), "{line}");
 }
 

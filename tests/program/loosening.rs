@@ -145,7 +145,7 @@ fn passes_and_is_told(checkout: &Checkout, folder: &str, arguments: &[&str], tol
     let said = checkout.ptmem(folder, arguments);
     assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
     let report = said.report;
-    assert!(report.contains("this change loosens its own limits: by "), "{report}");
+    assert!(report.contains("this change loosens its own limits: with "), "{report}");
     for words in told {
         assert!(report.contains(words), "{words}: {report}");
     }
@@ -157,8 +157,8 @@ fn a_file_that_hides_that_of_the_base_is_told() {
     fails_by_the_base(&checkout, "", &DIFF);
     checkout.commit(&[("ptmem.toml", "max-growth = \"50%\"\n")]);
     let told = [
-        "by .github/ptmem.toml of the base FAIL peak grew 10.00 MiB (+9.1 %)",
-        "by ptmem.toml of the change PASS peak grew 10.00 MiB (+9.1 %)",
+        "with .github/ptmem.toml of the base FAIL peak grew 10.00 MiB (+9.1 %)",
+        "with ptmem.toml of the change PASS peak grew 10.00 MiB (+9.1 %)",
         "max-growth is \"50%\", was \"5%\"",
     ];
     passes_and_is_told(&checkout, "", &DIFF, &told);
@@ -171,7 +171,7 @@ fn a_file_that_hides_that_of_the_base_is_told() {
         &checkout,
         "train",
         &below,
-        &["by ../ptmem.toml of the base FAIL", "by ptmem.toml of the change"],
+        &["with ../ptmem.toml of the base FAIL", "with ptmem.toml of the change"],
     );
 }
 
@@ -194,7 +194,7 @@ fn every_report_tells_of_looser_limits() {
 fn a_file_that_is_removed_is_told() {
     let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n"), ("train/run.py", "")]);
     fs::remove_file(checkout.folder.path().join("ptmem.toml")).unwrap();
-    let told = ["by ../ptmem.toml of the base FAIL", "by no ptmem.toml of the change PASS"];
+    let told = ["with ../ptmem.toml of the base FAIL", "with no ptmem.toml of the change PASS"];
     passes_and_is_told(&checkout, "train", &["diff", "../before.pkl", "../after.pkl"], &told);
     // The working directory is a link of the change to a folder of another depth.
     #[cfg(unix)]
@@ -397,7 +397,7 @@ fn a_stored_before_that_the_change_rewrites_is_told() {
     checkout.git(&["commit", "--quiet", "--all", "--message", "raised"]);
     let said = checkout.ptmem("", &diff);
     assert!(said.must_tell && told(&said.report), "{}", said.report);
-    assert!(said.report.contains("by ptmem.toml and stored.json of the base FAIL"), "{}", said.report);
+    assert!(said.report.contains("with ptmem.toml and stored.json of the base FAIL"), "{}", said.report);
     // With a reason, as --update keeps it, or back to lower figures: nothing to tell.
     checkout.git(&["checkout", "--quiet", "main", "--", "."]);
     let update = ["diff", "--update", "stored.json", "after.pkl", "--allow-raise", "worth it"];
@@ -424,7 +424,7 @@ fn a_stored_before_that_the_change_removes_is_that_of_the_base() {
         checkout.commit(&[("ptmem.toml", &of_suite("two", "other.json", after))]);
         let said = checkout.ptmem("", &SUITE);
         assert_eq!((said.code, said.must_tell), (0, is_told), "{}", said.report);
-        let told = "by ptmem.toml and stored.json of the base FAIL one: peak grew 10.00 MiB";
+        let told = "with ptmem.toml and stored.json of the base FAIL one: peak grew 10.00 MiB";
         assert_eq!(said.report.contains(told), is_told, "{}", said.report);
     }
 }

@@ -130,7 +130,7 @@ fn what_is_not_a_number_of_bytes_is_named() {
         ("a.json", r#"{"a": {"peak": 1.5}}"#, "a.peak: expected a number of bytes, found 1.5"),
         ("a.json", r#"{"other": 1}"#, "no figure such as"),
         ("a.csv", "case,peak\nx,much\n", "line 2, peak: expected a number of bytes, found much"),
-        ("a.csv", "case,peak\nx,1\nx,2\n", "'x' is there twice"),
+        ("a.csv", "case,peak\nx,1\nx,2\n", "'x' occurs twice"),
         ("a.csv", "case,peak\nx,1,2\n", "the table cannot be read"),
         ("a.csv", "case,loss\nx,1\n", "this looks like text"),
         ("a.csv#z", "case,peak\nx,1\ny,2\n", "there is no case 'z' in it; it has x, y"),
@@ -171,7 +171,7 @@ fn a_series_of_figures_leaks_where_allocated_bytes_grow_at_its_ends() {
         folder(&[("1.json", r#"{"max_memory_allocated": 4096}"#), ("2.json", r#"{"max_memory_allocated": 8192}"#)]);
     for (arguments, reason) in [
         (&["leak", "1.json", "2.json"][..], "not all of them state the allocated bytes at their end"),
-        (&["leak", "1.json"], "figures alone have no steps"),
+        (&["leak", "1.json"], "figures without a history have no steps"),
     ] {
         let output = ptmem(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(3));

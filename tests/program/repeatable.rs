@@ -41,7 +41,7 @@ fn within_the_limits_it_is_a_warning_with_the_first_allocation_that_differs() {
     let (code, report) = compared(NEARLY, same(), &["--max-growth", "5%"]);
     assert_eq!(code, 0, "{report}");
     assert!(report.contains("warning[not-repeatable]"), "{report}");
-    let first = "allocation 1 is the first that does, 4.00 MiB before and 5.00 MiB after in step (train.py:12)";
+    let first = "the first difference is allocation 1: 4.00 MiB before and 5.00 MiB after, in step (train.py:12)";
     assert!(report.contains(first), "{report}");
     assert_eq!(compared(NEARLY, same(), &["--max-growth", "5%", "--strict"]).0, 0);
 }

@@ -301,7 +301,7 @@ fn a_python_that_ran_no_hook_must_not_use_the_gpu() {
     for option in ["-I", "-E", "-S"] {
         let (without, _place) = simulate(&[], &format!("python3 {option} -c '{program}'"));
         assert_eq!((without.status.code(), text(&without.stdout)), (Some(2), "0\n"), "{option}");
-        let told = "1 of 1 processes that used the GPU are a Python that did not run ptmem's sitecustomize";
+        let told = "1 of 1 processes that used the GPU are Python processes that did not run ptmem's sitecustomize";
         assert!(text(&without.stderr).contains(told), "{option}: {}", text(&without.stderr));
     }
 }

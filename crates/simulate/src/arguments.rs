@@ -31,7 +31,7 @@ pub struct SimulateArguments {
     /// Memory of each card [default: that of the card]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub(super) memory: Option<u64>,
-    /// Byte that unknown values read as
+    /// Value of every unknown byte that the program reads
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) fill: u8,
     /// Share of elements for which a condition on unknown values is true, such as a mask of boxes
@@ -54,10 +54,10 @@ pub struct SimulateArguments {
     /// Record a memory snapshot to FILE: of the whole run, of one step of the optimizer (steps=3) or of several
     /// (steps=3..5)
     ///
-    /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
-    /// out. The program then ends, with exit code 0, unless 'steps=N,continue' is given. Older blocks have their call
-    /// stacks, too. Each rank of a job writes its own file: FILE with _rank0, _rank1 … before the suffix, or with
-    /// {rank} replaced.
+    /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or
+    /// when memory runs out. The program then ends with exit code 0, unless 'steps=N,continue' is given. Blocks
+    /// allocated before these steps have call stacks, too. Each rank of a job writes its own file: FILE with _rank0,
+    /// _rank1 … before the suffix, or with {rank} replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
     pub(super) record: Option<Record>,
     /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose
@@ -185,7 +185,7 @@ impl FromStr for Steps {
 fn memory(text: &str) -> Result<u64, String> {
     let size = parse_size(text).map_err(|error| error.to_string())?;
     match size {
-        0 => Err("a card without memory; expected a size such as 24GiB".to_owned()),
+        0 => Err("a card needs memory; expected a size such as 24GiB".to_owned()),
         size if size > LARGEST_MEMORY => Err("more than a simulated card can have; expected at most 511GiB".to_owned()),
         size => Ok(size),
     }

@@ -138,8 +138,8 @@ impl Folder {
         let accounted = self.notes("accounted").len() as u64;
         if let missing @ 1.. = used.saturating_sub(accounted) {
             problems.push(format!(
-                "{missing} of {used} processes that used the GPU were not recorded: they are no Python with PyTorch, or \
-                 ended by os._exit or a signal before they wrote their file"
+                "{missing} of {used} processes that used the GPU were not recorded: they are not Python with PyTorch, \
+                 or ended by os._exit or a signal before they wrote their file"
             ));
         }
         problems

@@ -135,8 +135,8 @@ fn require_hook(ledger: &Ledger) -> Result<()> {
     let without @ 1.. = ledger.fact(Fact::ProcessesWithoutHook) else { return Ok(()) };
     let used = ledger.fact(Fact::AllocatingProcesses);
     bail!(
-        "{without} of {used} processes that used the GPU are a Python that did not run ptmem's sitecustomize: start it without \
-         -I, -E and -S, and import torch in no .pth file"
+        "{without} of {used} processes that used the GPU are Python processes that did not run ptmem's sitecustomize: \
+         start it without -I, -E and -S, and import torch in no .pth file"
     )
 }
 

@@ -34,11 +34,9 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     }
     let reads = ledger.fact(Fact::Reads);
     let workspace = Size(outcome.settings.cudnn_workspace);
-    let unset = format!(
-        "of {reads} reads were of values that no copy had set: they read as {fill} (losses, norms, conditions)"
-    );
+    let unset = format!("of {reads} reads were of unknown values (losses, norms, conditions): they read as {fill}");
     let large = format!("reads of values over 1 MiB read as {fill}");
-    let doubtful = "reads were of values that a kernel or another rank may have changed: they read as they were";
+    let doubtful = "reads were of values that a kernel or another rank may have changed: they returned the older value";
     let plans =
         format!("cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)");
     let times = "elapsed times were all the same: autotuning took its first candidates";

@@ -52,13 +52,14 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Why the base has no recording. AFTER is checked only against absolute limits, and the verdict is inconclusive
-    /// if they hold. With a BEFORE of an older commit, both are compared, and every report says so
+    /// Reason why the base has no recording. AFTER is checked only against absolute limits, and the verdict is
+    /// inconclusive if they hold. With a BEFORE from an older commit, the two are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before: AFTER passes if the absolute limits hold and the base cannot have a recording. With the SCRIPTs that
-    /// ran (the recorded one first) and --git: only if the workflows of BASE lack that one, or if BASE fails by workflows and
-    /// scripts that the change does not edit, an absolute limit is set, and limits are not strict
+    /// With --no-before: AFTER passes if the absolute limits hold. With --git and the SCRIPTs that ran (the recorded
+    /// one first), it passes only if one of two reasons applies: the workflows of BASE do not have that script, so the
+    /// gate is new; or BASE itself is broken, which requires that the change edits neither workflows nor these scripts,
+    /// that an absolute limit is set, and that limits are not strict
     #[arg(
         long,
         value_name = "SCRIPT",
@@ -69,16 +70,16 @@ pub(crate) struct DiffArguments {
         help_heading = heading::TRUST
     )]
     pub(crate) first: Vec<String>,
-    /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request of this run of GitHub
-    /// Actions has LABEL
+    /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request has LABEL (in GitHub
+    /// Actions)
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) approve_label: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
-    /// Name the edits since the checkout's merge base with BASE (a commit, branch or tag) that growth leads to, and
-    /// warn if the comparison passes only with the configuration of the checkout
+    /// Name the edits since the merge base with BASE (a commit, branch or tag) to which growth leads, and warn if the
+    /// comparison passes only with the checkout's configuration, not with that of the merge base
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
     pub(crate) git: Option<String>,
     /// Also list the stacks that did not change or only moved

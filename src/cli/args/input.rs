@@ -39,7 +39,7 @@ impl ConfigArguments {
 #[derive(Debug, Args)]
 pub(crate) struct BaseArguments {
     /// Also apply the configuration of the checkout's merge base with BASE (a commit, branch or tag), and warn if the
-    /// input passes only with that of the checkout
+    /// input passes only with the checkout's configuration
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::INPUT)]
     pub(crate) git: Option<String>,
 }

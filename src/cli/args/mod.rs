@@ -98,20 +98,23 @@ pub(crate) enum Command {
     History(HistoryArguments),
     /// Find the largest batch size, or another number, that fits on a card
     ///
-    /// With a command, runs it on a simulated card with different numbers until the largest that fits is known. From
-    /// recordings of three or more runs, it fits each stack as constant, linear or quadratic in the number, and
-    /// predicts the peak at other numbers and the number at which the device is full. With four or more runs, it also
-    /// predicts the last one from the others, as a test.
+    /// Given a command, runs it on a simulated card with different numbers until it knows the largest that fits. Given
+    /// recordings of three or more runs, fits each stack as constant, linear or quadratic in the number, and predicts
+    /// the peak at other numbers and the number at which the device is full. With four or more runs, it also predicts
+    /// the last one from the others, as a test.
     #[command(
         override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
     )]
     Fit(FitArguments),
     /// Find the commit or the release that made memory grow
     ///
-    /// Records candidates between a good and a bad one on a simulated card, each once, until the first that exceeds the
-    /// limits compared with the good one is known, and compares that with the one before it. Recordings are kept: what was
-    /// interrupted goes on. What cannot be recorded is skipped. With the recording of a good commit in place of a range it
-    /// judges the checkout, and exits with 125 if it cannot: git bisect run ptmem bisect good.pkl -- python train.py
+    /// Searches between a good and a bad commit or release: records candidates on a simulated card and compares each
+    /// with the good one, until it knows the first that exceeds the limits. Reports that one, compared with the one
+    /// before it. Recordings are kept, so an interrupted search continues. Candidates that cannot be recorded are
+    /// skipped.
+    ///
+    /// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
+    /// if that cannot be recorded: git bisect run ptmem bisect good.pkl -- python train.py
     #[cfg(feature = "simulate")]
     #[command(
         after_help = text::EXIT_CODES,
@@ -119,11 +122,11 @@ pub(crate) enum Command {
                           ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
     )]
     Bisect(BisectArguments),
-    /// Say which allocator settings would have reserved less, and what pins memory
+    /// Show which allocator settings would have reserved less, and which blocks pin memory
     ///
     /// Repeats the recorded requests on the allocator of the PyTorch in this environment, on a simulated card: first with the
-    /// recorded settings, which must lead to the recorded memory, then with others. From the snapshot alone, lists the segments
-    /// that are mostly free at the reserved peak, and the stacks of the blocks that keep them.
+    /// recorded settings, to check that they lead to the recorded memory, then with others. Also lists the segments
+    /// that are mostly free at the reserved peak, and the stacks of the blocks that keep them; this needs no PyTorch.
     Settings(SettingsArguments),
     /// Cut a snapshot so that PyTorch's own viewer can open it
     ///
@@ -132,10 +135,10 @@ pub(crate) enum Command {
     Trim(TrimArguments),
     /// Run a command on simulated GPUs, to record without a GPU
     ///
-    /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses: kernels do nothing, and
-    /// the snapshot has the allocations of a real run. Needs Linux on x86-64 or aarch64 and a CUDA build of PyTorch
-    /// 2.0 or later, but neither a driver nor NVIDIA's packages (ptmem pip install torch). docs/simulate.md describes
-    /// what is exact and what is not.
+    /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses. Kernels compute
+    /// nothing, but the snapshot has the allocations of a real run. Needs Linux on x86-64 or aarch64 and a CUDA build
+    /// of PyTorch 2.0 or later, but neither a driver nor NVIDIA's packages (ptmem pip install torch). docs/simulate.md
+    /// describes what is exact and what is not.
     #[cfg(feature = "simulate")]
     Simulate(ptmem_simulate::SimulateArguments),
     /// Install Python packages without NVIDIA's, which simulated GPUs do not need

@@ -126,7 +126,7 @@ pub(super) fn again(diff: &Diff) -> Examined {
         return unfit("the peak of one recording is unknown", "record both completely");
     };
     if before == after && row.is_none() {
-        return good("the second recording is equal to the byte at the peak");
+        return good("both recordings have the same stacks at the peak, to the byte");
     }
     let share = format_percent(i128::from(after) - i128::from(before), before)
         .map(|share| format!(" ({share})"))
@@ -136,7 +136,7 @@ pub(super) fn again(diff: &Diff) -> Examined {
     let inputs = inputs.map(|found| format!("; {}", found.message)).unwrap_or_default();
     let words = format!("{}: peak {} and {}{share}{most}{inputs}", device.name(), Size(before), Size(after));
     let advice = "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, \
-                  or set limits above what differs";
+                  or set limits above the difference";
     weak(words, advice)
 }
 

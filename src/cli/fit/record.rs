@@ -92,8 +92,8 @@ impl Varied<'_> {
                 let end: Vec<&str> = text.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
                 let end = end.into_iter().rev().collect::<Vec<_>>().join(" / ");
                 bail!(
-                    "the command failed with {number} without an error that names memory; make it run with 'ptmem simulate' first. Its last \
-                     words, of {}: {end}",
+                    "the command failed with {number}, and its output does not mention memory; make it run with 'ptmem \
+                     simulate' first. The end of its output, from {}: {end}",
                     log.display()
                 )
             }

@@ -43,8 +43,9 @@ fn guess(tried: &[(u64, Fits)], room: u64) -> Option<u64> {
     u64::try_from(rest * run / rise).ok()?.checked_add(high)
 }
 
-/// Two numbers of which the larger took so much less memory that a number beyond the first that does not fit may fit. By the line
-/// through the two largest that fit, that one lacks some memory: a smaller fall decides nothing.
+/// Two numbers where the larger took less memory, by enough that some number above the first that does not fit may fit.
+/// A line through the two largest that fit predicts how much memory that first one lacks: a smaller fall does not
+/// matter.
 pub(super) fn falling(tried: &[(u64, Fits)], room: u64) -> Option<(u64, u64)> {
     let above = tried.iter().find(|(_, fits)| fits.is_none())?.0;
     let fitting: Vec<_> = tried.iter().filter_map(|&(number, bytes)| Some((number, bytes?))).collect();

@@ -145,7 +145,7 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
         if left == 0 {
             let unread = changes.len() - done * FILES_AT_ONCE;
             messages::print_note(&format!(
-                "--git: {unread} of {} changed files are not looked at: those before them have {} of text or more",
+                "--git: {unread} of {} changed files are not read: the files before them have {} of text or more",
                 changes.len(),
                 Size(MOST_TEXT as u64)
             ));

@@ -133,14 +133,14 @@ fn ignore(root: &Path) -> Result<String> {
     }
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     output::write_file(&path, format!("{text}{end}snapshot.pkl\n").as_bytes())?;
-    Ok("extended .gitignore by snapshot.pkl\n".to_owned())
+    Ok("added snapshot.pkl to .gitignore\n".to_owned())
 }
 
 /// Writes a file, unless it is there, and says so.
 fn write(root: &Path, file: &File, is_dry: bool) -> Result<String> {
     let path = root.join(file.path);
     if path.exists() {
-        return Ok(format!("kept     {} (it is there already)\n", file.path));
+        return Ok(format!("kept     {} (it exists already)\n", file.path));
     }
     if is_dry {
         // A profile is for machines.
@@ -186,7 +186,7 @@ fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
     let mut steps = Vec::new();
     for program in recorded.iter().filter(|program| !program.required.is_empty()) {
         let required = program.required.join(" ");
-        steps.push(format!("give {} what it requires, where the gate records it: {required}", program.path));
+        steps.push(format!("where the gate records {}, add the arguments that it requires: {required}", program.path));
     }
     steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEP} -- {}", first.command()));
     steps

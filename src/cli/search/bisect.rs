@@ -208,12 +208,15 @@ fn said<C: Display>(found: &Found<C>, good: &C, recorded: usize, noun: &str, alo
         [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
         skipped => {
             let names: Vec<String> = skipped.iter().map(ToString::to_string).collect();
-            format!("the first {noun} that exceeds the limits is {bad} or one that says nothing: {}", names.join(", "))
+            format!(
+                "the first {noun} that exceeds the limits is {bad} or one that could not be recorded: {}",
+                names.join(", ")
+            )
         }
     };
-    text.push_str(&format!("; {recorded} were looked at, and this is {bad} compared with {before}"));
+    text.push_str(&format!("; {recorded} were recorded, and this is {bad} compared with {before}"));
     if alone == Verdict::Pass {
-        text.push_str(", between which the growth alone keeps the limits: earlier ones have grown as well");
+        text.push_str(". The growth between these two is within the limits: earlier ones grew as well");
     }
     text
 }

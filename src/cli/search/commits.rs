@@ -46,7 +46,7 @@ impl Commits {
     pub(super) fn of(range: &str) -> Result<Self> {
         let (good, bad) = range.split_once("..").with_context(|| {
             format!(
-                "{range}: is no range and no snapshot; expected commits such as v1.2..HEAD, releases such as \
+                "{range}: is neither a range nor a snapshot; expected commits such as v1.2..HEAD, releases such as \
                  'transformers==4.36..4.40', or the recording of a good commit"
             )
         })?;
@@ -57,7 +57,7 @@ impl Commits {
         let commits = Self { root, below, good: good?, bad: bad? };
         let ends = [&*commits.good.hash, &*commits.bad.hash];
         if commits.run(&["merge-base", "--is-ancestor", ends[0], ends[1]]).is_err() || ends[0] == ends[1] {
-            bail!("{range}: {} is no ancestor of {}; give the older commit first", commits.good, commits.bad);
+            bail!("{range}: {} is not an ancestor of {}; give the older commit first", commits.good, commits.bad);
         }
         Ok(commits)
     }

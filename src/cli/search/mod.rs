@@ -24,7 +24,7 @@ pub(super) enum Answer {
     Skipped(String),
 }
 
-/// What was asked, in the order of the questions.
+/// The questions that were asked, in order, with their answers.
 pub(super) type Asked<C> = Vec<(C, Answer)>;
 
 /// A set in which good candidates come before bad ones.

@@ -20,11 +20,11 @@ pub(in super::super) struct RecordArguments {
     /// Simulated card on which the command runs, such as h100
     #[arg(long, value_name = "NAME", default_value = "a100")]
     pub(super) gpu: String,
-    /// Steps of the optimizer to run and record, as N or A..B; all runs the command to its end; none if it runs on a real
-    /// card, and writes its snapshot to the file that PTMEM_SNAPSHOT names
+    /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
+    /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
     #[arg(long, value_name = "STEPS", default_value = "3")]
     pub(super) steps: String,
-    /// Ranks of the job, of which the command is rank 0: --world-size of simulate
+    /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]
     pub(super) world_size: Option<u32>,
     /// The command to record, after --
@@ -198,7 +198,7 @@ pub(super) fn python_of(command: &[OsString]) -> OsString {
     first.cloned().unwrap_or_else(|| "python3".into())
 }
 
-/// Names and versions of the packages of a Python; none where it is not there.
+/// Names and versions of the packages of a Python; empty if that Python does not exist.
 fn packages(python: &OsStr) -> Vec<String> {
     let script = "import sys; print('\\n'.join(filter(None, sys.path)))";
     let Ok(output) = Command::new(python).args(["-c", script]).stdin(Stdio::null()).output() else { return Vec::new() };

@@ -165,13 +165,14 @@ fn checked(check: &SelfCheck) -> String {
 /// The best settings, in words.
 pub(super) fn advice(trial: &Trial, is_stated: bool) -> String {
     if !trial.check.trusted && !is_stated {
-        return "no advice: with the default settings the requests lead to other memory than was recorded, and the snapshot does not \
-                state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+        return "no advice: with the default settings the repeated requests do not lead to the recorded memory, and \
+                the snapshot does not state its settings. Give them in ptmem.toml: allocator-settings, as in \
+                PYTORCH_CUDA_ALLOC_CONF"
             .to_owned();
     }
     if !trial.check.trusted {
-        return "no advice: with the recorded settings the requests lead to other memory than was recorded. Record from the start of \
-                the process, and repeat with the release of PyTorch that recorded"
+        return "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. \
+                Record from the start of the process, and repeat with the release of PyTorch that recorded"
             .to_owned();
     }
     let base = &trial.outcomes[trial.base];

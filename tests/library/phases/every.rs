@@ -86,7 +86,7 @@ fn steps_are_parts() {
     let message = named("sideways").unwrap_err().to_string();
     assert!(message.contains("no step is named 'sideways'"), "{message}");
     let message = every(&pickle_of(&clock(3), &[]), "1step").unwrap_err().to_string();
-    assert!(message.contains("no steps are found, which parts of 1step need"), "{message}");
+    assert!(message.contains("no steps are found, so the history cannot be divided into parts of 1step"), "{message}");
 }
 
 #[test]

@@ -37,12 +37,12 @@ fn opcodes_that_run_code_are_refused_by_name_and_place() {
         let text = error.to_string();
         assert!(text.contains(&format!("byte {offset}: ")), "{text}");
         assert!(text.contains(&format!("opcode {name})")), "{text}");
-        assert!(text.contains("may be malicious") && text.contains("Nothing was run"), "{text}");
+        assert!(text.contains("may be malicious") && text.contains("No code was run"), "{text}");
         // The message is the same in every reader, whatever comes before the opcode.
         let text = snapshot::read(&cat(&[before, bytes, b"."])[..]).unwrap_err().to_string();
-        assert!(text.contains(name) && text.contains("Nothing was run"), "{text}");
+        assert!(text.contains(name) && text.contains("No code was run"), "{text}");
         // It is refused even without its arguments on the stack.
-        assert!(read(&cat(&[&bytes[opcode..], b"."])).unwrap_err().contains("Nothing was run"), "{name}");
+        assert!(read(&cat(&[&bytes[opcode..], b"."])).unwrap_err().contains("No code was run"), "{name}");
     }
 }
 

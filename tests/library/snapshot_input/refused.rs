@@ -72,7 +72,7 @@ fn tuples_deep_within_each_other_are_an_error() {
     let read = |value: &Value| snapshot::read(&write(value, Options::default())[..]).map(drop);
     read(&nested(17)).unwrap();
     let text = read(&nested(18)).unwrap_err().to_string();
-    assert!(text.contains("tuples lie more than 16 deep within each other"), "{text}");
+    assert!(text.contains("tuples are nested more than 16 deep"), "{text}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn pickles_of_something_else_say_what_was_found() {
         for style in styles() {
             let text = snapshot::read(&write(&value, style)[..]).unwrap_err().to_string();
             let expected =
-                format!("the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary");
+                format!("the file is a pickle, but not a CUDA memory snapshot: {found}. Expected the dictionary");
             assert!(text.starts_with(&expected), "{text}");
         }
     }

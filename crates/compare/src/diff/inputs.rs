@@ -45,7 +45,7 @@ pub(super) fn compare(
         more => format!("; {more} more differ"),
     };
     let message = format!(
-        "{}, probably an input, has another size: {} before and {} after, in {} ahead of the forward pass{others}",
+        "{}, probably an input, differs in size: {} before and {} after, in {} ahead of the forward pass{others}",
         groupers.after.code().label(first.after.largest),
         Size(first.before.made.bytes),
         Size(first.after.made.bytes),

@@ -65,7 +65,7 @@ impl Apart {
         match self {
             Self::Asked => None,
             Self::NotKnown => Some("the figures of a side are only bounds"),
-            Self::NoOrder => Some("one side does not have the order in which its stacks allocate"),
+            Self::NoOrder => Some("one side lacks the order of its allocations"),
             Self::PartMissing => Some("the before lacks the part that contains the peak of the after"),
             Self::NotAlike => Some("the histories are not alike"),
         }

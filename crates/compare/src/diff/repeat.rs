@@ -67,12 +67,12 @@ fn words(number: u64, bytes: Sides<u64>, labels: Sides<String>) -> String {
     let Sides { before, after } = Sides { before: Size(bytes.before), after: Size(bytes.after) };
     if labels.before == labels.after {
         return format!(
-            "allocation {number} is the first that does, {before} before and {after} after in {}",
+            "the first difference is allocation {number}: {before} before and {after} after, in {}",
             labels.after
         );
     }
     format!(
-        "allocation {number} is the first that does, {before} in {} before and {after} in {} after",
+        "the first difference is allocation {number}: {before} in {} before and {after} in {} after",
         labels.before, labels.after
     )
 }

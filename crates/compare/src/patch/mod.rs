@@ -33,7 +33,7 @@ impl Patch {
     /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text.
     pub fn add(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
         for edit in of_code(paths, texts) {
-            // What only moved is no edit.
+            // Moved text is not an edit.
             match self.edits.iter().position(|other| other.is_moved(&edit)) {
                 Some(at) => drop(self.edits.remove(at)),
                 None => self.edits.push(edit),

@@ -81,10 +81,7 @@ fn prefix(part: Part<'_>) -> String {
 fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
     let count = parts.len();
     if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
-        return format!(
-            "nothing was gated in {count} {noun}s (no threshold was given); most on {}{peak}",
-            prefix(part)
-        );
+        return format!("nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}", prefix(part));
     }
     let sentence = part.judgement.headline().sentence;
     match part.badness() {

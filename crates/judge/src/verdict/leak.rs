@@ -68,8 +68,11 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     }
     if search.devices.is_empty() {
         let has_history = search.sources.iter().any(|source| source.kind != InputKind::Numbers);
-        let reason =
-            if has_history { "nothing is recorded and nothing is held" } else { "figures alone have no steps" };
+        let reason = if has_history {
+            "nothing is recorded and nothing is held"
+        } else {
+            "figures without a history have no steps"
+        };
         judge.checks.push(Check { reason: Some(reason.to_owned()), ..check(None, search.mode.noun(), limit) });
     }
     judge.doubt_run(search.failure.clone());
@@ -103,8 +106,7 @@ impl Judge {
         if let Some(Unclear { reason, advice, .. }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
-            let most =
-                device.grows_most.as_deref().map(|label| format!("; of all stacks, that of {label} gained most"));
+            let most = device.grows_most.as_deref().map(|label| format!("; the stack that grew most is {label}"));
             let reason = format!("{}, but allocated bytes grow{}", no_leak(device, mode), most.unwrap_or_default());
             self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {

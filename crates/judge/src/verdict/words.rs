@@ -112,10 +112,10 @@ impl Judgement {
 
     /// The verdict of a comparison without limits: what grew.
     fn ungated(&self) -> String {
-        let Some(peak) = &self.peak else { return "nothing was gated: no threshold was given".to_owned() };
+        let Some(peak) = &self.peak else { return "nothing was gated: no limit was given".to_owned() };
         let device = peak.device.filter(|_| self.many_devices);
         let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
-        format!("nothing was gated (no threshold was given): {device}{peak}")
+        format!("nothing was gated (no limit was given): {device}{peak}")
     }
 
     /// The number of checks of a level beyond their limits.

@@ -26,12 +26,13 @@ pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
             (plot(&chart, &description(picture)))
             p.readout aria-live="polite" {}
             @if is_coarse {
-                p.note { "The curve is coarse: the highest values in equal parts of the recording are the only ones that a saved profile "
-                    "has, or one of many ranks. Give the snapshots themselves, one pair of them, for every moment." }
+                p.note { "The curve is coarse: saved profiles and ranks of a job have only the highest value in each \
+                          of many equal "
+                    "parts. Compare a single pair of snapshots to see every moment." }
             }
             @if !picture.has_layout() {
-                p.note { "No segment map: only a snapshot has the addresses of its blocks; a saved profile and a rank of "
-                    "several do not." }
+                p.note { "No segment map: it needs the addresses of blocks, which saved profiles and ranks of a job \
+                          do not have." }
             }
         }
     }
@@ -102,8 +103,9 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
 }
 
 /// Why memory does not have a better category.
-const MEANING_OF_OTHER: &str = "Nothing in these stacks tells what the memory is for: no module, optimizer, data loader, communication or \
-    backward pass. A [[category]] in ptmem.toml can name it; a run that is recorded with modules and purposes names it by itself.";
+const MEANING_OF_OTHER: &str = "These stacks do not show the purpose of the memory: no module, optimizer, data \
+                                loader, communication or backward pass. A [[category]] in ptmem.toml can name it; a \
+                                run that is recorded with modules and purposes names it by itself.";
 
 fn label(side: Option<Side>, counter: &str) -> String {
     side.map_or_else(|| counter.to_owned(), |side| format!("{side} {counter}"))

@@ -152,7 +152,7 @@ impl Changed<'_> {
         let stacks = if profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
             Content::Sentence(NO_STACKS.to_owned())
         } else if !has_moment {
-            Content::Sentence(format!("no {} {moment}: not both sides have such a moment", by.plural()))
+            Content::Sentence(format!("no {} {moment}: one side has no such moment", by.plural()))
         } else if rows.is_empty() {
             Content::Sentence(format!("no {} changed {moment}", by.noun()))
         } else {
@@ -312,6 +312,6 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &RenderOptions) -> Opti
         Row::new(Tone::Worse, [change, count, Value::words(name), Value::stack(&*row.label, row.lines.more)])
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
-    let table = Table::new(heads, rows).titled("stacks that grew on other ranks alone");
+    let table = Table::new(heads, rows).titled("stacks that grew only on other ranks");
     (!grew.is_empty()).then_some(Content::Table(table))
 }

@@ -41,7 +41,7 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Table {
     }
     let all = thousands(groups.len() as u64);
     Table { total: format!("{total} of {all}"), ..by_name(groups.into_iter().enumerate().collect(), options.top()) }
-        .titled("phases, each where it is highest")
+        .titled("phases, the highest occurrence of each")
 }
 
 fn without_phases(device: &DeviceProfile) -> Table {

@@ -42,7 +42,7 @@ pub(super) fn read_pickle<T, E: From<io::Error>>(
             }
             CompressionMethod::STORE => Box::new(packed.data()),
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed.data())),
-            _ => return Err(bad("the ZIP archive is compressed otherwise than by deflate; unpack it first").into()),
+            _ => return Err(bad("the ZIP archive uses a compression other than deflate; unpack it first").into()),
         };
         return read(&mut Named::new("ZIP", packed.verifying_reader(unpacked)));
     }

@@ -43,7 +43,7 @@ impl<R: BufRead> Read for Zstandard<R> {
             let stated = frame.decoder.get_checksum_from_data();
             let computed = frame.decoder.get_calculated_checksum();
             if stated.is_some_and(|stated| computed != Some(stated)) {
-                return Err(bad("its checksum is another one"));
+                return Err(bad("its checksum does not match"));
             }
             self.rest = self.frame.take().map(StreamingDecoder::into_inner);
         }

@@ -63,7 +63,7 @@ impl fmt::Display for Document {
             ),
             Self::SnapshotReport => f.write_str("it is a report on a snapshot"),
             Self::Other(schema) => write!(f, "its schema is '{schema}', not '{PROFILE_SCHEMA}'"),
-            Self::Unnamed => f.write_str("it has no \"schema\", and no figure such as \"allocated_bytes.all.peak\""),
+            Self::Unnamed => f.write_str("it has no \"schema\" and no figure such as \"allocated_bytes.all.peak\""),
         }
     }
 }

@@ -105,7 +105,7 @@ impl Format {
             Self::SplitZip => Some("a ZIP archive in several parts"),
             Self::JsonObject | Self::JsonArray => Some("JSON"),
             Self::Html => Some("HTML"),
-            Self::Sqlite => Some("a SQLite data base"),
+            Self::Sqlite => Some("a SQLite database"),
             Self::Text => Some("text"),
             Self::Empty | Self::Unknown { .. } => None,
         }

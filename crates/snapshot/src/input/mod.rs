@@ -149,7 +149,7 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
         let mut input = Input::new(stream)?;
         match input.format {
             Format::Gzip | Format::Zstandard | Format::Zip if layers == 0 => {
-                Err(bad("the input is wrapped more often than anybody would; unpack it first").into())
+                Err(bad("the input is compressed too many times over; unpack it first").into())
             }
             Format::Gzip => self.expand(&mut Named::new("gzip", MultiGzDecoder::new(BufReader::new(input))), layers),
             Format::Zstandard => {

@@ -21,8 +21,8 @@ pub enum ErrorKind<E: std::error::Error + 'static> {
     },
     /// An opcode that imports, builds or calls something.
     #[error(
-        "the pickle asks Python to run code (opcode {opcode}), as a checkpoint of a model does and a memory snapshot never; \
-         if it is no checkpoint, the file may be malicious. Nothing was run"
+        "the pickle asks Python to run code (opcode {opcode}). A checkpoint of a model does that, a memory snapshot \
+         never does; if the file is not a checkpoint, it may be malicious. No code was run"
     )]
     Forbidden {
         /// Name in `pickletools`.

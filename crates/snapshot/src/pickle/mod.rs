@@ -2,7 +2,7 @@
 //!
 //! It reads protocols 2 to 5 as far as they describe plain data: numbers, strings, bytes, tuples, lists, dictionaries
 //! and sets. Every opcode that could import, build or call something is refused by name before anything happens; there
-//! is no code that could execute it.
+//! is not any code that could execute it.
 //!
 //! The reader drives a [`Visitor`], which decides what a value is and how much of it is kept. The
 //! reader itself holds only the stack, the memo and one buffer of the input, and no recursion follows

@@ -16,7 +16,7 @@ pub enum Error {
     Pickle(#[from] pickle::Error<Damage>),
     /// A pickle of something else.
     #[error(
-        "the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary that \
+        "the file is a pickle, but not a CUDA memory snapshot: {found}. Expected the dictionary that \
          torch.cuda.memory._dump_snapshot() writes, with the keys 'segments' and 'device_traces', or the list of \
          torch.cuda.memory_snapshot()"
     )]
@@ -51,7 +51,7 @@ pub enum Damage {
     #[error("a list of frames changes after it was used; the file is damaged")]
     FramesChange,
     /// Tuples within tuples, deeper than any snapshot has them.
-    #[error("tuples lie more than {0} deep within each other; the file is damaged")]
+    #[error("tuples are nested more than {0} deep; the file is damaged")]
     Deep(u8),
     /// More lists and dictionaries that are neither stacks nor records than any snapshot has.
     #[error("more than 2,097,152 lists and dictionaries that no snapshot has; the file is damaged")]

@@ -85,7 +85,7 @@ pub enum Error {
     Replay(#[from] replay::Error),
     /// The history has no allocations.
     #[error(
-        "the recording has no history of allocations; call torch.cuda.memory._record_memory_history() before the steps to measure"
+        "no allocations were recorded; call torch.cuda.memory._record_memory_history() before the steps to measure"
     )]
     NoHistory,
     /// Events are missing.

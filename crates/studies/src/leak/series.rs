@@ -176,8 +176,8 @@ fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> 
 /// A remark where something rose in the last snapshots, too few to be called a leak.
 fn too_soon(device: u32, leak: Leak) -> Diagnostic {
     let message = format!(
-        "allocated bytes rose by {} since {}, in each of the last {}: too few to tell a leak from steps up, the next \
-         ones will",
+        "allocated bytes rose by {} since {}, in each of the last {}: too few to distinguish a leak from a single \
+         increase; the next ones will show it",
         Size(u64::try_from(leak.bytes).unwrap_or_default()),
         leak.since.unwrap_or_default(),
         count(leak.judged as u64, "snapshot", "snapshots"),

@@ -36,8 +36,8 @@ enum Role {
 
 /// The inputs of all steps of which the history has the beginning, by stack.
 ///
-/// A history that begins with the program has none before its first backward pass: what is copied to the device there may be
-/// weights.
+/// A history that begins with the program has none before its first backward pass: tensors copied to the device there
+/// may be weights.
 #[must_use]
 pub fn inputs(trace: &Trace, code: &Code<'_>) -> FxHashMap<StackId, Made> {
     let roles = roles(trace, code);

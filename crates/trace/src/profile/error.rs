@@ -39,7 +39,7 @@ pub enum Error {
         every: Box<Every>,
     },
     /// A history without the times or steps that it was to be divided by.
-    #[error("device {device}: {lack}, which parts of {every} need")]
+    #[error("device {device}: {lack}, so the history cannot be divided into parts of {every}")]
     Undivided {
         /// Device ordinal.
         device: u32,

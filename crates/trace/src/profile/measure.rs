@@ -122,7 +122,8 @@ fn remarks(run: &RunFacts) -> Vec<Diagnostic> {
     if let Some((_, number, line)) = run.followed.iter().find(|(what, ..)| what == "conditions") {
         let guessed = count(*number, "condition of the program was", "conditions of the program were");
         let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
-        let message = format!("{guessed} guessed on simulated GPUs{first}: what depends on that was not measured");
+        let message =
+            format!("{guessed} guessed on simulated GPUs{first}: memory that depends on that was not measured");
         found.push(Diagnostic::new(diagnostic::Code::CourseGuessed, None, message));
     }
     let told = run.to_string();

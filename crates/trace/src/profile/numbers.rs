@@ -23,7 +23,7 @@ pub enum Error {
         found: String,
     },
     /// Two entries of one name and device.
-    #[error("'{0}' is there twice")]
+    #[error("'{0}' occurs twice")]
     Twice(String),
     /// Several entries, none of them requested.
     #[error("it holds several cases ({0}); name one, as in FILE#CASE")]
@@ -116,7 +116,7 @@ impl Numbers {
 
     fn counter(&self, gauge: Gauge) -> Counter {
         let [peak, end] = self.0[gauge as usize];
-        // What is known is exact.
+        // Known figures are exact.
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
@@ -138,7 +138,7 @@ impl Numbers {
     }
 }
 
-/// The cases of an input: JSON, or a table of comma-separated values. None if it holds no figure.
+/// The cases of an input: JSON, or a table of comma-separated values. Empty if it does not contain a figure.
 ///
 /// # Errors
 /// Where a figure is not a number of bytes, or a table cannot be read.
@@ -265,7 +265,7 @@ fn size(text: &str) -> Option<Option<u64>> {
 /// Columns that name the case of a row.
 const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 
-/// The cases of a table of comma-separated values, one in each row; none if its first line names no figure.
+/// The cases of a table of comma-separated values, one in each row; empty if the first line does not name a figure.
 ///
 /// # Errors
 /// Where a row has other columns than the first line, or a figure is not a number of bytes.

@@ -204,7 +204,7 @@ pub(crate) fn measured(
 /// A remark on phases that were left out.
 fn left_out(number: u64) -> Option<String> {
     let message = format!(
-        "of the phases (annotations, metadata, compile contexts) the first {} are looked at, {} more are not",
+        "only the first {} phases (annotations, metadata, compile contexts) are read, {} more are not",
         thousands(MOST_PHASES as u64),
         thousands(number)
     );

@@ -50,13 +50,10 @@ impl Report<'_> {
                     1 => "the history is one event long, as _record_memory_history('state') leaves it",
                     _ => "no allocation was recorded",
                 };
-                let figures = if is_unknown {
-                    "are not known"
-                } else {
-                    "are that state, and the true ones may be anything above"
-                };
+                let figures =
+                    if is_unknown { "are not known" } else { "are those of this state; the true values may be higher" };
                 let message = format!(
-                    "only the state at the dump is there: {found}. Peak and baseline {figures}. Record with \
+                    "only the state at the dump was recorded: {found}. Peak and baseline {figures}. Record with \
                      torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it, \
                      to get a history"
                 );
@@ -100,17 +97,17 @@ impl Report<'_> {
         }
         if with_stack > 0 {
             let message = format!(
-                "blocks that are older than the recording and still have their stack: {with_stack}; their bytes are listed \
-                 under it"
+                "blocks that were allocated before the recording and have a stack: {with_stack}; they are listed \
+                 under that stack"
             );
             self.tell(Code::AllocatedBeforeRecording, message);
         }
         if self.findings.misses_frees() {
             self.tell(
                 Code::FreesNotRecorded,
-                "PyTorch 2.0 records neither the free of a block that is older than the recording nor the end of a segment that \
-                 is, and there are such segments: baseline and peak are the least there was, and their bound is the largest device \
-                 of that time. Record from the start of the process",
+                "PyTorch 2.0 does not record when blocks and segments from before the recording are freed, and this \
+                 snapshot has such segments: baseline and peak are lower bounds, and the upper bound is the memory of \
+                 the largest GPU of that time. Record from the start of the process",
             );
         }
     }
@@ -126,8 +123,8 @@ impl Report<'_> {
             };
             let Recovered { recovered, total } = checks.sizes;
             let message = format!(
-                "{} of {total} recovered block sizes differ from the final state{why}. Allocated and active bytes carry a \
-                 bound where other blocks are concerned",
+                "{} of {total} recovered block sizes differ from the final state{why}. Allocated and active bytes \
+                 carry an error bound if blocks that are no longer there are affected",
                 total - recovered
             );
             self.tell(Code::SizesNotRecovered, message);
@@ -135,7 +132,8 @@ impl Report<'_> {
         let missed = counters.checkpoints_missed;
         if missed > 0 {
             let total = checks.checkpoints.total;
-            let message = format!("{missed} of {total} snapshot events give other active bytes than the replay");
+            let message =
+                format!("{missed} of {total} snapshot events state other active bytes than the replay computes");
             self.tell(Code::CheckpointMismatch, message);
         }
         if !checks.end_matches {
@@ -174,13 +172,13 @@ impl Report<'_> {
             self.tell(Code::EventsInconsistent, message);
         }
         if sizes.overlaps > 0 {
-            self.tell(Code::BlocksOverlap, format!("{} allocations reach into an occupied block", sizes.overlaps));
+            self.tell(Code::BlocksOverlap, format!("{} allocations overlap a block in use", sizes.overlaps));
         }
         let backwards = census.backwards;
         if backwards > 0 {
             let message = format!(
-                "{backwards} events are older than one before them; the order in the file is kept, and the peak may differ \
-                 from the true one"
+                "{backwards} events have an earlier time than an event before them; the order of the file is kept, \
+                 and the peak may be wrong"
             );
             self.tell(Code::TimeBackwards, message);
         }
@@ -192,8 +190,8 @@ impl Report<'_> {
             self.tell_meaning(Code::SegmentsSkipped);
         } else if unbacked > 0 {
             let message = format!(
-                "{unbacked} allocations lie outside every known segment; segment events are missing (skip_actions?), and \
-                 reserved bytes before the dump may be others than counted"
+                "{unbacked} allocations are outside every known segment; segment events are missing (skip_actions?), \
+                 and reserved bytes before the dump may be wrong"
             );
             self.tell(Code::SegmentsUnknown, message);
         }
@@ -201,8 +199,8 @@ impl Report<'_> {
         let differ = segments.iter().filter(|segment| !adds_up(segment)).count();
         if differ > 0 {
             let message = format!(
-                "in {differ} of {} segments the blocks do not add up to the sums beside them; the file was edited or \
-                 written by another tool",
+                "in {differ} of {} segments the blocks do not add up to the sums stored with the segment; the file \
+                 was edited or written by another tool",
                 segments.len()
             );
             self.tell(Code::SegmentSums, message);
@@ -216,12 +214,12 @@ impl Report<'_> {
         match (sizes.rules.are_contradicted(), is_assumed) {
             (true, true) => self.tell(
                 Code::SettingsChanged,
-                "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block sizes. \
-                 Sizes that depend on them carry a bound",
+                "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its \
+                 block sizes. Sizes that depend on them carry an error bound",
             ),
             (true, false) => self.tell(
                 Code::SettingsChanged,
-                "the allocator settings were others before the dump. Sizes that depend on them carry a bound",
+                "the allocator settings changed before the dump. Sizes that depend on them carry an error bound",
             ),
             (false, true) if *history == HistoryKind::Recorded => self.tell(
                 Code::SettingsAssumed,
@@ -244,22 +242,23 @@ impl Report<'_> {
         let pending = pending.fold(0_u64, u64::saturating_add);
         if bound > 0 {
             let message = format!(
-                "blocks that were allocated before the recording and freed inside it may occupy up to {} more or less than \
-                 is counted; the file does not tell their size{}",
+                "blocks that were allocated before the recording and freed within it may occupy up to {} more or less \
+                 than counted; the file does not state their size{}",
                 Size(bound),
                 if sizes.pools_uncertain { ", nor whether their pool splits its segments" } else { "" }
             );
             self.tell(Code::SizesBounded, message);
         } else if uncertain > 0 && *history == HistoryKind::Recorded {
             let message = format!(
-                "the file does not tell the exact size of {uncertain} blocks that are freed before the dump: it depends on \
-                 allocator settings, or on a pool that may not split its segments"
+                "the file does not state the exact size of {uncertain} blocks that are freed before the dump: it \
+                 depends on allocator settings, or on a pool that may not split its segments"
             );
             self.tell(Code::SizesBounded, message);
         }
         if pending > 0 {
             let message = format!(
-                "the completion of frees of {} is recorded and their request is not; they count as allocated until then",
+                "for {}, the completion of the free is recorded but not its request; they count as allocated until \
+                 the completion",
                 Size(pending)
             );
             self.tell(Code::FreeRequestedBefore, message);

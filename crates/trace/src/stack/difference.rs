@@ -7,8 +7,9 @@ use similar::DiffOp;
 
 use super::order::diff;
 
-/// Stacks with a larger product of lengths, besides the frames that they begin and end with alike, are compared by bits: the time
-/// of Myers' algorithm grows with the square of their differences, and a file may have thousands of stacks.
+/// Stacks whose lengths, without their common first and last frames, have a larger product are compared by bit-parallel
+/// code: the time of Myers' algorithm grows with the square of the differences, and a file may have thousands of
+/// stacks.
 const MOST_BY_MYERS: usize = 1 << 12;
 
 /// The difference of two stacks of a few hundred frames.

@@ -154,7 +154,7 @@ impl DeviceSteps<'_> {
     fn require_steps(&self) -> Result<(), Unclear> {
         if self.judged.count() < FEWEST {
             return Err(format!(
-                "the history has {}, of which {} can tell: neither warm-up nor the last one. {FEWEST} are needed; record \
+                "the history has {}, of which {} count (warm-up and the last one do not). {FEWEST} are needed; record \
                  more steps, or give two or more snapshots",
                 ptmem_base::text::count(self.steps.steps.len() as u64, "step", "steps"),
                 if self.judged.count() == 0 { "none".to_owned() } else { self.judged.count().to_string() },
@@ -162,9 +162,8 @@ impl DeviceSteps<'_> {
             .into());
         }
         if !self.steps.are_plausible(&self.course, self.grouper.code()) {
-            return Err(
-                self.unnamed("no steps were found in the history: it looks like less than a few steps; record more")
-            );
+            return Err(self
+                .unnamed("no steps were found in the history: it seems to be shorter than a few steps; record more"));
         }
         Ok(())
     }
@@ -191,8 +190,8 @@ impl DeviceSteps<'_> {
         self.require_no_guess(&leaks)?;
         match short {
             Some(label) if leaks.is_empty() => Err(format!(
-                "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps are left that can tell; \
-                 record more steps, or give two or more snapshots"
+                "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps remain to judge \
+                 them; record more steps, or give two or more snapshots"
             )
             .into()),
             _ => Ok(leaks),
@@ -241,14 +240,14 @@ impl DeviceSteps<'_> {
         }
         if self.steps.go_through_sizes(&self.course) {
             return Err(self.unnamed(
-                "the steps are a guess, and many of their sizes grow or shrink from one to the next: what stays may belong \
-                 to one size each, such as graphs that are captured",
+                "the steps are a guess, and many sizes grow or shrink from step to step: memory that stays may belong \
+                 to one of the sizes, as that of captured graphs does",
             ));
         }
         if let Some(stack) = self.steps.growing(&self.course) {
             return Err(self.unnamed(&format!(
-                "the steps are a guess, and {} requests more from one to the next: a cache may be filled, as while an answer is \
-                 generated, or something leaks",
+                "the steps are a guess, and {} requests more in each step than before: a cache may be growing, as \
+                 during generation, or something leaks",
                 self.grouper.code().label(stack)
             )));
         }
@@ -260,7 +259,8 @@ impl DeviceSteps<'_> {
                 .map(|leak| format!(". The stack that leaves most behind is {}{}", leak.label, leak.more))
                 .unwrap_or_default();
             return Err(self.unnamed(&format!(
-                "the steps are a guess, and much of what they allocate stays: something is built, or leaks; {reason}{most}"
+                "the steps are a guess, and much of the memory that they allocate stays: something is being built, or \
+                 leaks; {reason}{most}"
             )));
         }
         Ok(())

@@ -31,7 +31,7 @@ pub enum Error {
     #[error("this looks like JSON, but cannot be read as a saved profile: {0}; {EXPECTED}")]
     Json(String),
     /// JSON of another kind.
-    #[error("this looks like JSON, but no saved profile: {0}; {EXPECTED}")]
+    #[error("this looks like JSON, but is not a saved profile: {0}; {EXPECTED}")]
     NotAProfile(Document),
     /// A profile that contradicts itself.
     #[error("{0}; the file was changed by hand, merged or damaged. Write it again")]
