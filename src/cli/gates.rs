@@ -1,6 +1,7 @@
 //! The gates of a repository's workflows: the steps that run the Action. Their inputs are the change's own, as its `ptmem.toml` is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::path::Path;
 
 use anyhow::Result;
@@ -9,106 +10,19 @@ use ptmem::sides::Sides;
 use ptmem::verdict::Excuse;
 
 use super::git::Base;
-
-/// Keys of a step that decide nothing.
-const NAMES: [&str; 3] = ["uses", "name", "id"];
-
-/// Inputs of the Action that decide nothing, but how results are shown.
-const SHOWN: [&str; 8] =
-    ["token", "summary", "annotations", "page", "sarif", "pictures", "comment-key", "comment-artifact"];
-
-/// Expressions whose values are set elsewhere in the file.
-const ELSEWHERE: [&str; 5] = ["matrix.", "env.", "steps.", "needs.", "inputs."];
-
-/// The steps of some workflows that run the Action, each by the lines that decide something.
-struct Gates {
-    steps: Vec<Vec<String>>,
-    /// Whether values of some of them are set elsewhere in the file.
-    have_expressions: bool,
-}
-
-impl Gates {
-    fn of(files: &[String]) -> Self {
-        let mut gates = Self { steps: Vec::new(), have_expressions: false };
-        for text in files {
-            let steps = steps_of(text);
-            if steps.iter().flatten().any(|line| is_decided_elsewhere(line)) {
-                gates.have_expressions = true;
-                let lines = text.lines().map(str::trim).filter(|line| !is_blank(line) && !line.contains("uses:"));
-                gates.steps.push(lines.map(str::to_owned).collect());
-            }
-            gates.steps.extend(steps);
-        }
-        gates
-    }
-
-    /// Whether a step has every line of a command.
-    fn have(&self, command: &str) -> bool {
-        let wanted: Vec<&str> = command.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        self.steps.iter().any(|step| wanted.iter().all(|wanted| step.iter().any(|line| line.contains(wanted))))
-    }
-}
-
-fn is_blank(line: &str) -> bool {
-    line.trim().is_empty() || line.trim_start().starts_with('#')
-}
-
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start().len()
-}
-
-/// Whether the value of a line is an expression or an alias that another part of the file decides.
-fn is_decided_elsewhere(line: &str) -> bool {
-    let value = line.split_once(':').map_or("", |(_, value)| value.trim());
-    value.starts_with('*') || (line.contains("${{") && ELSEWHERE.iter().any(|context| line.contains(context)))
-}
-
-/// Where a line names the Action, but for the one that only posts a comment.
-fn names_action(line: &str) -> Option<usize> {
-    let at = line.find("uses:").filter(|_| !is_blank(line))?;
-    let value = line[at + "uses:".len()..].split([',', '}', '#', '@']).next()?;
-    let mut parts = value.trim().trim_matches(['"', '\'']).rsplit('/');
-    let is_comment = parts.clone().next() == Some("comment");
-    (!is_comment && parts.any(|part| part.contains("ptmem"))).then_some(at)
-}
-
-fn steps_of(text: &str) -> Vec<Vec<String>> {
-    let lines: Vec<&str> = text.lines().collect();
-    let named = lines.iter().enumerate().filter_map(|(at, line)| Some((at, names_action(line)?)));
-    let steps = named.filter_map(|(at, column)| {
-        let begins = |line: &&str| line.trim_start().starts_with("- ") && indent(line) < column;
-        let first = lines[..=at].iter().rposition(begins)?;
-        let dash = indent(lines[first]);
-        let rest = lines[first + 1..].iter().take_while(|line| is_blank(line) || indent(line) > dash);
-        let step = [lines[first].replacen('-', " ", 1)].into_iter().chain(rest.map(|line| (*line).to_owned()));
-        Some(deciding(&step.collect::<Vec<_>>()))
-    });
-    steps.collect()
-}
-
-/// The lines of a step without those that decide nothing, and what belongs to these.
-fn deciding(step: &[String]) -> Vec<String> {
-    let lines = step.iter().filter(|line| !is_blank(line));
-    let of_step = lines.clone().map(|line| indent(line)).min().unwrap_or(0);
-    let mut left_out = None;
-    let mut kept = Vec::new();
-    for line in lines {
-        if left_out.is_some_and(|above| indent(line) > above) {
-            continue;
-        }
-        let key = line.trim().split(':').next().unwrap_or_default();
-        let ignored = if indent(line) == of_step { &NAMES[..] } else { &SHOWN };
-        left_out = ignored.contains(&key).then(|| indent(line));
-        if left_out.is_none() {
-            kept.push(line.trim().to_owned());
-        }
-    }
-    kept
-}
+use super::workflow::Gates;
 
 /// The gates of the base and of the checked-out commit.
 fn gates(base: &Base) -> Result<Sides<Gates>> {
-    Ok(base.workflows()?.map(|files| Gates::of(files)))
+    let running = running();
+    Ok(base.workflows()?.map(|files| Gates::of(files, running.as_deref())))
+}
+
+/// The path of the workflow that runs now: `owner/name/PATH@ref`.
+fn running() -> Option<String> {
+    let whole = env::var("GITHUB_WORKFLOW_REF").ok()?;
+    let path = whole.split('@').next()?.splitn(3, '/').nth(2)?;
+    Some(path.to_owned())
 }
 
 /// The remark on steps that the checked-out commit edits, adds or removes.
@@ -171,20 +85,17 @@ const MOST_LINES: usize = 5;
 
 /// What the workflows of the change do to the gates of the base.
 fn changes(gates: &Sides<Gates>) -> Option<String> {
-    let mut counts: BTreeMap<&Vec<String>, i64> = BTreeMap::new();
-    gates.before.steps.iter().for_each(|step| *counts.entry(step).or_default() -= 1);
-    gates.after.steps.iter().for_each(|step| *counts.entry(step).or_default() += 1);
-    let lines = |is_wanted: fn(i64) -> bool| -> BTreeSet<&String> {
-        counts.iter().filter(|(_, count)| is_wanted(**count)).flat_map(|(step, _)| step.iter()).collect()
-    };
-    let gone = lines(|count| count < 0);
-    let new = lines(|count| count > 0);
-    let quoted = |lines: &BTreeSet<&String>, others: &BTreeSet<&String>| {
-        let quoted: Vec<_> = lines.difference(others).take(MOST_LINES).map(|line| format!("'{line}'")).collect();
-        if quoted.is_empty() { "nothing else".to_owned() } else { quoted.join(", ") }
-    };
-    match (gone.is_empty(), new.is_empty()) {
-        (true, true) => None,
+    let steps = differing(gates.map(|gates| &*gates.steps));
+    let jobs = differing(gates.map(|gates| &*gates.jobs));
+    let gone = [&steps.before[..], &jobs.before].concat();
+    let new = [&steps.after[..], &jobs.after].concat();
+    match (steps.before.is_empty(), steps.after.is_empty()) {
+        (true, true) if gone.is_empty() && new.is_empty() => None,
+        (true, true) => Some(format!(
+            "this change edits the jobs that run ptmem: {} instead of {}",
+            quoted(&new, &gone),
+            quoted(&gone, &new)
+        )),
         (true, false) => Some(format!("this change adds a gate to the workflows: {}", quoted(&new, &gone))),
         (false, true) => Some(format!("this change removes a gate from the workflows: {}", quoted(&gone, &new))),
         (false, false) => Some(format!(
@@ -195,8 +106,32 @@ fn changes(gates: &Sides<Gates>) -> Option<String> {
     }
 }
 
+/// The lines of the parts of each side that the other one lacks.
+fn differing<'g>(parts: Sides<&'g [Vec<String>]>) -> Sides<Vec<&'g String>> {
+    let mut counts: BTreeMap<&Vec<String>, i64> = BTreeMap::new();
+    parts.before.iter().for_each(|part| *counts.entry(part).or_default() -= 1);
+    parts.after.iter().for_each(|part| *counts.entry(part).or_default() += 1);
+    let lines = |is_wanted: fn(i64) -> bool| -> Vec<&String> {
+        counts.iter().filter(|(_, count)| is_wanted(**count)).flat_map(|(part, _)| part.iter()).collect()
+    };
+    Sides { before: lines(|count| count < 0), after: lines(|count| count > 0) }
+}
+
+/// The first lines that others lack, each once.
+fn quoted(lines: &[&String], others: &[&String]) -> String {
+    let mut seen: BTreeSet<_> = others.iter().collect();
+    let mut quoted: Vec<_> = lines.iter().filter(|line| seen.insert(*line)).map(|line| format!("'{line}'")).collect();
+    let more = quoted.len().saturating_sub(MOST_LINES);
+    quoted.truncate(MOST_LINES);
+    if more > 0 {
+        quoted.push(super::many(more, "more line"));
+    }
+    if quoted.is_empty() { "nothing else".to_owned() } else { quoted.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::workflow::Workflow;
     use super::*;
 
     const BASE: &str = "\
@@ -214,10 +149,25 @@ jobs:
           max-growth: 5%
           token: x
       - run: echo
+    needs:
+      - made
+  made:
+    steps:
+    - run: make
+  comment:
+    steps:
+      - uses: owner/ptmem/comment@v0
+  other:
+    steps:
+      - run: test
 ";
 
+    fn gates(files: &[(&str, &str)], running: Option<&str>) -> Gates {
+        Gates::of(&files.iter().map(|(path, text)| Workflow::parse(path, text)).collect::<Vec<_>>(), running)
+    }
+
     fn told(after: &str) -> Option<String> {
-        changes(&Sides { before: BASE, after }.map(|text| Gates::of(&[(*text).to_owned()])))
+        changes(&Sides { before: BASE, after }.map(|text| gates(&[("a.yml", text)], None)))
     }
 
     #[test]
@@ -225,8 +175,9 @@ jobs:
         for (from, to) in [
             ("@v0 # pinned", "@v1"),
             ("- name: Gate\n        uses", "- uses"),
-            ("token: x", "token: y\n          comment-key: z"),
-            ("run: echo", "run: true"),
+            ("token: x", "token: x\n          page: false"),
+            ("- run: echo", "- name: Say\n        run: echo"),
+            ("  other:", "  third: {}\n  other:"),
             ("checkout@v6", "checkout@v7"),
             ("# a comment", "# another"),
         ] {
@@ -236,7 +187,7 @@ jobs:
             "this change edits what the workflows give to ptmem: 'max-growth: 50%' instead of 'max-growth: 5%'";
         assert_eq!(told(&BASE.replace("5%", "50%")).as_deref(), Some(raised));
         let gone = told("jobs: {}\n").unwrap();
-        assert!(gone.starts_with("this change removes a gate from the workflows: 'max-growth: 5%'"), "{gone}");
+        assert!(gone.starts_with("this change removes a gate from the workflows: 'uses: owner/ptmem'"), "{gone}");
         let another = BASE.replace("      - run: echo", "      - { uses: owner/ptmem@v0, with: { name: b } }");
         assert!(
             told(&another).unwrap().starts_with("this change adds a gate to the workflows"),
@@ -247,6 +198,20 @@ jobs:
             ("python train.py", "python train.py --small"),
             ("        with:", "        continue-on-error: true\n        with:"),
             ("max-growth: 5%", "max-growth: 5%\n          simulate-args: --gpus 4"),
+            // Nobody would be told of the next change.
+            ("token: x", "token: ''"),
+            ("/comment@v0", "/comment@v0\n        if: false"),
+            // Arguments of the command, not inputs of the Action.
+            ("python train.py", "python train.py \\\n            page: --small"),
+            // YAML ends a line where few editors do.
+            ("# a comment", "# a comment\u{2028}          args: --exit-zero"),
+            ("uses: owner/ptmem@v0", "\"uses\" : Owner/PtMem@v0\n        env: { A: b }"),
+            // What else the job runs, and when.
+            ("run: echo", "run: true"),
+            ("run: make", "run: make small"),
+            ("uses: actions/checkout", "uses: another/checkout"),
+            ("on: pull_request", "on: { pull_request: { branches: [x] } }"),
+            ("  memory:", "  memory:\n    env: { PTMEM_TODAY: 2020-01-01 }"),
         ] {
             assert!(told(&BASE.replace(from, to)).is_some(), "{to}");
         }
@@ -256,15 +221,37 @@ jobs:
     fn values_that_stand_elsewhere_are_compared_there() {
         let matrix = BASE.replace("5%", "${{ matrix.limit }}").replace("memory:", "memory:\n    limit: [5%]");
         let sides = Sides { before: matrix.clone(), after: matrix.replace("[5%]", "[50%]") };
-        let told = changes(&sides.map(|text| Gates::of(std::slice::from_ref(text)))).unwrap();
+        let told = changes(&sides.map(|text| gates(&[("a.yml", text)], None))).unwrap();
         assert!(told.contains("'limit: [50%]' instead of 'limit: [5%]'"), "{told}");
     }
 
     #[test]
-    fn the_inputs_that_decide_nothing_are_inputs() {
-        let action = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/action.yml")).unwrap();
-        for input in SHOWN {
-            assert!(action.contains(&format!("\n  {input}:\n")), "{input}");
+    fn files_that_run_the_action_by_way_of_others_are_compared() {
+        let action =
+            "runs:\n  steps:\n    - uses: owner/ptmem@v0\n      with: { max-growth: \"${{ inputs.limit }}\" }\n";
+        let reusable =
+            "on: workflow_call\njobs:\n  a:\n    steps:\n    - uses: ./ci/gate/\n      with: { limit: 4% }\n";
+        let caller = "jobs:\n  b:\n    uses: ./.github/workflows/gate.yml\n    with: { limit: 5% }\n";
+        let elsewhere = "jobs:\n  c:\n    uses: another/ci/.github/workflows/memory.yml@v1\n    with: { limit: 6% }\n";
+        let all = |caller: &str, elsewhere: &str| {
+            let files = [
+                ("ci/gate/action.yml", action),
+                (".github/workflows/gate.yml", reusable),
+                (".github/workflows/caller.yml", caller),
+                (".github/workflows/elsewhere.yml", elsewhere),
+            ];
+            gates(&files, Some(".github/workflows/elsewhere.yml"))
+        };
+        for (limit, other) in [("5%", "50%"), ("6%", "60%")] {
+            let after = all(&caller.replace(limit, other), &elsewhere.replace(limit, other));
+            let told = changes(&Sides { before: all(caller, elsewhere), after }).unwrap();
+            assert!(
+                told.contains(&format!("'with: {{ limit: {other} }}' instead of 'with: {{ limit: {limit} }}'")),
+                "{told}"
+            );
         }
+        let edited = |text: &str| gates(&[("ci/gate/action.yml", action), (".github/workflows/gate.yml", text)], None);
+        let sides = Sides { before: edited(reusable), after: edited(&reusable.replace("4%", "40%")) };
+        assert!(changes(&sides).is_some());
     }
 }

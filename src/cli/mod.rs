@@ -35,6 +35,7 @@ mod simulate;
 mod sources;
 mod surroundings;
 mod trim;
+mod workflow;
 
 use std::env;
 use std::ffi::OsString;

@@ -20,12 +20,13 @@ pub(super) use program::{git, output, text};
 
 use super::checkout;
 use super::output as messages;
+use super::workflow::{self, Workflow};
 
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
-/// The folder of workflows, and of actions that a repository has for itself.
-const WORKFLOWS: &str = ".github";
+/// Where workflows are, and actions that a repository has for itself.
+const WORKFLOWS: [&str; 3] = [".github", ":(glob)**/action.yml", ":(glob)**/action.yaml"];
 
 /// The commit in which the history of the checkout around the working directory and that of another commit part.
 pub(super) struct Base {
@@ -91,24 +92,24 @@ impl Base {
 
     /// Whether workflows of the checked-out commit are not those of this one.
     pub(super) fn edits_workflows(&self) -> Result<bool> {
-        let arguments =
-            ["diff", "--no-ext-diff", "--no-textconv", "--name-only", &self.commit, "HEAD", "--", WORKFLOWS];
-        Ok(!output(&mut self.repository.git(), &arguments)?.is_empty())
+        let arguments = ["diff", "--no-ext-diff", "--no-textconv", "--name-only", &self.commit, "HEAD", "--"];
+        Ok(!output(&mut self.repository.git(), &[&arguments[..], &WORKFLOWS].concat())?.is_empty())
     }
 
     /// The workflows and actions of this commit and of the checked-out one.
-    pub(super) fn workflows(&self) -> Result<Sides<Vec<String>>> {
+    pub(super) fn workflows(&self) -> Result<Sides<Vec<Workflow>>> {
         Ok(Sides { before: self.workflows_at(&self.commit)?, after: self.workflows_at("HEAD")? })
     }
 
-    fn workflows_at(&self, commit: &str) -> Result<Vec<String>> {
-        let listed = text(
-            &mut self.repository.git(),
-            &["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit, "--", WORKFLOWS],
-        )?;
-        let paths = listed.split('\0').filter(|path| path.ends_with(".yml") || path.ends_with(".yaml"));
-        let texts = paths.filter_map(|path| self.read_at(commit, path).transpose());
-        texts.map(|bytes| Ok(String::from_utf8_lossy(&bytes?).into_owned())).collect()
+    fn workflows_at(&self, commit: &str) -> Result<Vec<Workflow>> {
+        let arguments = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit];
+        let listed = text(&mut self.repository.git(), &arguments)?;
+        let mut files = Vec::new();
+        for path in listed.split('\0').filter(|path| workflow::is_workflow(path)) {
+            let bytes = self.read_at(commit, path)?.unwrap_or_default();
+            files.push(Workflow::parse(path, &String::from_utf8_lossy(&bytes)));
+        }
+        Ok(files)
     }
 }
 
