@@ -384,7 +384,7 @@ fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
     let place = TempDir::new().unwrap();
     let snapshot = place.path().join("snapshot.pkl");
     let mut command = Command::new(PTMEM);
-    command.args(["simulate", "--memory", "24MiB"]).arg(format!("--record={},steps=9..9", snapshot.display()));
+    command.args(["simulate", "--memory", "498MiB"]).arg(format!("--record={},steps=9..9", snapshot.display()));
     command.arg("--").arg(python).arg(PROGRAMS).arg("transformer").arg(place.path().join("counters.json"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));

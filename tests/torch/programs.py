@@ -154,10 +154,13 @@ def recurrent():
 
 def out_of_memory():
     held = []
+    free, total = torch.cuda.mem_get_info()
+    assert free < total, (free, total)
     try:
         while True:
             held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
     except torch.cuda.OutOfMemoryError:
+        assert len(held) == free // (64 << 20), (len(held), free)
         held.clear()
     torch.ones(1000, device="cuda")
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ptmem_base::text::count;
-use ptmem_base::units::Size;
+use ptmem_base::units::{Size, cuda_context};
 use ptmem_snapshot::snapshot::{CardFacts, RunFacts};
 use ptmem_trace::profile::Profile;
 
@@ -53,12 +53,6 @@ pub struct Estimate {
 }
 
 const MIB: u64 = 1 << 20;
-
-/// A context takes this much on any card.
-const CONTEXT: u64 = 150 * MIB;
-
-/// It takes this much more for each multiprocessor: local memory of their threads, and the queues of `printf`.
-const CONTEXT_OF_PROCESSOR: u64 = 3 * MIB;
 
 /// The buffers of a connection of a channel of NCCL: 10 MiB where it receives (its three protocols), 2 MiB where it sends.
 const CONNECTION: u64 = 12 * MIB;
@@ -169,8 +163,7 @@ impl Estimate {
                 communicators = communicators.saturating_add(count);
             }
         }
-        let of_processors = CONTEXT_OF_PROCESSOR.saturating_mul(card.processors);
-        Self { context: CONTEXT.saturating_add(of_processors), processors: card.processors, nccl, communicators }
+        Self { context: cuda_context(card.processors), processors: card.processors, nccl, communicators }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ptmem_base::text::did_you_mean;
+use ptmem_base::units::cuda_context;
 
 /// A card as its driver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,12 @@ impl Card {
         let found = Self::all().find(|card| simple(card.key) == wanted || simple(card.name) == wanted);
         let near = did_you_mean(name, Self::all().map(|card| card.key));
         found.ok_or_else(|| format!("unknown card '{name}'{near}"))
+    }
+
+    /// Bytes of its memory that the CUDA context takes.
+    #[must_use]
+    pub fn context(&self) -> u64 {
+        cuda_context(self.processors.into())
     }
 
     /// Compute capability as people write it.

@@ -155,6 +155,7 @@ impl Settings {
             format!("l2-cache={l2_cache}"),
             format!("memory={}", self.memory),
             format!("gpus={}", self.gpus),
+            format!("context={}", self.card.context()),
             format!("fill={}", self.fill),
             format!("keep={}", self.keep),
             format!("events={}", self.events),

@@ -6,6 +6,7 @@ use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
+use ptmem_base::units::Size;
 use ptmem_snapshot::pickle::Writer;
 
 use crate::arguments::{Gpu, Record, SimulateArguments};
@@ -31,6 +32,10 @@ pub fn run(arguments: &SimulateArguments, write: WriteFile<'_>) -> Result<u8> {
     }
     let job = arguments.job.job(arguments.gpus).map_err(|wrong| anyhow!("--rank: {wrong}"))?;
     let settings = arguments.settings(card, job.as_ref());
+    if settings.memory <= card.context() {
+        let [memory, context] = [settings.memory, card.context()].map(Size);
+        bail!("--memory: {memory} is no more than the {context} that the CUDA context takes of this card; give more");
+    }
     if let Some(record) = &arguments.record {
         job::remove_earlier(&record.path, job.as_ref())?;
     }

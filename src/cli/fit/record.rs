@@ -29,8 +29,6 @@ const SIGNALS: u64 = 128;
 /// Beginnings of the names of variables on which a run may depend.
 const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH", "VIRTUAL_ENV", "CONDA"];
 
-const MIB: u64 = 1 << 20;
-
 impl Varied<'_> {
     /// Searches, says what was found, and gives the runs that fit.
     pub(super) fn search(&self) -> Result<Vec<Run>> {
@@ -47,8 +45,7 @@ impl Varied<'_> {
         }
         let card = Card::named(self.gpu).map_err(|error| anyhow!("--gpu: {error}"))?;
         let memory = self.memory.unwrap_or(card.memory);
-        // What the context of CUDA takes, as show estimates it.
-        let room = memory.saturating_sub((150 + 3 * u64::from(card.processors)) * MIB);
+        let room = memory.saturating_sub(card.context());
         let folder = self.folder(room)?;
         let began = Instant::now();
         let tried = search::search(first, last, room, |number, tried| {
@@ -66,6 +63,10 @@ impl Varied<'_> {
         Ok(fitting.map(run).collect())
     }
 
+    fn context(&self) -> u64 {
+        Card::named(self.gpu).map_or(0, |card| card.context())
+    }
+
     /// Whether the command ends well with a number: from the run that is kept, or a new one.
     fn fits(&self, place: &str, number: u64, room: u64, folder: &Path) -> Result<Fits> {
         let [report, log] = ["json", "log"].map(|suffix| folder.join(format!("{number}.{suffix}")));
@@ -77,7 +78,7 @@ impl Varied<'_> {
         let words = fs::File::create(&log).with_context(|| format!("{}: cannot be written", log.display()))?;
         let program = env::current_exe().context("ptmem itself cannot be found")?;
         let mut simulate = Command::new(program);
-        simulate.args(["simulate", "--gpu", self.gpu, "--memory", &format!("{room}B"), "--record"]);
+        simulate.args(["simulate", "--gpu", self.gpu, "--memory", &format!("{}B", room + self.context()), "--record"]);
         let steps = if self.steps == "all" { String::new() } else { format!(",steps={}", self.steps) };
         simulate.arg(format!("{}{steps}", recording(folder, number).display())).arg("--report").arg(&report).arg("--");
         simulate.args(self.command.iter().map(|word| word.replace(place, &number.to_string())));

@@ -16,17 +16,15 @@ use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{Action, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
+use ptmem_simulate::Card;
 
 use super::super::input;
 use super::{Outcome, SelfCheck, Study, Trial};
 
 const PROGRAM: &str = include_str!("repeat.py");
 
-/// Memory of a simulated card whose memory is not known: as much as one can have.
-const UNLIMITED: u64 = 511 << 30;
-
-/// Memory of a card beyond the share that PyTorch may use of it.
-const SPARE: u64 = 2 << 20;
+/// Memory for PyTorch on a simulated card whose memory is not known: about as much as one can have.
+const UNLIMITED: u64 = 510 << 30;
 
 /// Settings to try one by one.
 const SINGLE: [&str; 8] = [
@@ -189,7 +187,7 @@ impl<'a> Repetition<'a> {
         let mut simulate = Command::new(program);
         // A share of the card, without which PyTorch ignores the threshold at which it collects.
         let is_collecting = self.capacity.is_some() && settings.contains("garbage_collection_threshold");
-        let memory = if is_collecting { limit + SPARE } else { limit };
+        let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
         simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", ORDERS[*order], "--"]);
         simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
         simulate.arg(if *requests == PACKED { "packed" } else { "recorded" });

@@ -34,6 +34,13 @@ impl Unit {
     }
 }
 
+/// Bytes that the CUDA context with its kernels takes of a card, estimated by the number of multiprocessors: 150 MiB on any card, and
+/// 3 MiB for each of them, for local memory of their threads and the queues of `printf`.
+#[must_use]
+pub fn cuda_context(processors: u64) -> u64 {
+    processors.saturating_mul(3 << 20).saturating_add(150 << 20)
+}
+
 static BINARY: [Unit; 7] = [
     Unit { name: "B", bytes: 1 },
     Unit { name: "KiB", bytes: 1 << 10 },

@@ -34,7 +34,7 @@ fn with<R>(device: usize, change: impl FnOnce(&mut Memory) -> R) -> R {
 impl Memory {
     fn use_more(&mut self, size: u64) -> Result<(), CudaError> {
         match self.used.checked_add(size) {
-            Some(used) if used <= settings().memory => {
+            Some(used) if used <= usable() => {
                 if !ALLOCATES.swap(true, Ordering::Relaxed) {
                     ledger::count(Fact::AllocatingProcesses);
                     if python::lacks_hook() {
@@ -69,12 +69,14 @@ pub(crate) struct Sizes {
     pub(crate) total: u64,
 }
 
-/// Free and total memory of a device. What the context of CUDA takes of a card is not free, as `--device-memory` counts
-/// it: programs take a share of the rest.
+/// Bytes that a program can have: all but what the CUDA context takes.
+fn usable() -> u64 {
+    settings().memory.saturating_sub(settings().context)
+}
+
+/// Free and total memory of a device.
 pub(crate) fn sizes(device: usize) -> Sizes {
-    let total = settings().memory;
-    let context = (150 + 3 * settings().processors as u64) << 20;
-    Sizes { free: total.saturating_sub(context + with(device, |memory| memory.used)), total }
+    Sizes { free: usable().saturating_sub(with(device, |memory| memory.used)), total: settings().memory }
 }
 
 /// Takes addresses of a device, without memory: a pool has taken it.
