@@ -188,14 +188,14 @@ fn a_program_is_recorded_as_it_is() {
         "installed as .github/workflows/tests.yml says\n",
         "added snapshot.pkl to .gitignore\n",
         "1. where the gate records train.py, add the arguments that it requires: --data\n",
-        "2. try it: ptmem simulate --record snapshot.pkl,steps=8 -- python train.py\n",
+        "2. try it: ptmem simulate --record snapshot.pkl,steps=1..8 -- python train.py\n",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");
     let inputs = "          python-version: '3.10' # as pyproject.toml says\n          install: |\n            pip install uv\n\
                   \x20           ptmem pip install torch\n            ptmem pip install .[test]\n          # It ends after the \
-                  steps that are recorded.\n          record: python train.py\n          record-steps: 8\n";
+                  steps that are recorded.\n          record: python train.py\n          record-steps: 1..8\n";
     assert_eq!(workflow.matches(inputs).count(), 2, "{workflow}");
     assert!(!place.path().join("record_memory.py").exists());
     assert_eq!(read(place.path(), ".gitignore"), "*.log\nsnapshot.pkl\n");
@@ -210,7 +210,7 @@ fn a_program_is_recorded_as_it_is() {
     let gitlab = repository(&[("train.py", PROGRAM), (".gitlab-ci.yml", "")]);
     init(gitlab.path(), &[]);
     let job = read(gitlab.path(), ".gitlab/ptmem.yml");
-    let command = "        ptmem simulate --record \"$2,steps=8\" -- python train.py\n";
+    let command = "        ptmem simulate --record \"$2,steps=1..8\" -- python train.py\n";
     assert!(job.contains(command) && job.contains("the base has no train.py"), "{job}");
 }
 

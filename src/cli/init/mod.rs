@@ -20,7 +20,7 @@ use ptmem::report::printable;
 
 use super::args::heading;
 use super::{input, output};
-use plan::{File, PROFILE, RECORDED_STEP};
+use plan::{File, PROFILE, RECORDED_STEPS};
 use programs::Program;
 use repository::{Ci, Repository};
 
@@ -188,7 +188,7 @@ fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
         let required = program.required.join(" ");
         steps.push(format!("where the gate records {}, add the arguments that it requires: {required}", program.path));
     }
-    steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEP} -- {}", first.command()));
+    steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEPS} -- {}", first.command()));
     steps
 }
 

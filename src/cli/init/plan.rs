@@ -142,12 +142,13 @@ fn record_inputs(programs: &[Program]) -> String {
     };
     let name = if programs.len() > 1 { "          name: ${{ matrix.name }}\n" } else { "" };
     format!(
-        "{name}          # It ends after the steps that are recorded.\n          record: {record}\n          record-steps: {RECORDED_STEP}"
+        "{name}          # It ends after the steps that are recorded.\n          record: {record}\n          record-steps: {RECORDED_STEPS}"
     )
 }
 
-/// The step that is recorded: the first ones allocate what later ones use again, and what each leaves behind has added up by then.
-pub(super) const RECORDED_STEP: u32 = 8;
+/// The steps that are recorded. Before the first there may be an evaluation, and what each step leaves behind has added up at
+/// the last.
+pub(super) const RECORDED_STEPS: &str = "1..8";
 
 /// A job for each of several programs.
 fn strategy(programs: &[Program]) -> String {
@@ -204,7 +205,7 @@ fn gitlab(repository: &Repository, runner: Option<&str>) -> String {
     let program = recorded(repository, runner).first();
     let command = match (runner, program) {
         (None, Some(program)) => {
-            format!("ptmem simulate --record \"$2,steps={RECORDED_STEP}\" -- {}", program.command())
+            format!("ptmem simulate --record \"$2,steps={RECORDED_STEPS}\" -- {}", program.command())
         }
         (None, None) => "PTMEM_SNAPSHOT=$2 ptmem simulate -- python record_memory.py".to_owned(),
         (Some(_), _) => "PTMEM_SNAPSHOT=$2 python record_memory.py".to_owned(),

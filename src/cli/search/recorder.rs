@@ -22,7 +22,7 @@ pub(in super::super) struct RecordArguments {
     pub(super) gpu: String,
     /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
     /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
-    #[arg(long, value_name = "STEPS", default_value = "3")]
+    #[arg(long, value_name = "STEPS", default_value = "1..3")]
     pub(super) steps: String,
     /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]

@@ -42,6 +42,10 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     // One check for the phase, not one per occurrence.
     assert_eq!(failed.checks.len(), 2);
     assert_eq!(judge(&["phase:forward=4MiB"]).verdict, Verdict::Pass);
+    assert_eq!(
+        judge(&["phase=1GiB"]).headline().to_string(),
+        "PASS no outermost named phase grew by more than 1.00 GiB"
+    );
     assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
 }
 

@@ -150,8 +150,8 @@ impl Judgement {
                 let change = change(delta, check.before, check.bound);
                 format!("{subject} {change}, allowed {}", check.limit)
             }
-            (true, None, _) => format!("{device}no {} is larger than {}", check.of.name(), check.limit),
-            (false, _, None) => format!("{device}no {} grew by more than {}", check.of.name(), check.limit),
+            (true, None, _) => format!("{device}no {} is larger than {}", all(check), check.limit),
+            (false, _, None) => format!("{device}no {} grew by more than {}", all(check), check.limit),
         };
         // Rounded, the figure and its limit may read the same.
         let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };
@@ -165,6 +165,12 @@ impl Judgement {
         }
         text
     }
+}
+
+/// All that a check without a subject of its own is about.
+fn all(check: &Check) -> String {
+    let is_of_all_phases = check.about() == About::Phases && check.of.pattern.is_none();
+    if is_of_all_phases { "outermost named phase".to_owned() } else { check.of.name().to_string() }
 }
 
 /// A change in words, with its percentage where the value before is known.
