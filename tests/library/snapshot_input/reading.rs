@@ -428,6 +428,14 @@ fn two_events(list: &[u8], after_use: &[u8]) -> Result<Snapshot, snapshot::Error
 }
 
 #[test]
+fn an_event_that_is_listed_a_million_times_is_an_error() {
+    let repeated = |times: usize| two_events(b"](h\x01h\x02e", &[&b"q\x03"[..], &b"h\x03".repeat(times)].concat());
+    assert_eq!(repeated(1 << 20).unwrap().events.len(), (1 << 20) + 2);
+    let text = repeated((1 << 20) + 1).map(drop).unwrap_err().to_string();
+    assert_eq!(text, "device_traces[0]: has more entries than the file has events; the file is damaged");
+}
+
+#[test]
 fn a_list_of_frames_that_changes_after_its_first_use_is_an_error() {
     let lines = |snapshot: &Snapshot| -> Vec<Vec<i128>> {
         let stack = |event: &Event| stack_of(snapshot, event).unwrap().into_iter().map(|(_, line)| line).collect();
