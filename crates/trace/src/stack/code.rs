@@ -231,7 +231,7 @@ impl<'t> Code<'t> {
     }
 
     /// The functions that identify a stack, innermost first. Without a Python function, or if those are of the forward
-    /// pass, the operation of the C++ frames is included.
+    /// pass or of a checkpoint, the operation of the C++ frames is included.
     #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
         self.tokens_of(stack, &self.identifying_frames(stack))
@@ -243,18 +243,19 @@ impl<'t> Code<'t> {
             return self.operation(stack).tokens();
         }
         let python = identifying.iter().map(|&frame| self.token(frame));
-        if identifying.is_empty() || !self.tables.forward(stack).is_empty() {
+        if identifying.is_empty() || !self.tables.forward(stack).is_empty() || self.checkpoint(stack).is_some() {
             return self.operation(stack).tokens().into_iter().chain(python).collect();
         }
         python.collect()
     }
 
     /// The frame to blame: the innermost one of user code, otherwise of a library, of PyTorch, or any. The backward
-    /// pass of a compiled graph has none: its frames are the compiler's, which calls every graph in the same way. Nor
-    /// has the workspace of a cuBLAS handle: the first product gets it, whichever that is.
+    /// pass of a compiled graph has none: its frames are the compiler's, which calls every graph in the same way. Nor has
+    /// that of a checkpoint, whose frames are the same for every node, or the workspace of a cuBLAS handle: the first
+    /// product gets it, whichever that is.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
-        if self.is_compiled_backward(stack) || self.is_workspace(stack) {
+        if self.is_compiled_backward(stack) || self.checkpoint(stack).is_some() || self.is_workspace(stack) {
             return None;
         }
         let owners = [Owner::User, Owner::Library, Owner::PyTorch].into_iter();

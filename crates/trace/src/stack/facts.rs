@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ptmem_base::interner::Interner;
 use ptmem_base::pattern::Pattern;
@@ -10,6 +10,7 @@ use ptmem_snapshot::snapshot::{Frame, FrameId, FunctionsOfFile, StringId, Tables
 use rustc_hash::FxHashMap;
 
 use super::checkout::Checkout;
+use super::checkpoint::Recomputed;
 use super::classify::{Owner, PassThrough, Place};
 use super::code::{Digest, Token, sha1};
 use super::operator::Symbol;
@@ -90,6 +91,8 @@ pub struct Facts {
     qualified: Interner<String>,
     /// Names of the user's categories.
     pub(super) categories: Vec<String>,
+    /// The functions that checkpoints compute again, once a label asks for them.
+    pub(super) recomputed: OnceLock<Recomputed>,
 }
 
 impl Facts {
@@ -109,6 +112,7 @@ impl Facts {
             frames: Vec::with_capacity(owners.len()),
             qualified: Interner::default(),
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
+            recomputed: OnceLock::new(),
         };
         let mut functions = Functions::new(tables);
         for ((frame, &file), owner) in tables.frames().iter().zip(&files.of_frames).zip(owners) {

@@ -73,7 +73,11 @@ impl Code<'_> {
         let inside = match site {
             Some(site) => self.library_site(stack, site),
             None if self.is_compiled_backward(stack) => self.python(stack).find(|&frame| !self.passes_through(frame)),
-            None => return Name { operation: operation.label(), ..Name::default() },
+            None => {
+                let checkpoint = self.checkpoint(stack).filter(|_| !operation.is_workspace);
+                let callers = checkpoint.map(|frame| self.checkpointed(frame)).into_iter().collect();
+                return Name { operation: operation.label(), callers, ..Name::default() };
+            }
         };
         let inside = inside.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame, lines)));
         // The node says more where the frames are those of the forward pass.
@@ -125,7 +129,7 @@ impl Code<'_> {
 
     /// The frames that call the frame to blame, innermost first.
     fn callers_of_site(&self, stack: StackId) -> Vec<FrameId> {
-        let site = self.site(stack);
+        let site = self.site(stack).or_else(|| self.checkpoint(stack));
         let outside = self.python(stack).skip_while(|&frame| Some(frame) != site).skip(1);
         outside.filter(|&frame| matches!(self.owner(frame), Owner::User | Owner::Library)).collect()
     }
@@ -133,6 +137,9 @@ impl Code<'_> {
     /// The frames inside of the frame to blame, innermost first.
     fn inside_of_site(&self, stack: StackId) -> Vec<FrameId> {
         let site = self.site(stack);
+        if site.is_none() && self.checkpoint(stack).is_some() {
+            return Vec::new();
+        }
         self.python(stack).take_while(|&frame| Some(frame) != site).collect()
     }
 }

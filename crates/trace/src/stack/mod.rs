@@ -8,6 +8,7 @@
 mod calls;
 mod category;
 mod checkout;
+mod checkpoint;
 mod classify;
 mod code;
 mod difference;
@@ -114,6 +115,7 @@ impl<'t> Grouper<'t> {
                     return match self.by {
                         GroupBy::File => Key::of_name("C++", no_file(code, stack)),
                         _ if code.is_compiled_backward(stack) => Key::of_name("C++", label::COMPILED),
+                        _ if code.checkpoint(stack).is_some() => Key::of_name("C++", &code.label(stack)),
                         _ => Key::of_name("C++", &code.operation(stack).whole_label()),
                     };
                 };

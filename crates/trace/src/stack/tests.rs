@@ -277,6 +277,35 @@ fn all_numbers_in_the_path_of_a_module_are_those_of_layers() {
 }
 
 #[test]
+fn the_backward_pass_of_a_checkpoint_is_named_by_its_nodes_and_by_what_is_computed_again() {
+    const CHECKPOINT: &str = "/e/site-packages/torch/utils/checkpoint.py";
+    let again = ("backward", CHECKPOINT, 325);
+    let apply = ("apply", "/e/site-packages/torch/autograd/function.py", 317);
+    let engine = ("_engine_run_backward", "/e/site-packages/torch/autograd/graph.py", 869);
+    let autograd = ("backward", "/e/site-packages/torch/autograd/__init__.py", 381);
+    let silu = ("torch::autograd::generated::SiluBackward0::apply(std::vector<X>&&)", "??", 0);
+    let inner = |node| [MM, node, ENGINE, engine, autograd, ENGINE, again, apply];
+    let recomputed = |file, line| [MM, ("linear", LINEAR, 1), ("forward", file, line), ENGINE, again, apply];
+    let mut tables = Tables::default();
+    let nodes = [NODE, silu].map(|node| stack(&mut tables, &inner(node)));
+    stack(&mut tables, &recomputed("/r/block.py", 7));
+    stack(&mut tables, &recomputed("/r/block.py", 9));
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    assert_ne!(grouper.key(nodes[0]), grouper.key(nodes[1]));
+    assert_eq!(
+        nodes.map(|node| grouper.label(node)),
+        [
+            "backward: MmBackward0 from checkpointed forward (block.py)",
+            "backward: SiluBackward0 (aten::mm) from checkpointed forward (block.py)",
+        ]
+    );
+    // Of several functions, which one it is does not show.
+    stack(&mut tables, &recomputed("/r/head.py", 7));
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    assert_eq!(grouper.label(nodes[0]), "backward: MmBackward0 from backward (torch/utils/checkpoint.py)");
+}
+
+#[test]
 fn categories_say_what_memory_is_for() {
     const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
     const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";
