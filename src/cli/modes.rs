@@ -49,7 +49,7 @@ const MODES: [Mode; 11] = [
     Mode {
         command: "fit",
         applies: |given| !has(given, "command"),
-        unused: &["gpu", "steps"],
+        unused: &["gpu", "steps", "world_size"],
         because: "no command is run",
         is_refused: true,
     },
@@ -65,7 +65,7 @@ const MODES: [Mode; 11] = [
 const MARKDOWN: &[&str] = &["max_bytes", "comment_key", "picture"];
 
 fn has(given: &ArgMatches, argument: &str) -> bool {
-    given.value_source(argument) == Some(ValueSource::CommandLine)
+    given.try_contains_id(argument).unwrap_or(false) && given.value_source(argument) == Some(ValueSource::CommandLine)
 }
 
 fn has_no_markdown(given: &ArgMatches) -> bool {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::fixtures;
 use crate::support::history::{A, MIB, event, file, segment};
 use crate::support::pickle;
 use crate::support::readers::{check_json, check_markdown};
@@ -71,16 +72,17 @@ fn runs(places: &[u64], extra: impl Fn(u64) -> u64) -> TempDir {
 }
 
 fn scale(folder: &Path, places: &[u64], options: &[&str]) -> Value {
-    let files: Vec<String> = places.iter().map(|x| format!("{x}.pkl")).collect();
-    let numbers = places.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-    let mut arguments = vec!["fit", "--x", &numbers, "--format", "json"];
+    let files: Vec<String> = places.iter().map(|x| format!("{x}={x}.pkl")).collect();
+    let mut arguments = vec!["fit", "--format", "json", "batch:"];
     arguments.extend(files.iter().map(String::as_str));
     arguments.extend(options);
     let output = ptmem(folder, &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     check_json(&report);
-    report
+    let number = report["numbers"][0].clone();
+    assert_eq!([&number["name"], &number["search"]], [&Value::from("batch"), &Value::Null]);
+    number
 }
 
 /// Whether a forecast is as close to the truth as 1 % of it, and its range holds the truth.
@@ -166,15 +168,22 @@ fn the_number_at_which_the_device_is_full_is_found() {
 fn people_read_the_same() {
     let places = [64, 128, 256, 512];
     let folder = runs(&places, |_| 0);
-    let files = ["64.pkl", "128.pkl", "256.pkl", "512.pkl"];
+    let files = ["64=64.pkl", "128=128.pkl", "256=256.pkl", "512=512.pkl"];
     let all = |options: &[&'static str]| {
-        let arguments = [&["fit", "--x", "64,128,256,512", "--at-x", "1024"], &files[..], options].concat();
+        let arguments = [&["fit", "--at-x", "1024"], &files[..], options].concat();
         let output = ptmem(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         text(&output.stdout)
     };
     let table = all(&["--device-memory", "80GiB"]);
-    for part in ["predicted", "measured", "quadratic, 2.00 KiB per x²", "is full from x =", "tested"] {
+    for part in [
+        "predicted",
+        "measured",
+        "quadratic, 2.00 KiB per x²",
+        "is full from x =",
+        "tested",
+        "extrapolated from 4 recordings: no other x was run",
+    ] {
         assert!(table.contains(part), "{part}: {table}");
     }
     check_markdown(&all(&["--format", "markdown"]), 1 << 20);
@@ -187,15 +196,19 @@ fn mistakes_are_named() {
     let places = [64, 128, 256];
     let folder = runs(&places, |_| 0);
     for (arguments, expected) in [
-        (&["fit", "64.pkl", "128.pkl", "256.pkl"][..], "--x <NUMBERS>"),
-        (&["fit", "64.pkl", "128.pkl", "--x", "64,128"], "2 files given; expected three or more"),
-        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128"], "--x has 2 numbers for 3 files"),
-        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,64,128"], "three or more different numbers"),
-        (&["fit", "64.pkl", "64.pkl", "256.pkl", "--x", "64,65,128"], "is given twice"),
-        (&["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,-2"], "expected a number above 0"),
-        (&["fit", "64.pkl", "128.pkl", "other.pkl", "--x", "64,128,256"], "no such file"),
+        (&["fit", "64.pkl", "128=128.pkl"][..], "64.pkl: expected a number above 0 and its recording, such as 8=a.pkl"),
+        (&["fit", "batch=1..4"], "or a range and a command, such as batch=1..4096 -- python"),
+        (&["fit", "64=64.pkl", "128=128.pkl"], "2 different numbers given; expected recordings of three or more"),
+        (&["fit", "64=64.pkl", "64=128.pkl", "128=256.pkl"], "2 different numbers given"),
+        (&["fit", "64=64.pkl", "65=64.pkl", "128=256.pkl"], "is given twice"),
+        (&["fit", "64=64.pkl", "128=128.pkl", "-2=256.pkl"], "unexpected argument '-2'"),
+        (&["fit", "64=64.pkl", "128=128.pkl", "256=other.pkl"], "no such file"),
         (
-            &["fit", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,256", "--export", "json=64.pkl"],
+            &["fit", "64=64.pkl", "128=128.pkl", "256=256.pkl", "--gpu", "h100"],
+            "--gpu: not used, because no command is run",
+        ),
+        (
+            &["fit", "64=64.pkl", "128=128.pkl", "256=256.pkl", "--export", "json=64.pkl"],
             "64.pkl: is an input; expected another file to write to",
         ),
     ] {
@@ -215,13 +228,18 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         (&["batch", "--", "true", "{batch}"][..], "batch: expected a name and its numbers, such as batch=1..4096"),
         (&["batch=9..4", "--", "true", "{batch}"], "expected a name and its numbers"),
         (&["batch=1..4", "--", "true"], "the command has no {batch}, which stands for the number"),
-        (&["batch=1..4", "seq=1..2", "--", "true", "{batch}"], "one number can be searched at a time"),
+        (&["batch=1..4", "seq=1..2", "--", "true", "{batch}"], "the command has no {seq}"),
+        (&["batch=1..4/0", "--", "true", "{batch}"], "expected a name and its numbers"),
         (&["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"], "--gpu: unknown card 'h10'"),
         (
-            &["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"],
-            "failed with 1, and its output does not mention memory",
+            &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
+            "batch = 8: the command failed with exit code 2: unrecognized arguments: 8",
         ),
-        (&["batch=1..4", "--", "sh", "-c", "echo no batch >&2; exit 2", "{batch}"], "no batch"),
+        (&["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"], "make the command run with these numbers first"),
+        (
+            &["batch=1..4", "--", "sh", "-c", "echo \"No module named 'torch'\" >&2; exit 1", "{batch}"],
+            "its Python has no PyTorch; install it there (ptmem pip install torch)",
+        ),
     ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
         let output =
@@ -231,4 +249,66 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
     }
     let output = ptmem(folder.path(), &["scale", "a.pkl"]);
     assert!(text(&output.stderr).contains("'ptmem fit' has replaced 'ptmem scale'"), "{}", text(&output.stderr));
+}
+
+/// A command on "a real card", which copies a recording as ptmem asks for it, or the one that ran out of memory.
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+fn search(folder: &Path, ranges: &[&str], options: &[&str], fits: &str) -> std::process::Output {
+    let failed = fixtures::folder().join("oom.pkl");
+    let script = format!(
+        "echo $0 $1 >> ran; if {fits}; then cp $0.pkl $PTMEM_SNAPSHOT; else cp '{}' $PTMEM_SNAPSHOT; exit 1; fi",
+        failed.display()
+    );
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache")).arg("fit").args(ranges).args(options);
+    command.args(["--steps", "none", "--", "sh", "-c", &script, "{batch}", "{seq}"]).output().unwrap()
+}
+
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+#[test]
+fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
+    let folder = runs(&(1..=40).collect::<Vec<_>>(), |_| 0);
+    let ranges = ["batch=1..40", "seq=1..3"];
+    let output = search(folder.path(), &ranges, &["--format", "json"], "[ $0 -le 11 ]");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    check_json(&report);
+    let [batch, seq] = [0, 1].map(|at| &report["numbers"][at]["search"]);
+    assert_eq!([&batch["largest"], &batch["beyond"]["x"]], [11.0, 12.0]);
+    assert_eq!([&seq["largest"], &seq["beyond"]], [&Value::from(3.0), &Value::Null]);
+    let held = &batch["beyond"]["snapshot"];
+    assert_eq!(held["at"], "oom");
+    assert!(held["devices"][0]["stacks"].as_array().is_some_and(|stacks| !stacks.is_empty()), "{held}");
+    let ran = fs::read_to_string(folder.path().join("ran")).unwrap();
+    let mut each: Vec<&str> = ran.lines().collect();
+    each.sort_unstable();
+    each.dedup();
+    assert_eq!(each.len(), ran.lines().count(), "{ran}");
+    assert!(each.contains(&"12 1") && each.contains(&"1 3"), "{ran}");
+    // From the recordings that are kept.
+    let again = search(folder.path(), &ranges, &[], "[ $0 -le 11 ]");
+    let again = text(&again.stdout);
+    for part in [
+        "batch = 11 is the largest of 1..40 that fits, 12 does not",
+        "seq = 3, the last of 1..3, fits",
+        "batch = 12, which does not fit",
+    ] {
+        assert!(again.contains(part), "{part}: {again}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("ran")).unwrap(), ran);
+}
+
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+#[test]
+fn answers_that_are_not_in_order_and_a_first_that_does_not_fit_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, fixture) in [("1.pkl", "after.pkl"), ("2.pkl", "before.pkl")] {
+        fs::copy(fixtures::folder().join(fixture), folder.path().join(number)).unwrap();
+    }
+    let output = search(folder.path(), &["batch=1..3"], &[], "[ $0 -le 2 ]");
+    let found = text(&output.stdout);
+    assert!(found.contains("batch = 2 took less than 1: numbers that were not tried may fit"), "{found}");
+    let output = search(folder.path(), &["batch=2..3"], &[], "false");
+    let found = text(&output.stdout);
+    assert!(found.contains("not even the first batch of 2..3 fits; give smaller numbers or a larger card"), "{found}");
 }

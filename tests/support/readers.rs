@@ -109,7 +109,7 @@ pub fn contract(json: &Value) -> &'static Contract {
                 Contract { open: validator(&schema), closed: validator(&closed(&schema)) },
             )
         };
-        ["profile", "saved", "diff", "suite", "leak", "ranks", "history", "scale", "settings"].map(contract).into()
+        ["profile", "saved", "diff", "suite", "leak", "ranks", "history", "fit", "settings"].map(contract).into()
     });
     &all[json["schema"].as_str().unwrap()]
 }

@@ -305,9 +305,9 @@ fn history(table: &mut Table<'_>, history: &History) -> io::Result<()> {
     Ok(())
 }
 
-fn scale(table: &mut Table<'_>, scale: &Scale) -> io::Result<()> {
+fn scale(table: &mut Table<'_>, scales: &[Scale]) -> io::Result<()> {
     table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
-    for device in &scale.devices {
+    for (scale, device) in scales.iter().flat_map(|scale| scale.devices.iter().map(move |device| (scale, device))) {
         let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
         let stacks = peak.map(|moment| &*moment.stacks).unwrap_or_default();
         for (index, run) in scale.runs.iter().enumerate() {

@@ -58,8 +58,8 @@ pub enum Subject<'a> {
     Ranks(&'a Readings),
     /// The memory of a code base over time.
     History(&'a History),
-    /// Memory over a number that was varied.
-    Scale(&'a Scale),
+    /// Memory over each number that was varied.
+    Scale(&'a [Scale]),
 }
 
 /// The formats of reports.

@@ -98,12 +98,13 @@ pub(crate) enum Command {
     History(HistoryArguments),
     /// Find the largest batch size, or another number, that fits on a card
     ///
-    /// Given a command, runs it on a simulated card with different numbers until it knows the largest that fits. Given
+    /// Given a command, runs it on a simulated card with different numbers until it knows the largest that fits; of several
+    /// names, searches each with the others at their first number. Given
     /// recordings of three or more runs, fits each stack as constant, linear or quadratic in the number, and predicts
     /// the peak at other numbers and the number at which the device is full. With four or more runs, it also predicts
     /// the last one from the others, as a test.
     #[command(
-        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO> -- <COMMAND>...\n       ptmem fit [OPTIONS] --x <NUMBERS> <SNAPSHOT>..."
+        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO[/STEP]>... -- <COMMAND>...\n       ptmem fit [OPTIONS] [NAME:] <NUMBER=SNAPSHOT>..."
     )]
     Fit(FitArguments),
     /// Find the commit or the release that made memory grow
@@ -118,6 +119,7 @@ pub(crate) enum Command {
     #[cfg(feature = "simulate")]
     #[command(
         after_help = text::EXIT_CODES,
+        mut_arg("command", |command| command.required(true)),
         override_usage = "ptmem bisect [OPTIONS] <GOOD..BAD> -- <COMMAND>...\n       ptmem bisect [OPTIONS] <PACKAGE==GOOD..BAD> -- <COMMAND>...\n       \
                           ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
     )]

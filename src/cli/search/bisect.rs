@@ -91,7 +91,7 @@ fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
 fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loaded: &Loaded) -> Result<u8> {
     let recorder = Recorder::new(record, &"checkout", &own_files())?;
     let here = env::current_dir()?;
-    let job = Job { command: &record.command, folder: &here, variables: &[] };
+    let job = Job { command: &record.command, folder: &here, variables: &[], memory: None };
     match recorder.record("checkout", &job)? {
         Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
             diff.set_inputs(good.into(), path);

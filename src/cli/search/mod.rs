@@ -2,8 +2,9 @@
 
 pub(super) mod bisect;
 mod commits;
+pub(super) mod numbers;
 mod recordable;
-mod recorder;
+pub(super) mod recorder;
 mod releases;
 
 use std::fmt::Display;
@@ -36,20 +37,20 @@ pub(super) trait Candidates {
     fn next(&self, asked: &Asked<Self::One>) -> Result<Option<(Self::One, u32)>>;
 }
 
-/// Asks until the first bad candidate is known, and says how far it is.
+/// Asks until the first bad candidate is known, and says how far it is. An answer may add to its candidate.
 pub(super) fn search<C: Candidates>(
     set: &C,
     mut asked: Asked<C::One>,
-    mut ask: impl FnMut(&C::One) -> Result<Answer>,
+    mut ask: impl FnMut(&mut C::One) -> Result<Answer>,
 ) -> Result<Asked<C::One>> {
     let began = Instant::now();
     let given = asked.len();
-    while let Some((next, more)) = set.next(&asked)? {
+    while let Some((mut next, more)) = set.next(&asked)? {
         let done = asked.len() - given;
         let each = began.elapsed().as_secs() / u64::try_from(done.max(1)).unwrap_or(1);
         let estimate = if done > 0 { format!(", about {} s", each * u64::from(more + 1)) } else { String::new() };
         output::print_note(&format!("{next} (at most {} more{estimate})", many(more as usize, "step")));
-        let answer = ask(&next)?;
+        let answer = ask(&mut next)?;
         if let Answer::Skipped(reason) = &answer {
             output::print_note(&format!("{next} is skipped: {reason}"));
         }

@@ -107,7 +107,7 @@ fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsSt
     // The packages of this commit, whatever the environment has installed from the checkout.
     let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
     let path = env::join_paths(paths).context("PYTHONPATH")?;
-    recorder.record(name, &Job { command, folder, variables: &[("PYTHONPATH", path)] })
+    recorder.record(name, &Job { command, folder, variables: &[("PYTHONPATH", path)], memory: None })
 }
 
 impl Recordable for Releases {
@@ -127,7 +127,7 @@ impl Recordable for Releases {
             Err(reason) => return Ok(Recorded::Failed(reason)),
         };
         let here = env::current_dir()?;
-        let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables });
+        let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables, memory: None });
         let _ = fs::remove_dir_all(environment);
         recorded
     }

@@ -28,8 +28,8 @@ pub(in super::super) struct RecordArguments {
     #[arg(long, value_name = "N")]
     pub(super) world_size: Option<u32>,
     /// The command to record, after --
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(in super::super) command: Vec<OsString>,
 }
 
 /// A candidate that was run.
@@ -48,6 +48,8 @@ pub(super) struct Job<'a> {
     pub(super) command: &'a [OsString],
     pub(super) folder: &'a Path,
     pub(super) variables: &'a [(&'static str, OsString)],
+    /// Memory of the simulated card, where it is not that of the card.
+    pub(super) memory: Option<u64>,
 }
 
 /// Beginnings of the names of variables on which a run may depend.
@@ -104,7 +106,7 @@ impl<'a> Recorder<'a> {
         fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         let log = folder.join("log");
         let words = fs::File::create(&log).with_context(|| format!("{}: cannot be written", log.display()))?;
-        let mut command = self.command(&folder.join(SNAPSHOT), job.command)?;
+        let mut command = self.command(&folder.join(SNAPSHOT), job)?;
         command.current_dir(job.folder).envs(job.variables.iter().map(|(name, value)| (name, value)));
         command.env("PTMEM_SNAPSHOT", folder.join(SNAPSHOT));
         command.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
@@ -119,8 +121,9 @@ impl<'a> Recorder<'a> {
         Ok(Recorded::Failed(format!("{} ({})", last_words(&text, code), log.display())))
     }
 
-    fn command(&self, snapshot: &Path, words: &[OsString]) -> Result<Command> {
+    fn command(&self, snapshot: &Path, job: &Job<'_>) -> Result<Command> {
         let RecordArguments { gpu, steps, world_size, .. } = self.arguments;
+        let words = job.command;
         if steps == "none" {
             let mut command = Command::new(words.first().map_or(OsStr::new(""), |word| word));
             command.args(words.iter().skip(1));
@@ -133,6 +136,7 @@ impl<'a> Recorder<'a> {
         }
         command.args(["simulate", "--gpu", gpu, "--record"]).arg(record);
         command.args(world_size.iter().flat_map(|size| ["--world-size".to_owned(), size.to_string()]));
+        command.args(job.memory.iter().flat_map(|bytes| ["--memory".to_owned(), format!("{bytes}B")]));
         command.arg("--").args(words);
         Ok(command)
     }

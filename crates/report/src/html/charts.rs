@@ -203,21 +203,26 @@ pub(super) fn of_growth(growth: &Growth) -> Markup {
     let axes = Axes::new(GROWTH, highest, growth.budget);
     html! {
         figure.lines {
-            figcaption { "Peak over x" @if let Some(x) = growth.full { ": the device is full at x = " (rounded(x)) } }
+            figcaption { "Peak over " (growth.name) @if let Some(x) = growth.full { ": the device is full at " (at(growth, x)) } }
             ul.legend {
                 li { span class="dot" {} "measured" }
                 li { span class="key allocated after" {} "allocated peak as fitted, with its range" }
                 @if first.reserved.is_some() { li { span class="key reserved after" {} "reserved peak as fitted" } }
             }
-            (axes.plot("Peak over x: runs as dots, and the fit", &lines(growth, &domain, &axes), &marks(growth, &domain, &axes), &labels(&domain)))
+            (axes.plot("Peak: runs as dots, and the fit", &lines(growth, &domain, &axes), &marks(growth, &domain, &axes), &labels(growth, &domain)))
         }
     }
 }
 
+/// A number in words.
+fn at(growth: &Growth, x: f64) -> String {
+    format!("{} = {}", growth.name, rounded(x))
+}
+
 /// The labels below, evenly spread.
-fn labels(domain: &Domain) -> Vec<(Place, String)> {
+fn labels(growth: &Growth, domain: &Domain) -> Vec<(Place, String)> {
     let numbers = (0..=PARTS).map(|at| domain.from + (domain.to - domain.from) * f64::from(at) / f64::from(PARTS));
-    numbers.map(|x| (domain.place(x, 100), format!("x = {}", rounded(x)))).collect()
+    numbers.map(|x| (domain.place(x, 100), at(growth, x))).collect()
 }
 
 /// A line through one value of the fit at every place.
@@ -243,7 +248,7 @@ fn marks(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
         @for (x, peak) in growth.measured.iter().filter_map(|(x, peak)| Some((*x, (*peak)?))) {
             g class="peak after" {
                 circle cx=(format!("{}%", domain.place(x, 100))) cy=(axes.down(peak)) r="4" {
-                    title { "x = " (rounded(x)) ": " (Size(peak)) }
+                    title { (at(growth, x)) ": " (Size(peak)) }
                 }
             }
         }

@@ -1,23 +1,51 @@
-//! `ptmem.scale/1`: how memory scales with what was varied.
+//! `ptmem.fit/1`: how memory scales with what was varied.
 
 use ptmem_base::text::printable;
-use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Scale, StackScale};
-use ptmem_trace::profile::Bucket;
+use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Run, Scale, Search, StackScale};
+use ptmem_trace::profile::{Bucket, Profile};
 
+use super::profile::ProfileReport;
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
+use crate::RenderOptions;
 use crate::view::bytes;
 use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of several runs, by what was varied.
-    pub(super) ScaleReport<'a>(scale: &'a Scale) {
-        schema: "ptmem.scale/1",
+    pub(super) FitReport<'a>(scales: &'a [Scale], options: &'a RenderOptions) {
+        schema: "ptmem.fit/1",
         tool: Tool(),
+        numbers: list(scales.iter().map(|scale| ScaleReport(scale, options))),
+    }
+}
+
+object! {
+    ScaleReport<'a>(scale: &'a Scale, options: &'a RenderOptions) {
+        name: printable(&scale.name),
+        search: scale.search.as_ref().map(|search| SearchReport(search, scale.runs.last(), options)),
         group_by: scale.group_by.to_string(),
         aligned: scale.is_aligned(),
         runs: scale.runs,
         devices: list(scale.devices.iter().map(DeviceReport)),
         diagnostics: list(scale.diagnostics.iter().map(DiagnosticReport)),
+    }
+}
+
+object! {
+    SearchReport<'a>(search: &'a Search, largest: Option<&'a Run>, options: &'a RenderOptions) {
+        range: search.range,
+        card: search.card,
+        largest: largest.map(|run| run.x),
+        too_large: search.too_large,
+        falling: search.falling,
+        beyond: search.beyond.as_ref().map(|(x, profile)| BeyondReport(*x, profile, options)),
+    }
+}
+
+object! {
+    BeyondReport<'a>(x: f64, profile: &'a Profile, options: &'a RenderOptions) {
+        x,
+        snapshot: ProfileReport(profile, None, true, options),
     }
 }
 

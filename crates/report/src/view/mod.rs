@@ -133,6 +133,8 @@ pub(crate) struct Section {
 /// Memory over a number that was varied.
 #[derive(Debug)]
 pub(crate) struct Growth {
+    /// The name of that number.
+    pub(crate) name: String,
     /// The runs: their numbers, and their allocated peaks where they are known.
     pub(crate) measured: Vec<(f64, Option<u64>)>,
     /// The allocated peak, and the reserved one if known, of the fit at positions along the scale.

@@ -1,43 +1,84 @@
 //! The growth of memory with a number that was varied.
 
+use ptmem_base::text::count;
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
+use ptmem_studies::scale::{
+    Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Search, Shape, StackScale,
+};
 
 use super::device::overhead;
 use super::remarks::remarks;
 use super::table::rows;
-use super::{Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, words};
+use super::{Content, Fact, Group, Growth, Row, Section, Source, Table, Tone, Value, View, figure, snapshot, words};
 use crate::RenderOptions;
 
-/// The model of several runs.
-pub(super) fn view(scale: &Scale, options: &RenderOptions) -> View {
+/// The model of the runs of each number.
+pub(super) fn view(scales: &[Scale], options: &RenderOptions) -> View {
+    let mut groups = Vec::new();
+    for scale in scales {
+        groups.push(Group { name: (scales.len() > 1).then(|| scale.name.clone()), ..group(scale, options) });
+        if let Some((x, profile)) = scale.search.as_ref().and_then(|search| search.beyond.as_ref()) {
+            let held = snapshot::view(profile, None, options).groups.into_iter();
+            let name = format!("{} = {x}, which does not fit", scale.name);
+            groups.extend(held.map(|group| Group { name: Some(name.clone()), recording: None, ..group }));
+        }
+    }
+    View { groups, ..View::default() }
+}
+
+fn group(scale: &Scale, options: &RenderOptions) -> Group {
     let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
     let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
-    let group = Group {
-        sources: scale.runs.iter().map(source).collect(),
+    Group {
+        // The recordings of a search are kept under names that nobody chose.
+        sources: scale.runs.iter().filter(|_| scale.search.is_none()).map(|run| source(run, &scale.name)).collect(),
+        facts: answer(scale),
         sections,
         remarks: remarks(diagnostics, scale.devices.len() > 1),
         ..Group::default()
-    };
-    View { groups: vec![group], ..View::default() }
+    }
 }
 
-fn source(run: &Run) -> Source {
-    Source { side: None, path: run.path.clone(), amount: format!("x = {}", run.x) }
+fn source(run: &Run, name: &str) -> Source {
+    Source { side: None, path: run.path.clone(), amount: format!("{name} = {}", run.x) }
+}
+
+/// The largest number that fits, and what that rests on.
+fn answer(scale: &Scale) -> Vec<Fact> {
+    let Scale { name, runs, .. } = scale;
+    let Some(Search { range, card, too_large, falling, .. }) = &scale.search else {
+        let recordings = count(runs.len() as u64, "recording", "recordings");
+        return vec![Fact::new("basis", format!("extrapolated from {recordings}: no other {name} was run"))];
+    };
+    let found = match (runs.last(), too_large.first()) {
+        (Some(Run { x, .. }), Some(first)) => {
+            format!("{name} = {x} is the largest of {range} that fits, {first} does not")
+        }
+        (Some(Run { x, .. }), None) => format!("{name} = {x}, the last of {range}, fits"),
+        (None, _) => format!("not even the first {name} of {range} fits; give smaller numbers or a larger card"),
+    };
+    let tried = count((runs.len() + too_large.len()) as u64, "run", "runs");
+    let mut facts = vec![Fact::of_lines("answer", vec![vec![found, format!("by {tried} on {card}")]])];
+    facts.extend(falling.map(|[less, more]| {
+        let words =
+            format!("{name} = {more} took less than {less}: numbers that were not tried may fit; try a smaller range");
+        Fact { tone: Tone::Worse, ..Fact::new("doubt", words) }
+    }));
+    facts
 }
 
 fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Section {
     let mut facts = vec![];
     if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
-        facts.push(Fact::new("device memory", full_at(full, budget.memory)));
+        facts.push(Fact::new("device memory", full_at(full, budget.memory, &scale.name)));
         facts.push(overhead(budget.overhead));
     }
     if !device.is_aligned {
         let words = "each run at its own peak, which may be at different places of the program";
         facts.push(Fact::new("compared", words));
     }
-    facts.extend(device.check.as_ref().map(tested));
+    facts.extend(device.check.as_ref().map(|check| tested(check, &scale.name)));
     let mut contents = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
     if !facts.is_empty() {
         contents.push(Content::Facts(facts));
@@ -63,6 +104,7 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
     let to = asked.chain(full.map(|x| x * 1.05)).fold(last, f64::max);
     let step = (to - first) / f64::from(PLACES);
     Growth {
+        name: scale.name.clone(),
         measured: places.zip(device.peaks.iter().copied()).collect(),
         fitted: (0..=PLACES).map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
         budget: device.budget,
@@ -71,11 +113,11 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
 }
 
 /// The place at which the device is full.
-fn full_at(full: &Full, memory: u64) -> String {
+fn full_at(full: &Full, memory: u64, name: &str) -> String {
     let memory = Size(memory);
     let Some(best) = full.best.map(rounded) else { return format!("{memory} is never full") };
     let [earliest, latest] = [full.earliest, full.latest].map(|x| x.map_or("never".to_owned(), rounded));
-    format!("{memory} is full from x = {best} on (from {earliest} to {latest})")
+    format!("{memory} is full from {name} = {best} on (from {earliest} to {latest})")
 }
 
 /// A place to three digits, or to a whole number.
@@ -88,11 +130,11 @@ pub(crate) fn rounded(x: f64) -> String {
 }
 
 /// The error with which the earlier runs predict the last one.
-fn tested(check: &Check) -> Fact {
+fn tested(check: &Check, name: &str) -> Fact {
     let predicted = bytes(check.predicted);
     let off = i128::from(predicted) - i128::from(check.peak);
     let line = vec![
-        format!("for x = {} the others predict {}", check.x, Size(predicted)),
+        format!("for {name} = {} the others predict {}", check.x, Size(predicted)),
         format!("it has {}", Size(check.peak)),
         Delta(off).to_string(),
         Value::percent(Some(off), Some(check.peak)).to_string(),
@@ -118,8 +160,12 @@ fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
         let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
         Row::new(Tone::Main, [x, Value::Size(bytes(peak.best)), range, reserved, Value::words("predicted")])
     });
-    let heads = [figure("x"), figure("peak").main(), words("from - to"), figure("reserved"), words("")];
-    Table::new(heads, measured.chain(predicted)).titled("peak")
+    let unfit = scale.search.iter().flat_map(|search| &search.too_large).map(|x| {
+        let [x, ends] = [x.to_string(), "does not fit".to_owned()].map(Value::words);
+        Row::new(Tone::Plain, [x, Value::Nothing, Value::Nothing, Value::Nothing, ends])
+    });
+    let heads = [figure(&*scale.name), figure("peak").main(), words("from - to"), figure("reserved"), words("")];
+    Table::new(heads, measured.chain(unfit).chain(predicted)).titled("peak")
 }
 
 fn range(range: &Range) -> String {
@@ -143,14 +189,14 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Table
     // The largest at the farthest place comes first.
     order.sort_by(|a, b| ahead.bytes(&b.fit).unwrap_or(0.0).total_cmp(&ahead.bytes(&a.fit).unwrap_or(0.0)));
     let first = scale.runs.first().map_or(0.0, |run| run.x);
-    let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("x = {x}"))).into();
-    columns.extend(ahead.forecast.map(|x| figure(format!("x = {x}")).main()));
+    let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("{} = {x}", scale.name))).into();
+    columns.extend(ahead.forecast.map(|x| figure(format!("{} = {x}", scale.name)).main()));
     columns.extend([words("grows"), words(scale.group_by.noun())]);
     let last = scale.runs.len().saturating_sub(1);
     let rows = rows(
         &order,
         options,
-        |stack| stack_row(stack, last, &ahead),
+        |stack| stack_row(stack, last, &ahead, &scale.name),
         |rest, name| rest_cells(rest, last, &ahead, name),
     );
     Table::new(columns, rows).titled("stacks at the peak")
@@ -171,10 +217,10 @@ impl Ahead {
     }
 }
 
-fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead) -> Row {
+fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead, name: &str) -> Row {
     let mut cells = vec![Value::Size(stack.track.bytes(0)), Value::Size(stack.track.bytes(last))];
     cells.extend(ahead.bytes(&stack.fit).map(|later| Value::Size(bytes(later))));
-    cells.extend([Value::words(grows(&stack.fit)), Value::code(&*stack.track.label)]);
+    cells.extend([Value::words(grows(&stack.fit, name)), Value::code(&*stack.track.label)]);
     Row::new(Tone::Plain, cells)
 }
 
@@ -191,11 +237,11 @@ fn rest_cells(rest: &[&StackScale], last: usize, ahead: &Ahead, name: Value) -> 
 }
 
 /// The shape of a fit, with its leading coefficient.
-fn grows(fit: &Fit) -> String {
+fn grows(fit: &Fit, name: &str) -> String {
     let Polynomial { linear, quadratic, .. } = fit.best;
     match fit.shape {
-        Shape::Linear => format!("linear, {} per x", slope(linear)),
-        Shape::Quadratic => format!("quadratic, {} per x²", slope(quadratic)),
+        Shape::Linear => format!("linear, {} per {name}", slope(linear)),
+        Shape::Quadratic => format!("quadratic, {} per {name}²", slope(quadratic)),
         shape @ (Shape::Constant | Shape::Irregular) => shape.name().to_owned(),
     }
 }

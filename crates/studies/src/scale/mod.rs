@@ -28,6 +28,10 @@ pub struct Options {
 /// The runs, and what follows from them.
 #[derive(Debug)]
 pub struct Scale {
+    /// The name of the number that was varied.
+    pub name: String,
+    /// The search that made the runs; `None` for recordings that were there.
+    pub search: Option<Search>,
     /// The runs, by the number that was varied.
     pub runs: Vec<Run>,
     /// Each device.
@@ -36,6 +40,21 @@ pub struct Scale {
     pub group_by: GroupBy,
     /// Notes and warnings about the runs.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A search for the largest number that fits.
+#[derive(Debug)]
+pub struct Search {
+    /// The numbers that were searched, as the user gives them.
+    pub range: String,
+    /// The card, in words.
+    pub card: String,
+    /// The numbers that were tried and do not fit.
+    pub too_large: Vec<f64>,
+    /// A number, and a larger one that took so much less memory that numbers beyond the first that does not fit may fit.
+    pub falling: Option<[f64; 2]>,
+    /// The first number that does not fit, and its recording.
+    pub beyond: Option<(f64, Profile)>,
 }
 
 /// A run.
@@ -131,14 +150,14 @@ impl Scale {
     /// Fits runs in the order of the number that was varied. Their profiles are those at the peak; where the runs tell which
     /// moments of them are the same ones, they are compared at each that may be the peak of another.
     #[must_use]
-    pub fn new(runs: Vec<Run>, mut profiles: Vec<Profile>, options: &Options) -> Self {
+    pub fn new(name: String, runs: Vec<Run>, mut profiles: Vec<Profile>, options: &Options) -> Self {
         let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
         let mut devices = Vec::new();
         for device in tracks::devices(&profiles) {
             devices.push(DeviceScale::new(&places, &mut profiles, &device, options));
         }
         let group_by = profiles.last().map(|profile| profile.options.group_by).unwrap_or_default();
-        Self { runs, devices, group_by, diagnostics: tracks::diagnostics(&profiles) }
+        Self { name, search: None, runs, devices, group_by, diagnostics: tracks::diagnostics(&profiles) }
     }
 
     /// True if all devices are compared at the same moments of the program.
