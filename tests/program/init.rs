@@ -140,7 +140,10 @@ fn the_recording_script_refuses_to_run_until_its_parts_are_written() {
         fs::write(place.path().join("record_memory.py"), text_of_script).unwrap();
         let output = run();
         assert_eq!(output.status.code(), Some(1), "{missing}");
-        let expected = format!("record_memory.py: {missing}() is not written yet; write it, or take it out of PARTS\n");
+        let expected = format!(
+            "record_memory.py: {missing}() is not filled in yet; fill it in, or remove it from \
+                                PARTS\n"
+        );
         assert_eq!(text(&output.stderr), expected);
     }
     let whole = step.replace("PARTS = [train_step, evaluate, generate]", "PARTS = [train_step]");
@@ -252,7 +255,7 @@ fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_progr
         (
             &[("1_mlp.ipynb", notebook), ("notes.ipynb", "{}")],
             "ptmem pip install torch numpy torchvision ipython ipywidgets nbformat\n",
-            "records 1_mlp.ipynb (notebook)\nno file says how to install it\n",
+            "records 1_mlp.ipynb (notebook)\nno file states how to install the repository\n",
         ),
     ] {
         let place = repository(files);

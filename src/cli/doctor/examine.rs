@@ -196,13 +196,13 @@ fn beginning(profile: &Profile) -> Examined {
         let words = "PyTorch 2.0 does not record frees of blocks that are older than the recording";
         return weak(words, FROM_THE_START);
     }
-    good("no event is missing")
+    good("no sign of missing events")
 }
 
 fn memory(devices: &[&DeviceProfile]) -> Examined {
     let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
     if count == 0 {
-        return good("memory never ran out");
+        return good("no allocation failed in the recording");
     }
     let times = many(count, "time");
     let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");

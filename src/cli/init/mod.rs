@@ -160,7 +160,7 @@ fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArg
         Some(first) => try_program(first, recorded),
         None => write_script(repository, runner),
     };
-    steps.push("look at it: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned());
+    steps.push("examine the recording: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned());
     steps.push("set your limits in ptmem.toml".to_owned());
     if runner.is_some() && arguments.snapshot.is_none() {
         steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
@@ -172,7 +172,11 @@ fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArg
         Ci::Github => {}
         Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
     }
-    steps.push("commit and merge them; the gate works from the next pull request, whose base has them".to_owned());
+    steps.push(
+        "commit and merge these files; the gate works from the next pull request, because its base has \
+                them"
+            .to_owned(),
+    );
     let mut text = String::from("\nNext:\n");
     for (number, step) in (1..).zip(steps) {
         // Writing to a String cannot fail.
@@ -201,7 +205,7 @@ fn write_script(repository: &Repository, runner: Option<&str>) -> Vec<String> {
         Some(_) => "python record_memory.py",
     };
     vec![
-        format!("write build() and the parts of record_memory.py{script}; it refuses to run until then"),
+        format!("fill in build() and the parts of record_memory.py{script}; it refuses to run until then"),
         format!("try it: {command}"),
     ]
 }

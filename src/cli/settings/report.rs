@@ -45,14 +45,14 @@ fn write_pinned(text: &mut String, study: &Study, top: usize) -> std::fmt::Resul
     let share = format_share(free, *reserved).unwrap_or_default();
     writeln!(text, "\n{place}: {}, of which {} ({share}) are free", Size(*reserved), Size(free))?;
     writeln!(text, "  without free memory: {} (the active peak, rounded up to 2 MiB)", Size(*ideal))?;
-    writeln!(text, "  in segments that are free as a whole: {}", Size(*unused))?;
+    writeln!(text, "  in entirely free segments: {}", Size(*unused))?;
     if segments.is_empty() {
         return Ok(());
     }
     let pinned: u64 = segments.iter().map(|segment| segment.free).sum();
     writeln!(
         text,
-        "  in {} that blocks keep although more than half is free: {}",
+        "  in {} that are more than half free but kept by blocks: {}",
         many(segments.len(), "segment"),
         Size(pinned)
     )?;

@@ -155,7 +155,10 @@ impl Partial {
                 format!("{reason}; the recorded part stays within the limit, and the rest may not")
             }
             (About::Metric(metric), true, false) if metric.is_least_where_cut() => {
-                format!("{reason}; the recorded part exceeds the limit, unless the before held more in that part")
+                format!(
+                    "{reason}; the recorded part exceeds the limit, but the before may have held more in the \
+                         missing part"
+                )
             }
             _ => format!("{reason}; {} cannot be compared", check.of.name()),
         }

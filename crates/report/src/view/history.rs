@@ -44,7 +44,7 @@ fn skipped(history: &History) -> Vec<Fact> {
 
 fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Section {
     let steps = if device.steps.is_empty() {
-        Content::Sentence("the peak has no step".to_owned())
+        Content::Sentence("no change of the peak stands out".to_owned())
     } else {
         Content::Table(steps(history, device))
     };

@@ -1,6 +1,6 @@
-"""Records the GPU memory of what this project does, for ptmem: a training step, an evaluation, a generation.
+"""Records the GPU memory of this project for ptmem: a training step, an evaluation, a generation.
 
-Write build() and the parts below, and take those out of PARTS that the project does not have; until then this script
+Fill in build() and the parts below, and remove from PARTS those that the project does not have; until then this script
 refuses to run. Then run it on a machine with a GPU, or on any Linux with a simulated one:
 
     python record_memory.py
@@ -19,26 +19,26 @@ MAX_ENTRIES = 1_000_000  # events that the history keeps
 
 
 def not_written(name):
-    raise SystemExit(f"record_memory.py: {name}() is not written yet; write it, or take it out of PARTS")
+    raise SystemExit(f"record_memory.py: {name}() is not filled in yet; fill it in, or remove it from PARTS")
 
 
 def build():
-    """Makes the model and the optimizer, as large as in use; the parts get what it returns."""
+    """Returns the model and the optimizer, in their real size; the parts get both as arguments."""
     not_written("build")
 
 
 def train_step(model, optimizer):
-    """Does one step, with a batch as large as in training; random values do."""
+    """Runs one training step, with a batch of the real size; random values are enough."""
     not_written("train_step")
 
 
 def evaluate(model, optimizer):
-    """Does one batch of the evaluation."""
+    """Evaluates one batch."""
     not_written("evaluate")
 
 
 def generate(model, optimizer):
-    """Generates once, as long as in use."""
+    """Generates once, with the real length."""
     not_written("generate")
 
 
@@ -46,7 +46,7 @@ PARTS = [train_step, evaluate, generate]
 
 
 def restart_history():
-    """Forgets what was recorded so far; memory that is held keeps its call stacks."""
+    """Discards the history so far; live memory keeps its call stacks."""
     try:
         torch.cuda.memory._record_memory_history(max_entries=MAX_ENTRIES, clear_history=True)
     except TypeError:  # before PyTorch 2.8
