@@ -1,5 +1,6 @@
 //! What is decided where a recording lacks its beginning or its end: bounds decide where they can.
 
+use crate::support::history::oom;
 use crate::support::program::Program;
 use ptmem::diff::{Side, Sides};
 use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
@@ -248,4 +249,35 @@ fn a_program_that_failed_passes_no_limit() {
     assert_eq!(failed(SAME, [NoTail, Whole]), OPEN);
     assert_eq!(failed(SAME, [Whole, NoTail]), OPEN);
     assert_eq!(failed(GREW, [Whole, NoTail]), FAIL);
+}
+
+#[test]
+fn growth_without_a_limit_is_told_as_far_as_it_is_known() {
+    let line = |scales, parts| {
+        let limits = Thresholds::default();
+        compare(pair(scales, parts), &limits).judgement.headline().to_string()
+    };
+    for part in [NoHead, NoTail] {
+        assert!(line(GREW, [Whole, part]).contains(": peak grew by at least "), "{}", line(GREW, [Whole, part]));
+        assert!(line(SAME, [part, Whole]).contains(": peak did not grow"), "{}", line(SAME, [part, Whole]));
+        assert!(line([20, 10], [part, Whole]).contains(": peak shrank by at least "));
+        for (scales, parts) in [(SAME, [Whole, part]), ([20, 10], [Whole, part]), (GREW, [part, Whole])] {
+            let line = line(scales, parts);
+            assert!(line.contains(": peak cannot be compared: the ") && line.contains(" lacks the "), "{line}");
+        }
+    }
+}
+
+#[test]
+fn memory_no_longer_runs_out_only_where_the_after_records_as_much() {
+    let judged = |part| {
+        let mut program = program(10, Whole);
+        program.events.push(oom(1 << 30));
+        let source = Source { path: "run.pkl".to_owned(), bytes: 0, kind: InputKind::Snapshot };
+        let before = snapshot::read(&*program.snapshot()).unwrap();
+        let before = profile::measure(before, source, ReadOptions::default()).unwrap();
+        let limits = Thresholds::default().max_growth("5%").unwrap();
+        ptmem::compare(before, recorded(10, part), &limits).verdict()
+    };
+    assert_eq!([Whole, NoTail, NoHead].map(judged), [PASS, OPEN, OPEN]);
 }

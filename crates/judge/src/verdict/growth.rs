@@ -7,6 +7,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::judge::no_history;
+use super::partial::Partial;
 use super::{About, Check, Growth, Judge, Outcome, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.
@@ -64,7 +65,9 @@ impl<'a> Gated<'a> {
             return Some(self.inconclusive(reason));
         }
         if let Some(check) = self.mended() {
-            return Some(check);
+            // It may run out of memory where the before did: in a part that it lacks.
+            let partial = self.partial().filter(Partial::is_of_after);
+            return Some(partial.map_or(check, |partial| self.inconclusive(partial.reason().to_owned())));
         }
         self.ran_out().map(|reason| self.inconclusive(reason.to_owned()))
     }

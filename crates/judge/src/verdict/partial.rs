@@ -57,36 +57,8 @@ fn is_about(about: About, end: End) -> bool {
 impl Gated<'_> {
     /// The parts that the limit is about and that a side lacks, unless that is allowed.
     pub(super) fn partial(&self) -> Option<Partial> {
-        if self.thresholds.allow_partial {
-            return None;
-        }
-        let about = self.growth.target.about;
-        let mut lacks = Sides::default();
-        let mut lacks_head = false;
-        let mut reasons = Vec::new();
-        for missing in missing_of(self.device, about) {
-            *lacks.of_mut(missing.side) = true;
-            lacks_head |= missing.end == End::Head;
-            reasons.push(in_words(*missing, self.sides.of(missing.side)));
-        }
-        if let Some(side) = self.ran_over().filter(|_| is_about(about, End::Head)) {
-            *lacks.of_mut(side) = true;
-            lacks_head = true;
-            reasons.push(format!(
-                "the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a \
-                 larger max_entries"
-            ));
-        }
-        Some(Partial { lacks, lacks_head, reason: reasons.into_iter().next()? })
-    }
-
-    /// The side whose ring buffer overflowed, according to PyTorch. If both did, the remaining parts are compared.
-    fn ran_over(&self) -> Option<Side> {
-        match (self.sides.before.ran_over, self.sides.after.ran_over) {
-            (true, false) => Some(Side::Before),
-            (false, true) => Some(Side::After),
-            (true, true) | (false, false) => None,
-        }
+        let is_allowed = self.thresholds.allow_partial;
+        (!is_allowed).then(|| Partial::new(self.device, self.sides, self.growth.target.about)).flatten()
     }
 
     /// Whether what is recorded decides a check, whatever the missing part holds.
@@ -137,7 +109,56 @@ fn is_known(row: &PhaseRow, side: Side) -> bool {
     row.peak.of(side).is_some() && *row.is_whole.of(side)
 }
 
+/// The side whose ring buffer overflowed, according to PyTorch. If both did, the remaining parts are compared.
+fn ran_over(sides: Sides<&DeviceProfile>) -> Option<Side> {
+    match (sides.before.ran_over, sides.after.ran_over) {
+        (true, false) => Some(Side::Before),
+        (false, true) => Some(Side::After),
+        (true, true) | (false, false) => None,
+    }
+}
+
 impl Partial {
+    /// The parts that a limit is about and that a side of a device lacks.
+    pub(super) fn new(device: &DeviceDiff, sides: Sides<&DeviceProfile>, about: About) -> Option<Self> {
+        let mut lacks = Sides::default();
+        let mut lacks_head = false;
+        let mut reasons = Vec::new();
+        for missing in missing_of(device, about) {
+            *lacks.of_mut(missing.side) = true;
+            lacks_head |= missing.end == End::Head;
+            reasons.push(in_words(*missing, sides.of(missing.side)));
+        }
+        if let Some(side) = ran_over(sides).filter(|_| is_about(about, End::Head)) {
+            *lacks.of_mut(side) = true;
+            lacks_head = true;
+            reasons.push(format!(
+                "the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a \
+                 larger max_entries"
+            ));
+        }
+        Some(Self { lacks, lacks_head, reason: reasons.into_iter().next()? })
+    }
+
+    /// How far a change of the peak is known; the error is the reason why its direction is not.
+    pub(super) fn bound_of_peak(self, delta: i128) -> Result<Bound, String> {
+        match (self.lacks.before, self.lacks.after) {
+            (false, true) if delta > 0 => Ok(Bound::AtLeast),
+            (true, false) if delta <= 0 => Ok(Bound::AtMost),
+            _ => Err(self.reason),
+        }
+    }
+
+    /// Whether the after lacks a part.
+    pub(super) fn is_of_after(&self) -> bool {
+        self.lacks.after
+    }
+
+    /// The first of the missing parts in words.
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
     /// How far the change of a peak is known, where that decides the check.
     fn bound(&self, check: &Check) -> Option<Bound> {
         match (self.lacks.before, self.lacks.after, check.outcome) {

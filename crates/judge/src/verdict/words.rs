@@ -10,6 +10,7 @@ use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::growth::has_rows_at_peak;
 use super::judge::no_history;
+use super::partial::Partial;
 use super::{About, Bound, Check, Judgement, Level, Outcome};
 
 /// The answer.
@@ -212,29 +213,35 @@ pub struct PeakChange {
     pub peak: Sides<u64>,
     /// The row that grew most, with the bytes that it gained.
     pub most: Option<(String, i128)>,
+    /// How far the change is known where a side lacks a part; the error is the reason why its direction is not.
+    bound: Result<Option<Bound>, String>,
 }
 
 impl PeakChange {
     /// The change in a comparison; `None` if no device has a known peak on both sides.
-    pub(super) fn of(diff: &Diff) -> Option<Self> {
-        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device));
+    pub(super) fn of(diff: &Diff, allow_partial: bool) -> Option<Self> {
+        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device, allow_partial));
         changes.max_by_key(Self::delta)
     }
 
-    fn of_device(diff: &Diff, device: &DeviceDiff) -> Option<Self> {
-        let peak = Sides {
-            before: known_peak(&diff.profiles.before.devices[device.index.before?], Side::Before)?,
-            after: known_peak(&diff.profiles.after.devices[device.index.after?], Side::After)?,
+    fn of_device(diff: &Diff, device: &DeviceDiff, allow_partial: bool) -> Option<Self> {
+        let sides = Sides {
+            before: &diff.profiles.before.devices[device.index.before?],
+            after: &diff.profiles.after.devices[device.index.after?],
         };
+        let peak =
+            Sides { before: known_peak(sides.before, Side::Before)?, after: known_peak(sides.after, Side::After)? };
+        let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !allow_partial);
+        let bound = partial.map(|partial| partial.bound_of_peak(peak.delta())).transpose();
         let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
         let most = most.map(|row| (row.label.clone(), row.delta()));
-        Some(Self { device: device.ordinal(), peak, most })
+        Some(Self { device: device.ordinal(), peak, most, bound })
     }
 
     /// Bytes gained.
     pub(super) fn delta(&self) -> i128 {
-        i128::from(self.peak.after) - i128::from(self.peak.before)
+        self.peak.delta()
     }
 }
 
@@ -247,7 +254,10 @@ fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
 
 impl fmt::Display for PeakChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "peak {}", change(self.delta(), Some(self.peak.before), None))?;
+        match &self.bound {
+            Err(reason) => return write!(f, "peak cannot be compared: {reason}"),
+            Ok(bound) => write!(f, "peak {}", change(self.delta(), Some(self.peak.before), *bound))?,
+        }
         match &self.most {
             Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
             Some(_) | None => Ok(()),
