@@ -429,6 +429,73 @@ fn a_stored_before_that_the_change_removes_is_that_of_the_base() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_stored_before_that_other_paths_lead_to_is_that_of_the_base() {
+    use std::os::unix::fs::symlink;
+    type Change = fn(&Checkout);
+    let changes: [Change; 4] = [
+        // The folder becomes a link, the target of a link changes, a link gets another target.
+        |checkout| {
+            checkout.git(&["rm", "--quiet", "stored/a.json"]);
+            checkout.store("after.pkl", "other/a.json");
+            symlink("other", checkout.folder.path().join("stored")).unwrap();
+        },
+        |checkout| checkout.store("after.pkl", "v1/a.json"),
+        |checkout| {
+            fs::remove_file(checkout.folder.path().join("linked")).unwrap();
+            symlink("v2", checkout.folder.path().join("linked")).unwrap();
+        },
+        // Git does not know the file that takes its place.
+        |checkout| {
+            checkout.git(&["rm", "--quiet", "stored/a.json"]);
+            checkout.commit(&[(".gitignore", "stored\n")]);
+            checkout.store("after.pkl", "stored/a.json");
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
+        for (recording, path) in
+            [("before.pkl", "stored/a.json"), ("before.pkl", "v1/a.json"), ("after.pkl", "v2/a.json")]
+        {
+            checkout.store(recording, path);
+        }
+        symlink("v1", checkout.folder.path().join("linked")).unwrap();
+        checkout.base();
+        let before = if [0, 3].contains(&number) { "stored/a.json" } else { "linked/a.json" };
+        let diff = ["diff", before, "after.pkl"];
+        fails_by_the_base(&checkout, "", &diff);
+        change(&checkout);
+        checkout.commit(&[]);
+        let said = checkout.ptmem("", &diff);
+        let told = format!("this change rewrites {before} without a reason: with that of the base FAIL");
+        assert_eq!((said.code, said.must_tell), (0, true), "{number}: {}", said.report);
+        assert!(said.report.contains(&told), "{number}: {}", said.report);
+    }
+}
+
+#[test]
+fn a_stored_rank_that_the_change_removes_is_told() {
+    for before in ["stored", "stored/*.json"] {
+        let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);
+        for rank in ["rank0", "rank1"] {
+            checkout.store("before.pkl", &format!("stored/{rank}.json"));
+        }
+        checkout.store("before.pkl", "now/rank0.json");
+        checkout.store("after.pkl", "now/rank1.json");
+        checkout.base();
+        let diff = ["diff", before, "now"];
+        fails_by_the_base(&checkout, "", &diff);
+        // A new name is nothing to tell.
+        checkout.rename("stored/rank0.json", "stored/rank_0.json");
+        checkout.git(&["rm", "--quiet", "stored/rank1.json", "now/rank1.json"]);
+        let said = checkout.ptmem("", &diff);
+        assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+        let told = format!("this change removes files of {before}: stored/rank1.json\"");
+        assert!(said.report.contains(&told), "{}", said.report);
+    }
+}
+
 #[test]
 fn a_stored_before_of_ranks_that_the_change_rewrites_is_told() {
     let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n")]);

@@ -49,12 +49,17 @@ fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Res
     Ok(answers.filter_map(Result::transpose).collect())
 }
 
-/// Remarks on stored befores that the change raises. One that cannot be read is reported with the rules of the base.
+/// Remarks on stored befores that the change raises or removes. One that cannot be read is reported with the rules of the base.
 fn raised(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Vec<Diagnostic>> {
     let Some(git) = &arguments.git else { return Ok(Vec::new()) };
     let base = Base::find(git)?;
-    let stored = pairs.iter().filter_map(|pair| Some((pair, OfBase::find(&base, pair, arguments, config).ok()??)));
-    Ok(stored.filter_map(|(pair, stored)| stored.raise(pair)).collect())
+    let mut remarks = Vec::new();
+    for pair in pairs {
+        remarks
+            .extend(OfBase::find(&base, pair, arguments, config).ok().flatten().and_then(|stored| stored.raise(pair)));
+        remarks.extend(rewritten::removed(&base, pair)?);
+    }
+    Ok(remarks)
 }
 
 /// Days for which a report proposes to accept growth.

@@ -8,11 +8,13 @@ use std::slice;
 use anyhow::Result;
 use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::pattern;
 use ptmem::verdict::Comparison;
 use tempfile::TempDir;
 
 use super::super::args::DiffArguments;
 use super::super::git::Base;
+use super::super::ranks;
 use super::compare::compare_all;
 use super::pairs::Pair;
 use super::update::higher_figures;
@@ -81,14 +83,30 @@ fn befores(pair: &mut Pair) -> Box<dyn Iterator<Item = &mut PathBuf> + '_> {
     }
 }
 
-/// The bytes at the base of a file that the change edits, renames or removes.
+/// The bytes at the base of a file that the change edits, renames or removes, or that a link of the change leads to.
 fn bytes_at(base: &Base, path: &Path) -> Result<Option<Vec<u8>>> {
     let Some(below) = base.path_below_root(path) else { return Ok(None) };
+    let resolved = fs::canonicalize(path).ok().and_then(|path| base.path_below_root(&path));
     let former = match base.former_path(&below)? {
-        None if !path.exists() => Some(below),
+        None if resolved.as_ref() != Some(&below) => Some(below),
         former => former,
     };
-    Ok(former.map(|path| base.read(&path)).transpose()?.flatten())
+    let bytes = former.map(|path| base.read(&path)).transpose()?.flatten();
+    Ok(bytes.filter(|bytes| fs::read(path).ok().as_ref() != Some(bytes)))
+}
+
+/// The remark on files of a stored before that the change removes.
+pub(super) fn removed(base: &Base, pair: &Pair) -> Result<Option<Diagnostic>> {
+    let Some(before) = base.path_below_root(&pair.before) else { return Ok(None) };
+    let glob = pattern::glob(&before, true).ok().map(|glob| glob.compile_matcher());
+    let has = |path: &str| {
+        let is_below = path.strip_prefix(&*before).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        ranks::stem(path).is_some() && (is_below || glob.as_ref().is_some_and(|glob| glob.is_match(path)))
+    };
+    let gone = base.gone()?.filter(|(before, after)| has(before) && !after.is_some_and(has));
+    let gone: Vec<&str> = gone.map(|(before, _)| before).collect();
+    let message = format!("this change removes files of {}: {}", pair.before.display(), gone.join(", "));
+    Ok((!gone.is_empty()).then(|| Diagnostic::new(Code::BeforeRaised, None, message)))
 }
 
 /// Whether the file of the change is another one than that of the base, and says no more of why its figures rise.

@@ -74,20 +74,33 @@ impl Base {
         Ok(answer(&mut &*answers).map(<[u8]>::to_vec))
     }
 
-    /// The path at this commit of a file that was changed or renamed since.
-    pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
+    /// What differs from this commit.
+    fn changes(&self) -> Result<&[Sides<Option<String>>]> {
         if self.changes.get().is_none() {
             let _ = self.changes.set(self.repository.changes(&self.commit)?);
         }
-        let mut changed = self.changes.get().into_iter().flatten();
-        let changed = changed.find(|paths| paths.after.as_deref() == Some(path_below_root));
+        Ok(self.changes.get().map_or(&[], Vec::as_slice))
+    }
+
+    /// The path at this commit of a file that was changed, renamed or removed since; git may not know what took its place.
+    pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
+        let changes = self.changes()?;
+        let is_it = |path: &Option<String>| path.as_deref() == Some(path_below_root);
+        let changed = changes.iter().find(|paths| is_it(&paths.after));
+        let changed = changed.or_else(|| changes.iter().find(|paths| is_it(&paths.before)));
         Ok(changed.and_then(|paths| paths.before.clone()))
+    }
+
+    /// The files of this commit that were removed since, or renamed, with their new paths.
+    pub(super) fn gone(&self) -> Result<impl Iterator<Item = (&str, Option<&str>)>> {
+        let changed =
+            self.changes()?.iter().filter_map(|paths| Some((paths.before.as_deref()?, paths.after.as_deref())));
+        Ok(changed.filter(|(path, _)| !self.repository.root.join(path).is_file()))
     }
 
     /// The files that were changed, added, removed or renamed since.
     pub(super) fn changed_paths(&self) -> Result<Vec<String>> {
-        let changes = self.repository.changes(&self.commit)?.into_iter();
-        Ok(changes.flat_map(|paths| [paths.before, paths.after]).flatten().collect())
+        Ok(self.changes()?.iter().flat_map(|paths| [&paths.before, &paths.after]).flatten().cloned().collect())
     }
 
     /// Whether workflows of the checked-out commit are not those of this one.

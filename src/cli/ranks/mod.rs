@@ -22,6 +22,7 @@ use super::input::{self, require_moment};
 use super::output;
 
 pub(super) use find::{Found, files, find};
+pub(super) use name::stem;
 use pair::members;
 pub(super) use pair::{Pair, RankRule, pair};
 pub(super) use work::in_order;

@@ -46,7 +46,7 @@ impl Stated {
 }
 
 /// A name without the ending that says what kind of file it is; `None` where no ending is known.
-pub(super) fn stem(name: &str) -> Option<&str> {
+pub(crate) fn stem(name: &str) -> Option<&str> {
     let plain = COMPRESSED.iter().find_map(|ending| ends(name, ending)).unwrap_or(name);
     ENDINGS.iter().find_map(|ending| ends(plain, ending))
 }
