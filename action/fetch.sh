@@ -43,17 +43,15 @@ if ! command -v git > /dev/null || ! cd "${PTMEM_WORKING_DIRECTORY:-.}" 2> /dev/
 fi
 output_network
 
-# fetch_profiles FOLDER: the branch of the input profiles, into the checkout by way of a repository in the folder. Fails where there
-# is none yet.
+# fetch_profiles FOLDER: the branch of the input profiles, into a repository in the folder. run.sh, which has no token, takes it from
+# there: the checkout may have hooks.
 fetch_profiles() {
   (
     own_repository "$1" "$token"
     fetch_branch "$PTMEM_PROFILES" "$profiles_ref" --depth=$profiles_depth
-  ) && output profiles-known true && git fetch --quiet --no-tags --update-shallow "$1/git" "+$profiles_ref:$profiles_ref"
+  ) && output profiles "$1/git"
 }
 
 if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]] && [ -n "${PTMEM_PROFILES:-}" ]; then
-  folder=$(new_folder)
-  trap 'rm -rf "$folder"' EXIT
-  fetch_profiles "$folder" > /dev/null 2>&1 || printf 'there is no branch %s with profiles yet\n' "$PTMEM_PROFILES"
+  fetch_profiles "$(new_folder)" > /dev/null 2>&1 || printf 'the branch %s with profiles cannot be fetched\n' "$PTMEM_PROFILES"
 fi

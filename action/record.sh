@@ -176,7 +176,7 @@ doubt_base() {
 
 # fails_by_itself: whether the base failed for no other reason than its code, and no profile of it can be stored.
 fails_by_itself() {
-  [ -z "$base_doubt" ] && { [ -z "$base_failure" ] || [ -z "$profiles" ] || [ "${PTMEM_PROFILES_KNOWN:-true}" = true ]; }
+  [ -z "$base_doubt" ] && { [ -z "$base_failure" ] || [ -z "$profiles" ] || [ -n "${PTMEM_PROFILES_FETCHED:-}" ]; }
 }
 
 # use_profile: takes the profile of the newest commit that has one as the before, in place of that of the base.
@@ -232,6 +232,10 @@ record_both() {
   printf '%s\n' "$PTMEM_RECORD" | tr -d '\r' > "$folder/command.sh"
   printf '%s\n' "${PTMEM_INSTALL:-}" | tr -d '\r' > "$folder/install.sh"
   profile_path=$(branch_of_run)/${name:-$key}.ptmem.json
+  if [ -n "${PTMEM_PROFILES_FETCHED:-}" ]; then
+    # Fails where there is no such branch yet.
+    git fetch --quiet --no-tags --update-shallow "$PTMEM_PROFILES_FETCHED" "+$profiles_ref:$profiles_ref" > /dev/null 2>&1 || true
+  fi
   ! is_of_trend || record_trend
   find_base || could_not_run "record: $base_reason"
   head=$(git rev-parse --show-toplevel)

@@ -19,9 +19,17 @@ pub(super) fn push(job: &mut Job, commit: &str) {
     job.set("PTMEM_RECORD", PROGRAM).set("PTMEM_PROFILES", "ptmem-profiles");
 }
 
+/// Runs the step that fetches what keeps profiles.
+pub(super) fn fetch(job: &mut Job) -> Finished {
+    let finished = job.run("fetch.sh");
+    let profiles = job.outputs().get("profiles").cloned().unwrap_or_default();
+    job.set("PTMEM_PROFILES_FETCHED", profiles);
+    finished
+}
+
 /// Runs the steps of the action that such a run has.
 pub(super) fn keep(job: &mut Job) -> Finished {
-    job.run("fetch.sh").is_quiet();
+    fetch(job).is_quiet();
     let finished = job.run("run.sh");
     finished.says(0, "::notice::ptmem: the profile of this commit is kept in the branch ptmem-profiles");
     assert_eq!(verdict(job), 0, "{}", finished.log);
@@ -78,7 +86,7 @@ fn a_profile_goes_on_top_of_what_others_pushed_meanwhile() {
     push(&mut job, &before);
     keep(&mut job).is_quiet();
     push(&mut job, &after);
-    job.run("fetch.sh");
+    fetch(&mut job);
     job.run("run.sh");
     job.git("origin", &["worktree", "add", "--quiet", "../other", "ptmem-profiles"]);
     fs::write(job.path("other/other.ptmem.json"), "{}").unwrap();
@@ -108,7 +116,7 @@ fn repairing_with_profile() -> Job {
     job.git("workspace", &["update-ref", "-d", "refs/ptmem/profiles"]);
     job.event(&event).set("PTMEM_RECORD", command).set("GITHUB_EVENT_NAME", "pull_request");
     job.set("GITHUB_BASE_REF", "main").set("GITHUB_REF", "refs/pull/7/merge");
-    job.run("fetch.sh").is_quiet();
+    fetch(&mut job).is_quiet();
     job
 }
 
@@ -118,8 +126,9 @@ fn a_base_that_cannot_be_recorded_leaves_its_profile_to_compare_with() {
         return;
     }
     let mut job = repairing_with_profile();
-    let base = job
-        .git("workspace", &["log", "-1", "--format=%(trailers:key=Recorded-commit,valueonly)", "refs/ptmem/profiles"]);
+    let fetched = job.outputs()["profiles"].clone();
+    let format = "--format=%(trailers:key=Recorded-commit,valueonly)";
+    let base = job.git(&fetched, &["log", "-1", format, "refs/ptmem/profiles"]);
     let finished = job.run("run.sh");
     let told = format!("; compared with the profile of {}, the newest that is kept", &base[..7]);
     finished.says(0, &told);

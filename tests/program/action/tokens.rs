@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::comment::commenting;
-use super::profiles::{kept, push, push_kept};
+use super::profiles::{fetch, kept, push, push_kept};
 use super::record::{PROGRAM, VENV, installing, merged, no_git};
 use super::server::{Server, pull_request};
 use super::{Job, find, pictures, skipped};
@@ -13,7 +13,7 @@ const TOKEN: &str = "ghs_0123456789abcdefSECRET";
 
 /// Recorded code that sets everything up through which git may start a program: it writes the environment to a file.
 const ATTACK: &str = r#"
-printf '#!/bin/sh\nenv > "%s"\n' "$STOLEN" > "$HOME/thief"
+printf '#!/bin/sh\nenv >> "%s"\n' "$STOLEN" > "$HOME/thief"
 chmod +x "$HOME/thief"
 mkdir -p "$HOME/hooks" "$XDG_CONFIG_HOME/git"
 for hook in pre-push reference-transaction post-checkout post-index-change; do cp "$HOME/thief" "$HOME/hooks/$hook"; done
@@ -60,8 +60,14 @@ fn settings_that_recorded_code_leaves_behind_get_no_token() {
     attacked(&mut job);
     let commit = job.git("origin", &["rev-parse", "change"]);
     push(&mut job, &commit);
-    job.set("PTMEM_RECORD", format!("{ATTACK}\n{PROGRAM}"));
-    job.run("fetch.sh").is_quiet();
+    // A branch to fetch, and code that ran in an earlier step of the job.
+    job.git("origin", &["update-ref", "refs/heads/ptmem-profiles", "main"]);
+    let script = job.path("attack.sh");
+    fs::write(&script, ATTACK).unwrap();
+    assert_eq!(job.run_file(&script).log, "");
+    job.set("PTMEM_RECORD", format!("{ATTACK}\n{PROGRAM}")).set("PTMEM_TOKEN", TOKEN);
+    fetch(&mut job).is_quiet();
+    job.variables.remove("PTMEM_TOKEN");
     job.run("run.sh").says(0, "the profile of this commit is kept");
     job.set("PTMEM_TOKEN", TOKEN);
     push_kept(&mut job).says(0, "the profile is kept in the branch ptmem-profiles");
