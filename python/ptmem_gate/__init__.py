@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         show_ranks,
     )
     from ._history import RecordingError, RecordingWarning
+    from ._measure import measure
     from ._program import ToolError, program, version
     from ._recording import Recording, record, start
     from ._result import MemoryVerdictError, Result
@@ -52,6 +53,7 @@ __all__ = [
     "compare_suite",
     "find_leaks",
     "lightning_callback",
+    "measure",
     "on_oom",
     "program",
     "record",
@@ -78,6 +80,7 @@ _PLACES = {
         "show_ranks",
     ),
     "_history": ("RecordingError", "RecordingWarning"),
+    "_measure": ("measure",),
     "_program": ("ToolError", "program", "version"),
     "_recording": ("Recording", "record", "start"),
     "_result": ("MemoryVerdictError", "Result"),

@@ -39,6 +39,7 @@ class FakeTorch:
         self.cuda_is_built = True
         self.has_gpu = True
         self.allocated = 0
+        self.highest = 0
         self.max_entries = 0
         self.counted = 0
         self.waiting: list[Callable[[], None]] = []
@@ -118,6 +119,18 @@ class FakeTorch:
         reserved = {"all": {"current": 10 << 20, "peak": 10 << 20}}
         return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}
 
+    def flat_memory_stats(self, device: int) -> dict[str, int]:
+        counters = {"allocated_bytes": (self.allocated, self.highest), "reserved_bytes": (10 << 20, 10 << 20)}
+        flat = {
+            f"{name}.all.{point}": value
+            for name, (current, peak) in counters.items()
+            for point, value in (("current", current), ("peak", peak))
+        }
+        return flat if self.counted else dict.fromkeys(flat, 0)
+
+    def reset_peak_memory_stats(self, device: int) -> None:
+        self.highest = self.allocated
+
     def record_function(self, name: str) -> Any:
         fake = self
 
@@ -143,6 +156,8 @@ class FakeTorch:
             is_initialized=lambda: self.initialized,
             is_available=lambda: self.cuda_is_built and self.has_gpu,
             memory_allocated=lambda device: self.allocated,
+            memory_stats=self.flat_memory_stats,
+            reset_peak_memory_stats=self.reset_peak_memory_stats,
             device_count=lambda: 1,
             current_device=lambda: 0,
             get_device_properties=lambda device: SimpleNamespace(

@@ -20,7 +20,7 @@ import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Optional
+from typing import Any, BinaryIO, Callable, Optional
 
 #: Version of the key. A reader ignores what it does not know, so only a change of meaning needs another.
 FORMAT = 1
@@ -452,13 +452,18 @@ def path_of_rank(path: str, rank: Optional[tuple[int, int]]) -> str:
 
 
 def write(path: str, snapshot: Any) -> None:
-    """Writes a snapshot whole: a reader never sees a part of it."""
+    """Writes a snapshot."""
+    write_whole(path, lambda file: pickle.dump(snapshot, file))
+
+
+def write_whole(path: str, fill: Callable[[BinaryIO], object]) -> None:
+    """Writes a file whole: a reader never sees a part of it."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            pickle.dump(snapshot, file)
+            fill(file)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
