@@ -107,7 +107,7 @@ fn changes(gates: &Sides<Gates>) -> Option<String> {
 }
 
 /// The lines of the parts of each side that the other one lacks.
-fn differing<'g>(parts: Sides<&'g [Vec<String>]>) -> Sides<Vec<&'g String>> {
+fn differing(parts: Sides<&[Vec<String>]>) -> Sides<Vec<&String>> {
     let mut counts: BTreeMap<&Vec<String>, i64> = BTreeMap::new();
     parts.before.iter().for_each(|part| *counts.entry(part).or_default() -= 1);
     parts.after.iter().for_each(|part| *counts.entry(part).or_default() += 1);

@@ -73,7 +73,7 @@ impl Gates {
         for step in &steps {
             let lines = deciding.iter().filter(|line| line.step == Some(*step));
             self.steps.push(lines.map(|line| line.text.clone()).collect());
-            self.have_expressions |= self.steps.last().is_some_and(|lines| lines.iter().any(is_decided_elsewhere));
+            self.have_expressions |= self.steps.last().is_some_and(|lines| lines.iter().any(|line| is_decided_elsewhere(line)));
         }
         for job in jobs.into_iter().map(Some).chain([None]) {
             let lines = deciding.iter().filter(|line| line.job() == job);
@@ -191,7 +191,7 @@ fn without_version(text: &str) -> String {
 }
 
 /// Whether the value of a line is an expression or an alias that another part of the file decides.
-fn is_decided_elsewhere(line: &String) -> bool {
+fn is_decided_elsewhere(line: &str) -> bool {
     let value = line.split_once(':').map_or("", |(_, value)| value.trim());
     value.starts_with('*') || (line.contains("${{") && ELSEWHERE.iter().any(|context| line.contains(context)))
 }

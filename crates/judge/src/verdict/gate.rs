@@ -8,7 +8,7 @@ use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::Profile;
 
 use super::headline::{Part, badness, headline, worst_first};
-use super::ranks::OfRank;
+use super::ranks::{OfRank, has_ranks};
 use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict};
 
 /// A comparison with the verdict by its limits.
@@ -156,8 +156,20 @@ impl Gate {
         let parts = self.comparisons().map(|of| Part::new(of.name.as_deref(), &of.judgement));
         let jobs = self.jobs().map(|Job { ranks, .. }| Part::new(ranks.name.as_deref(), &ranks.judgement));
         let together: Vec<_> = jobs.collect();
-        headline(&worst_first(parts), &together, if self.is_one_job() { "rank" } else { "comparison" })
+        headline(
+            &worst_first(parts),
+            &together,
+            match &self.parts[..] {
+                [PairOrJob::Job(job)] => noun(job.comparisons.iter().filter_map(|of| of.member.as_ref())),
+                _ => "comparison",
+            },
+        )
     }
+}
+
+/// The word for one of several files.
+fn noun<'m>(members: impl Iterator<Item = &'m Member>) -> &'static str {
+    if has_ranks(members) { "rank" } else { "case" }
 }
 
 impl From<Comparison> for Gate {
@@ -211,7 +223,8 @@ impl Job {
     pub fn headline(&self) -> Headline {
         let members = self.comparisons.iter();
         let parts = members.map(|of| Part::new(of.member.as_ref().map(|member| &*member.label), &of.judgement));
-        headline(&worst_first(parts), &[Part::new(None, &self.ranks.judgement)], "rank")
+        let noun = noun(self.comparisons.iter().filter_map(|of| of.member.as_ref()));
+        headline(&worst_first(parts), &[Part::new(None, &self.ranks.judgement)], noun)
     }
 }
 
@@ -238,6 +251,7 @@ impl Readings {
     pub fn headline(&self) -> Headline {
         let judged =
             self.readings.iter().filter_map(|of| Some(Part::new(Some(&of.member.label), of.judgement.as_ref()?)));
-        headline(&worst_first(judged), &[Part::new(None, &self.ranks.judgement)], "rank")
+        let noun = noun(self.readings.iter().map(|of| &of.member));
+        headline(&worst_first(judged), &[Part::new(None, &self.ranks.judgement)], noun)
     }
 }

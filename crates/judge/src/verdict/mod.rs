@@ -29,7 +29,7 @@ pub use leak::{JudgedSearch, LeakGate, judge_leaks};
 pub use memory::out_of_memory;
 pub(crate) use modules::module_names;
 pub use partial::Bound;
-pub use ranks::{Member, Missing, Rank, Ranks, numbers};
+pub use ranks::{Member, Missing, Rank, Ranks, has_ranks, numbers};
 pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
 pub use words::{Headline, PeakChange, Verdict};
 

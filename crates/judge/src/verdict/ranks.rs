@@ -45,6 +45,12 @@ pub struct Member {
     pub label: String,
 }
 
+/// Whether a file states a rank; otherwise the files are cases, which need not be in balance.
+#[must_use]
+pub fn has_ranks<'m>(mut members: impl Iterator<Item = &'m Member>) -> bool {
+    members.any(|member| member.rank.is_some())
+}
+
 /// A rank that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {

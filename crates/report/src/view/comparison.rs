@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Member, Outcome, PairOrJob, Ranks, Standing};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Member, Outcome, PairOrJob, Ranks, Standing, has_ranks};
 
 use super::changes::{self, Changed};
 use super::remarks::{checks, remarks};
@@ -117,11 +117,6 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Render
 fn members(job: &Job) -> impl Iterator<Item = &Member> {
     let compared = job.comparisons.iter().filter_map(|comparison| comparison.member.as_ref());
     compared.chain(job.ranks.missing.iter().map(|missing| &missing.member))
-}
-
-/// Whether a file states a rank; otherwise the files are cases, which need not be in balance.
-pub(super) fn has_ranks<'m>(mut members: impl Iterator<Item = &'m Member>) -> bool {
-    members.any(|member| member.rank.is_some())
 }
 
 /// The number of ranks or cases.

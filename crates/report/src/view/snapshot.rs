@@ -3,10 +3,10 @@
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Metric;
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{Judgement, Readings, Standing, out_of_memory};
+use ptmem_judge::verdict::{Judgement, Readings, Standing, has_ranks, out_of_memory};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
-use super::comparison::{amount, has_ranks, imbalance};
+use super::comparison::{amount, imbalance};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
