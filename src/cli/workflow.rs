@@ -73,7 +73,8 @@ impl Gates {
         for step in &steps {
             let lines = deciding.iter().filter(|line| line.step == Some(*step));
             self.steps.push(lines.map(|line| line.text.clone()).collect());
-            self.have_expressions |= self.steps.last().is_some_and(|lines| lines.iter().any(|line| is_decided_elsewhere(line)));
+            self.have_expressions |=
+                self.steps.last().is_some_and(|lines| lines.iter().any(|line| is_decided_elsewhere(line)));
         }
         for job in jobs.into_iter().map(Some).chain([None]) {
             let lines = deciding.iter().filter(|line| line.job() == job);
