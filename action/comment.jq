@@ -24,6 +24,10 @@ def sections:
 # The attempts of a run are on one commit.
 def run: .run | split(".")[0];
 
+# The heading, and the first remark: what reviewers must see comes first.
+def shortened:
+  split("\n") | [.[0]] + [first(.[1:][] | select(startswith("> ⚠️"))) | .[:1000]] | join("\n\n");
+
 def whole: [$marker] + map(text) | join("\n");
 
 def in_sections:
@@ -33,7 +37,7 @@ def in_sections:
      then $others | map(if .name == $name then $own else . end)
      else $others + [$own] end)
   | if (whole | length) > $most
-    then map(if .name == $name then . else .report |= (split("\n")[0] + "\n\nThe rest is in the log of the run.") end)
+    then map(if .name == $name then . else .report |= (shortened + "\n\nThe rest is in the log of the run.") end)
     else . end
   | whole;
 

@@ -95,6 +95,7 @@ fn loosened(own: &Loaded, answer: &Answer, of_base: &Loaded, by_base: &Answer) -
         return Diagnostic::new(Code::LimitsLoosened, None, message);
     }
     let mut changes = config::changes(of_base.text(), own.text());
+    changes.iter_mut().for_each(|change| *change = super::shortened(change));
     let more = changes.len().saturating_sub(MOST_KEYS);
     changes.truncate(MOST_KEYS);
     if more > 0 {

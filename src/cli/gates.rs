@@ -120,7 +120,8 @@ fn differing(parts: Sides<&[Vec<String>]>) -> Sides<Vec<&String>> {
 /// The first lines that others lack, each once.
 fn quoted(lines: &[&String], others: &[&String]) -> String {
     let mut seen: BTreeSet<_> = others.iter().collect();
-    let mut quoted: Vec<_> = lines.iter().filter(|line| seen.insert(*line)).map(|line| format!("'{line}'")).collect();
+    let mut quoted: Vec<_> =
+        lines.iter().filter(|line| seen.insert(*line)).map(|line| format!("'{}'", super::shortened(line))).collect();
     let more = quoted.len().saturating_sub(MOST_LINES);
     quoted.truncate(MOST_LINES);
     if more > 0 {

@@ -117,6 +117,15 @@ fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
     ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
 }
 
+/// The beginning of a text of the change, which may be of any length.
+fn shortened(text: &str) -> String {
+    const MOST: usize = 160;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// A number of things, in words.
 fn many(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }

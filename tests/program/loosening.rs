@@ -190,6 +190,40 @@ fn every_report_tells_of_looser_limits() {
     }
 }
 
+/// What a change writes is at most a part of the comment, and the remark is the first.
+#[test]
+fn a_remark_is_not_pushed_out_of_a_comment() {
+    let base = "max-growth = \"5%\"\n";
+    let long = "A".repeat(9_000);
+    let reason = format!(
+        "[[accept]]\nmetric = \"end\"\nbytes = \"1KiB\"\nreason = \"{}\"\nexpires = 2999-12-31\n",
+        long.repeat(9)
+    );
+    let unused: String = (0..20).map(|n| format!("[[category]]\nname = \"{n}{long}\"\nframes = [\"x\"]\n")).collect();
+    for more in [reason, unused] {
+        let checkout = grown(&[("ptmem.toml", base)]);
+        checkout.write("ptmem.toml", format!("max-growth = \"50%\"\n{more}"));
+        let mut command = checkout.command("");
+        command.args(DIFF).args(["--git", "main", "--max-bytes", "20000"]);
+        for format in ["brief", "markdown", "github"] {
+            command.args(["--export", &format!("{format}={format}.txt")]);
+        }
+        assert_eq!(command.output().unwrap().status.code(), Some(0));
+        for format in ["brief", "markdown", "github"] {
+            let output = fs::read_to_string(checkout.folder.path().join(format!("{format}.txt"))).unwrap();
+            let parts = ["this change loosens its own limits", "of the base FAIL"];
+            assert!(parts.iter().all(|part| output.contains(part)), "{format}: {output}");
+            assert!(format != "github" || output.lines().next().unwrap().contains("limits-loosened"), "{output}");
+        }
+        let said = checkout.ptmem("", &DIFF);
+        assert!(
+            said.report.contains("max-growth is \"50%\", was \"5%\"") || more.contains("category"),
+            "{}",
+            said.report
+        );
+    }
+}
+
 #[test]
 fn a_file_that_is_removed_is_told() {
     let checkout = grown(&[("ptmem.toml", "max-growth = \"5%\"\n"), ("train/run.py", "")]);

@@ -103,6 +103,8 @@ pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
         let is_told = of.severity() == Severity::Warning || of.code == Code::AcceptedGrowth;
         is_told && seen.insert((of.code, of.device, of.message.clone()))
     });
+    // Annotations end after some.
+    found.sort_by_key(|of| !of.code.is_announced());
     found
 }
 

@@ -504,10 +504,12 @@ fn sections_that_are_too_long_together_give_way() {
     }
     let server = remembering();
     post(&server, "1", "a", &long("a"));
-    post(&server, "1", "b", &long("b"));
+    let remark = format!("> ⚠️ this change loosens {}", "x".repeat(2_000));
+    post(&server, "1", "b", &long("b").replacen('\n', &format!("\n\n{remark}\n"), 1));
     let text = post(&server, "1", "c", &long("c"));
     assert!(text.len() < 65_536, "{}", text.len());
     assert!(text.contains("### a\n\nThe rest is in the log of the run.\n") && text.contains(&long("c")), "{text}");
+    assert!(text.contains("### b\n\n> ⚠️ this change loosens xxx") && !text.contains(&remark), "{text}");
 }
 
 #[test]

@@ -31,6 +31,9 @@ const LONGEST_PATH: usize = 256;
 /// The longest sentence of a verdict, in bytes.
 const LONGEST_SENTENCE: usize = 1024;
 
+/// The longest remark: one that is left out for its length would tell nobody.
+const LONGEST_REMARK: usize = 2048;
+
 /// Checks that are listed.
 const MOST_CHECKS: usize = 10;
 
@@ -48,6 +51,10 @@ fn begin(view: &View, options: &RenderOptions) -> Page {
     page.run.clone_from(&options.run);
     heading(&mut page, view, options);
     surroundings(&mut page, view, options);
+    // Before all that the change could fill the page with.
+    for group in &view.groups {
+        quotes(&mut page, group, &group.announced_remarks());
+    }
     page
 }
 
@@ -56,7 +63,7 @@ fn begin(view: &View, options: &RenderOptions) -> Page {
 pub(super) fn brief(view: &View, options: &RenderOptions) -> String {
     let mut page = begin(view, options);
     for group in &view.groups {
-        quotes(&mut page, group, &group.open_remarks());
+        quotes(&mut page, group, &others(group));
     }
     page.text
 }
@@ -69,7 +76,7 @@ pub(super) fn render(view: &View, options: &RenderOptions) -> String {
         explain(&mut page, explanation, options);
     }
     for group in &view.groups {
-        quotes(&mut page, group, &group.open_remarks());
+        quotes(&mut page, group, &others(group));
     }
     for group in &view.groups {
         checks(&mut page, group, &group.checks_of_job);
@@ -269,6 +276,11 @@ fn notes(page: &mut Page, group: &Group) {
     }
 }
 
+/// The open remarks that are not at the top.
+fn others(group: &Group) -> Vec<&Remark> {
+    group.open_remarks().into_iter().filter(|remark| !remark.code.is_announced()).collect()
+}
+
 fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
     let shown = page.add_all(remarks.iter().map(|remark| quote(remark, &scope(group))));
     page.more(remarks.len() - shown, "remark");
@@ -277,7 +289,9 @@ fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
 fn quote(remark: &Remark, scope: &str) -> String {
     // The icon comes first, so that a name such as `1. x` does not begin a list.
     let icon = if remark.is_open() { "⚠️ " } else { "ℹ️ " };
-    format!("\n> {icon}{}{scope}{} ({})\n", remark.scope, prose(&remark.message), code(remark.code.name()))
+    let message = cut(&remark.message, LONGEST_REMARK);
+    let rest = if message == remark.message { "" } else { "…" };
+    format!("\n> {icon}{}{scope}{}{rest} ({})\n", remark.scope, prose(message), code(remark.code.name()))
 }
 
 /// The files, where there is one group of them, and the version.

@@ -26,7 +26,7 @@ impl Remark {
     }
 }
 
-/// Diagnostics as remarks: warnings before notes, and those that hold for both sides once.
+/// Diagnostics as remarks: what reviewers must see before other warnings and notes, and those that hold for both sides once.
 pub(super) fn remarks<'d>(
     diagnostics: impl IntoIterator<Item = (Option<Side>, &'d Diagnostic)>,
     many_devices: bool,
@@ -39,7 +39,7 @@ pub(super) fn remarks<'d>(
             None => found.push((side, diagnostic)),
         }
     }
-    found.sort_by_key(|(_, diagnostic)| Reverse(diagnostic.severity()));
+    found.sort_by_key(|(_, diagnostic)| Reverse((diagnostic.code.is_announced(), diagnostic.severity())));
     let remarks = found.into_iter().map(|(side, found)| {
         let side = side.map(|side| format!("{side}: ")).unwrap_or_default();
         let device = found.device.filter(|_| many_devices).map(|device| format!("device {device}: "));
@@ -52,6 +52,11 @@ impl Group {
     /// The remarks that every format shows: warnings, and what the verdict rests on or asks for.
     pub(crate) fn open_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| remark.is_open()).collect()
+    }
+
+    /// The remarks that reviewers must see.
+    pub(crate) fn announced_remarks(&self) -> Vec<&Remark> {
+        self.remarks.iter().filter(|remark| remark.code.is_announced()).collect()
     }
 
     /// The remarks that a page folds away and a terminal counts: other notes.
