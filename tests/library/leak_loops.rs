@@ -255,3 +255,56 @@ fn batches_sorted_by_length_are_no_leak() {
         assert_eq!(line.contains("as their sizes grow"), batches[0] == 1, "{line}");
     }
 }
+
+/// The verdict on rounds that copy weights, compute with them, and keep a small part, which this function allocates.
+fn quantized_by(place: &str) -> (Verdict, String) {
+    let mut program = Program::default();
+    for round in 0..24 {
+        for (name, line) in [("w", "/work/load.py:read:5"), ("scaled", "/work/load.py:scale:6")] {
+            program.alloc_under(name, &[line, MAIN], 16384);
+        }
+        program.alloc_under(format!("q {round}"), &[place, "/work/load.py:convert:7", MAIN], 512);
+        program.free("w");
+        program.free("scaled");
+    }
+    let judgement = judge_leaks(&program.search(&LeakOptions::default()), 0, false);
+    (judgement.verdict, judgement.headline().to_string())
+}
+
+#[test]
+fn objects_that_rounds_initialize_from_large_weights_are_no_leak() {
+    for place in ["/work/q.py:__init__:9", "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:_apply:9"]
+    {
+        let (verdict, line) = quantized_by(place);
+        assert_eq!(verdict, Verdict::Inconclusive, "{line}");
+        assert!(line.contains("allocated while objects are initialized or loaded"), "{line}");
+    }
+    assert_eq!(quantized_by("/work/q.py:encode:9").0, Verdict::Regression);
+}
+
+#[test]
+fn training_on_batches_sorted_by_length_is_no_leak() {
+    const BACKWARD: &str = "/opt/venv/lib/python3.11/site-packages/torch/autograd/__init__.py:backward:354";
+    const OPTIMIZER: &str = "/opt/venv/lib/python3.11/site-packages/torch/optim/sgd.py:step:120";
+    let mut program = Program::default();
+    for round in 0..12_u64 {
+        program.alloc_under(format!("x {round}"), &["/work/train.py:load:5", MAIN], 512 * (round + 1));
+        if let Some(before) = round.checked_sub(1) {
+            program.free(&format!("x {before}"));
+        }
+        program.alloc_under("y", &["/work/model.py:forward:6", CALL, MAIN], 1024 * (round + 1));
+        let gradients = ["/work/a.py:loss:1", "/work/a.py:loss:2", "/work/a.py:loss:3", "/work/a.py:loss:4"];
+        for gradient in gradients {
+            program.alloc_under(gradient, &[BACKWARD, gradient, MAIN], 4096);
+        }
+        program.free("y");
+        program.mark("START", "Optimizer.step#SGD.step");
+        program.alloc_under("update", &[OPTIMIZER, MAIN], 4096);
+        program.free("update");
+        program.mark("END", "Optimizer.step#SGD.step");
+        gradients.iter().for_each(|gradient| program.free(gradient));
+    }
+    let judgement = judge_leaks(&program.search(&LeakOptions::default()), 0, false);
+    let line = judgement.headline().to_string();
+    assert!(line.starts_with("PASS") && line.contains("as their sizes grow"), "{line}");
+}

@@ -6,7 +6,7 @@ mod totals;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::Advice;
-use ptmem_trace::phase::steps::{self, Course, Mark, Steps, Wanted};
+use ptmem_trace::phase::steps::{self, BuiltUp, Course, Mark, Steps, Wanted};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity, saved};
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
@@ -125,7 +125,7 @@ impl DeviceSteps<'_> {
         match self.require_steps().and_then(|()| self.leaks()) {
             Ok(leaks) if leaks.is_empty() => {
                 found.grows_most = self.grows_most();
-                found.sizes_grow = self.steps.sizes_rise(&self.course) && !self.keeps_more();
+                found.sizes_grow = self.steps.sizes_rise(&self.course, self.grouper.code()) && !self.keeps_more();
             }
             Ok(leaks) => found.leaks = leaks,
             Err(unclear) => found.unclear = Some(unclear),
@@ -238,7 +238,7 @@ impl DeviceSteps<'_> {
         if leaked <= 0 || !self.steps.are_guessed(&self.course, self.grouper.code()) {
             return Ok(());
         }
-        if self.steps.go_through_sizes(&self.course) {
+        if self.steps.go_through_sizes(&self.course, self.grouper.code()) {
             return Err(self.unnamed(
                 "the steps are a guess, and many sizes grow or shrink from step to step: memory that stays may belong \
                  to one of the sizes, as that of captured graphs does",
@@ -251,19 +251,28 @@ impl DeviceSteps<'_> {
                 self.grouper.code().label(stack)
             )));
         }
-        if leaked * 100 > self.allocated_in_judged() * MOST_LEFT
-            && let Some(reason) = self.steps.built_up(&self.course, self.grouper.code())
-        {
-            let most = leaks
-                .first()
-                .map(|leak| format!(". The stack that leaves most behind is {}{}", leak.label, leak.more))
-                .unwrap_or_default();
-            return Err(self.unnamed(&format!(
-                "the steps are a guess, and much of the memory that they allocate stays: something is being built, or \
-                 leaks; {reason}{most}"
-            )));
-        }
-        Ok(())
+        let Some(reason) = self.steps.built_up(&self.course, self.grouper.code()) else { return Ok(()) };
+        let stays = if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
+            "much of the memory that they allocate stays"
+        } else if reason == BuiltUp::NoCall && self.initialized(leaks) * 2 > leaked {
+            "most of the memory that stays is allocated while objects are initialized or loaded"
+        } else {
+            return Ok(());
+        };
+        let most = leaks
+            .first()
+            .map(|leak| format!(". The stack that leaves most behind is {}{}", leak.label, leak.more))
+            .unwrap_or_default();
+        Err(self.unnamed(&format!(
+            "the steps are a guess, and {stays}: something is being built, or leaks; {reason}{most}"
+        )))
+    }
+
+    /// The bytes of leaks that are allocated while objects are initialized or loaded.
+    fn initialized(&self, leaks: &[Leak]) -> i128 {
+        let code = self.grouper.code();
+        let of = leaks.iter().filter(|leak| leak.stack.is_some_and(|stack| steps::initializes(code, stack)));
+        of.map(|leak| leak.bytes).sum()
     }
 
     /// Bytes that are allocated in the steps that count.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::rounds::Rounds;
+use ptmem_snapshot::snapshot::StackId;
+
+use super::rounds::{MODULE, Rounds};
 use super::{Course, Steps, nearly_all};
 use crate::stack::Code;
 
@@ -22,6 +24,12 @@ impl fmt::Display for BuiltUp {
             Self::OneCall => "they allocate only within calls of modules, like the layers of one call",
         })
     }
+}
+
+/// Whether a stack allocates while an object is initialized, or a module is moved or loaded; of rounds that call no module.
+#[must_use]
+pub fn initializes(code: &Code<'_>, stack: StackId) -> bool {
+    code.python(stack).any(|frame| code.function(frame) == "__init__" || code.file(frame).ends_with(MODULE))
 }
 
 impl Steps {

@@ -10,7 +10,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashSet;
 
-pub use self::built::BuiltUp;
+pub use self::built::{BuiltUp, initializes};
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::stack::Code;

@@ -24,7 +24,7 @@ const IN_TURN: usize = 90;
 const FEWEST_STACKS: usize = 3;
 
 /// The file that runs modules.
-const MODULE: &str = "torch/nn/modules/module.py";
+pub(super) const MODULE: &str = "torch/nn/modules/module.py";
 
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round.
 /// The stack that comes first among those that allocate equally often, each between two of the others, begins a step.
@@ -162,6 +162,14 @@ impl<'c, 't> Rounds<'c, 't> {
             places.entry(&kind.python).or_default().extend(allocations);
         }
         places
+    }
+
+    /// Whether a stack allocates neither in a backward pass nor in an optimizer.
+    pub(super) fn has_batch(&self, stack: Option<StackId>) -> bool {
+        let mut kind = self.kinds.get(&stack).into_iter();
+        kind.any(|kind| {
+            !kind.backward && !kind.python.iter().any(|&frame| self.code.file(frame).contains("torch/optim/"))
+        })
     }
 
     /// Whether a module runs in a round.

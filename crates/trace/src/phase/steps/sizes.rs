@@ -3,7 +3,9 @@
 use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashMap;
 
+use super::rounds::Rounds;
 use super::{Course, Steps, nearly_all};
+use crate::stack::Code;
 use crate::trace::Position;
 
 /// A size that changes less often is a step up, or the smaller batch at the end.
@@ -50,18 +52,22 @@ impl Steps {
     /// Whether many sizes grow from step to step, or many shrink: work on one size after another, such as graphs that are
     /// captured.
     #[must_use]
-    pub fn go_through_sizes(&self, course: &Course) -> bool {
-        self.are_many(course, Sizes::rise) || self.are_many(course, Sizes::fall)
+    pub fn go_through_sizes(&self, course: &Course, code: &Code<'_>) -> bool {
+        self.are_many(course, code, Sizes::rise) || self.are_many(course, code, Sizes::fall)
     }
 
     /// Whether many sizes grow from step to step, such as those of batches that are sorted by length.
     #[must_use]
-    pub fn sizes_rise(&self, course: &Course) -> bool {
-        self.are_many(course, Sizes::rise)
+    pub fn sizes_rise(&self, course: &Course, code: &Code<'_>) -> bool {
+        self.are_many(course, code, Sizes::rise)
     }
 
-    fn are_many(&self, course: &Course, goes: fn(&Sizes) -> bool) -> bool {
-        let sizes: Vec<Sizes> = self.sizes(course).into_values().filter(|of| of.sizes.len() >= 3).collect();
+    /// Whether many sizes go one way, of those that a batch can change: gradients and optimizers have the sizes of the weights.
+    fn are_many(&self, course: &Course, code: &Code<'_>, goes: fn(&Sizes) -> bool) -> bool {
+        let rounds = Rounds::new(course, code);
+        let sizes =
+            self.sizes(course).into_iter().filter(|(stack, of)| of.sizes.len() >= 3 && rounds.has_batch(*stack));
+        let sizes: Vec<Sizes> = sizes.map(|(_, sizes)| sizes).collect();
         !sizes.is_empty() && sizes.iter().filter(|of| goes(of)).count() * 2 >= sizes.len()
     }
 
