@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Optional
 
 import pytest
-from ptmem_gate._ran import Ran, tracked_files
+from ptmem_gate import _ran
+from ptmem_gate._ran import Ran
 
 
 def git(folder: Path, *words: str) -> None:
@@ -17,7 +19,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository with a program, its configuration, and a file that git does not track."""
+    """A repository with a program, its configuration, and files that git does not track."""
     git(tmp_path, "init", "--quiet")
     for name in ("train.py", "config.yaml", "deep/down/of/a/name that is long.txt"):
         path = tmp_path / name
@@ -25,37 +27,48 @@ def checkout(tmp_path: Path) -> Path:
         path.write_text(name)
     git(tmp_path, "add", ".")
     (tmp_path / "notes.txt").write_text("untracked")
+    (tmp_path / "local.json").write_text("untracked")
     return tmp_path
-
-
-@pytest.mark.parametrize("version", [2, 3, 4])
-def test_the_index_of_git_names_what_is_tracked(checkout: Path, version: int) -> None:
-    git(checkout, "update-index", "--index-version", str(version))
-    if version == 3:  # Git writes it where an entry has extended flags.
-        git(checkout, "add", "--intent-to-add", "notes.txt")
-    expected = {"train.py", "config.yaml", "deep/down/of/a/name that is long.txt"}
-    assert tracked_files(str(checkout)) == (expected | {"notes.txt"} if version == 3 else expected)
-
-
-def test_a_folder_without_an_index_is_not_known(tmp_path: Path) -> None:
-    assert tracked_files(str(tmp_path)) is None
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\x02\0\0\0\x09")
-    assert tracked_files(str(tmp_path)) is None
 
 
 def opened_in(root: Path, *names: str) -> Optional[str]:
     return Ran(lambda: [str(root / name) for name in names]).facts(str(root))["opened"]
 
 
-def test_a_configuration_that_changed_is_another_program_and_notes_are_not(checkout: Path) -> None:
-    before = opened_in(checkout, "config.yaml", "notes.txt")
+def test_a_configuration_that_changed_is_another_program_and_notes_are_not(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened_in(checkout, "config.yaml", "local.json")
     (checkout / "notes.txt").write_text("more")
-    assert before == opened_in(checkout, "config.yaml", "notes.txt")
-    (checkout / "config.yaml").write_text("batch: 64")
-    assert before != opened_in(checkout, "config.yaml", "notes.txt")
+    assert before == opened_in(checkout, "config.yaml", "local.json") != opened_in(checkout, "config.yaml")
+    # Whether git tracks it or not.
+    for name in ("config.yaml", "local.json"):
+        (checkout / name).write_text("batch: 64")
+        assert before != opened_in(checkout, "config.yaml", "local.json")
+        before = opened_in(checkout, "config.yaml", "local.json")
+    # Files of installed packages and of modules are code.
+    installed = "venv/lib/python3.12/site-packages/package.py"
+    model = types.ModuleType("model")
+    model.__file__ = str(checkout / "train.py")
+    monkeypatch.setitem(sys.modules, "model", model)
+    assert before == opened_in(checkout, "config.yaml", "local.json", installed, "train.py", "deep")
+
+
+def test_opened_files_that_are_gone_or_large_are_not_known(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert opened_in(checkout, "config.yaml", "gone") is None
+    monkeypatch.setattr(_ran, "MOST_READ", 3)
+    assert opened_in(checkout, "config.yaml") is None
     assert Ran().facts(str(checkout))["opened"] is None
     assert Ran(list).facts(None)["opened"] is None
+
+
+def test_an_installed_library_counts_by_its_contents(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "kernels.so"
+    library.parent.mkdir()
+    library.write_bytes(b"64")
+    before = _ran._of_code(str(library))
+    library.write_bytes(b"32")
+    assert before != _ran._of_code(str(library))
 
 
 def test_the_environment_is_that_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ fn equal_figures_and_programs_that_are_not_known_to_be_the_same_are_told_nothing
 #[cfg(target_os = "linux")]
 const DRAWS: &str = "
 import json, random, torch
-size = json.load(open('config.json')) + random.randrange(1 << 16)
+size = json.load(open('config.json')) + json.load(open('local.json')) + random.randrange(1 << 16)
 torch.zeros(1 << 20, device='cuda')
 torch.zeros(size, device='cuda')
 ";
@@ -96,6 +96,8 @@ fn a_program_of_torch_that_draws_its_sizes_is_not_repeatable() {
     write("train.py", DRAWS);
     write("config.json", "1048576");
     write("NOTES.md", "notes");
+    write("local.json", "0");
+    write(".gitignore", "local.json");
     git(place.path(), &["init", "--quiet"]);
     git(place.path(), &["add", "."]);
     record("before.pkl");
@@ -103,7 +105,12 @@ fn a_program_of_torch_that_draws_its_sizes_is_not_repeatable() {
     record("after.pkl");
     write("config.json", "2097152");
     record("configured.pkl");
+    write("config.json", "1048576");
+    write("local.json", "1048576");
+    record("untracked.pkl");
     let told = |after: &str| text(&ptmem(place.path(), &["diff", "before.pkl", after]).stdout).to_owned();
-    assert!(told("after.pkl").contains("allocation 2 is the first that does"), "{}", told("after.pkl"));
-    assert!(!told("configured.pkl").contains("not-repeatable"), "{}", told("configured.pkl"));
+    assert!(told("after.pkl").contains("the first difference is allocation 2"), "{}", told("after.pkl"));
+    for after in ["configured.pkl", "untracked.pkl"] {
+        assert!(!told(after).contains("not-repeatable"), "{}", told(after));
+    }
 }

@@ -33,10 +33,14 @@ def watch(_):
             return
         try:
             path, _, flags = arguments
-            # Files that are only written are results.
-            if isinstance(path, int) or (flags or 0) & os.O_ACCMODE == os.O_WRONLY:
+            if isinstance(path, int):
                 return
             path = os.path.realpath(os.fsdecode(path))
+            # Files that the program makes are results, also where it reads them later.
+            if (flags or 0) & os.O_TRUNC:
+                seen.add(path)
+            if (flags or 0) & os.O_ACCMODE == os.O_WRONLY:
+                return
             if path not in seen and is_of_interest(path, root):
                 seen.add(path)
                 with open(NOTES, "a", encoding="utf-8", errors="surrogateescape") as notes:

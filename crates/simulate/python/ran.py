@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Callable, Optional
 
 #: The folder that holds this file's package, which is another one in each simulated run.
@@ -50,8 +49,11 @@ OF_THE_RUN_PREFIXES = ("GITHUB_", "RUNNER_", "CI_")
 SETTINGS = "PTMEM_SIMULATE"
 SETTINGS_OF_THE_RUN = ("hook=", "ledger=", "parent=")
 
-#: Bytes before the name of an entry in git's index, and the bit of its flags that stands for two more.
-FIXED, EXTENDED = 62, 0x4000
+#: Folders of libraries of the system. A checkout may be elsewhere in /usr.
+SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/cuda", "/lib", "/lib64", "/opt/conda")
+
+#: A larger installed library counts by its size, and if a program opened more than that, nobody may say what it was.
+MOST_READ = 64 << 20
 
 
 class Ran:
@@ -66,19 +68,23 @@ class Ran:
         """The digests; `root` is the checkout in which the program runs."""
         return {
             "code": _digest(_code(self._main)),
-            "opened": _digest(self._tracked_and_opened(root)),
+            "opened": _digest(self._contents_of_opened(root)),
             "arguments": _digest(_arguments(root)),
             "environment": _digest(_environment(root)),
         }
 
-    def _tracked_and_opened(self, root: Optional[str]) -> Optional[list[str]]:
-        """Files of the repository that were opened, with their contents."""
+    def _contents_of_opened(self, root: Optional[str]) -> Optional[list[str]]:
+        """Files of the checkout that were opened, with their contents: those of modules are code."""
         opened = self._opened()
-        tracked = None if root is None else tracked_files(root)
-        if root is None or opened is None or tracked is None:
+        if root is None or opened is None:
             return None
-        names = {os.path.relpath(path, root).replace(os.sep, "/") for path in opened}
-        return [f"{name} {_content(os.path.join(root, name))}" for name in sorted(names & tracked)]
+        modules = {os.path.realpath(file) for file in _files_of_modules().values() if isinstance(file, str)}
+        stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+        paths = {path for path in opened if not path.startswith(stdlib) and not _is_of_packages(path)} - modules
+        files = sorted(path for path in paths if not os.path.isdir(path))
+        if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MOST_READ:
+            return None
+        return [f"{os.path.relpath(path, root)} {_content(path)}" for path in files]
 
 
 def _digest(parts: Optional[Iterable[str]]) -> Optional[str]:
@@ -100,7 +106,7 @@ def _code(main: Optional[str]) -> Optional[list[str]]:
     """The Python files and native libraries of this process; None if some of the code has no file."""
     if main is None and not (hasattr(sys, "orig_argv") and sys.argv[0] == "-c"):
         return None  # It came from standard input, or a person types it. Of -c, the arguments have it.
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    files = _files_of_modules()
     files["__main__"] = main and os.path.abspath(main)
     found = []
     for name, file in sorted(files.items()):
@@ -115,15 +121,23 @@ def _code(main: Optional[str]) -> Optional[list[str]]:
     return found + [f"{os.path.basename(path)} {_of_code(path)}" for path in sorted(mapped)]
 
 
+def _files_of_modules() -> dict[str, object]:
+    return {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+
+
 def _of_code(path: str) -> str:
-    """Of an installed library its size, since such files are large; of all else the contents."""
-    is_native = not path.endswith((".py", ".pyc"))
-    return str(os.path.getsize(path)) if is_native and _is_installed(path) else _content(path)
+    """The contents; of a large installed library the size."""
+    size = os.path.getsize(path)
+    return str(size) if size > MOST_READ and _is_installed(path) else _content(path)
 
 
 def _is_installed(path: str) -> bool:
-    places = (sys.prefix, sys.base_prefix, sysconfig.get_paths()["purelib"], "/usr", "/lib", "/opt/conda")
-    return any(path.startswith(place + os.sep) for place in places) or f"{os.sep}site-packages{os.sep}" in path
+    places = (sys.prefix, sys.base_prefix, sysconfig.get_paths()["purelib"], *SYSTEM)
+    return any(path.startswith(place + os.sep) for place in places) or _is_of_packages(path)
+
+
+def _is_of_packages(path: str) -> bool:
+    return f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path
 
 
 def _mapped_libraries() -> Optional[set[str]]:
@@ -159,46 +173,3 @@ def _relative(text: str, root: Optional[str]) -> str:
     """A text without the folders that each checkout and each simulated run has for itself."""
     text = text.replace(OWN, "")
     return text if root is None else text.replace(root, ".")
-
-
-def tracked_files(root: str) -> Optional[set[str]]:
-    """The files that git tracks in a checkout, from its index; None if it cannot be read."""
-    folder = os.path.join(root, ".git")
-    try:
-        if os.path.isfile(folder):  # A worktree: the file names its folder.
-            with open(folder, encoding="utf-8") as file:
-                folder = os.path.join(root, file.read().partition("gitdir:")[2].strip())
-        with open(os.path.join(folder, "index"), "rb") as index:
-            return set(_names_in_index(index.read()))
-    except (OSError, ValueError, IndexError, struct.error):
-        return None
-
-
-def _names_in_index(data: bytes) -> Iterator[str]:
-    """Names of the entries of git's index, versions 2 to 4."""
-    signature, version, count = struct.unpack_from(">4sII", data)
-    if signature != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError("no index of a known version")
-    at, name = 12, b""
-    for _ in range(count):
-        (flags,) = struct.unpack_from(">H", data, at + FIXED - 2)
-        start = at + FIXED + (2 if flags & EXTENDED else 0)
-        if version == 4:
-            removed, start = _offset(data, start)
-            name = name[: len(name) - removed]
-        else:
-            name = b""
-        end = data.index(b"\0", start)
-        name += data[start:end]
-        yield name.decode(errors="surrogateescape")
-        # Before version 4, entries end with one to eight zeros, on a multiple of eight bytes.
-        at = end + 1 if version == 4 else at + (end - at) // 8 * 8 + 8
-
-
-def _offset(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length as in git's packs, and where it ends."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = (value + 1) << 7 | data[at] & 0x7F
-    return value, at + 1

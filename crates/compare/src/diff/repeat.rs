@@ -17,8 +17,8 @@ pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Di
     let first = devices(profiles, device.index).both().and_then(|sides| first_difference(profiles, sides));
     let first = first.map(|words| format!(": {words}")).unwrap_or_default();
     let message = format!(
-        "both sides ran the same code and opened the same files, with the same arguments, environment and versions, and \
-         their figures differ{first}"
+        "both sides ran the same code and opened the same files of the repository from Python, with the same arguments, \
+         environment and versions, and their figures differ{first}"
     );
     Some(Diagnostic::new(Code::NotRepeatable, device.ordinal(), message))
 }
