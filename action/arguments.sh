@@ -90,9 +90,8 @@ add_base() {
 check_given_base() {
   local base='' base_reason='' is_pull_request=false PTMEM_BASE=''
   if find_base; then
-    # A workflow and the actions beside it.
-    git diff --quiet --no-ext-diff "$base" HEAD -- ':(top).github' ||
-      not_compared="the input base is '$1', and the change edits files below .github"
+    git diff --quiet --no-ext-diff "$base" HEAD -- ':(top).github' ':(top,glob)**/action.yml' ':(top,glob)**/action.yaml' ||
+      not_compared="the input base is '$1', and the change edits workflows or actions"
   elif [ "$is_pull_request" = true ]; then
     not_compared="the input base is '$1', and $base_reason"
   fi

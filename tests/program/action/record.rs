@@ -310,16 +310,18 @@ fn a_change_that_names_another_base_is_told() {
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
         assert!(outputs["must-tell"] == "false" && !report.contains(told), "{base}: {report}");
     }
-    // The change edits the workflow.
-    fs::create_dir_all(job.path("workspace/.github/workflows")).unwrap();
-    fs::write(job.path("workspace/.github/workflows/memory.yml"), "on: push\n").unwrap();
-    job.git("workspace", &["add", "--all"]);
-    let tree = job.git("workspace", &["write-tree"]);
+    // The change edits the workflow, or an action that it may call.
     let parents: Vec<String> = ["HEAD^1", "HEAD^2"].map(|parent| job.git("workspace", &["rev-parse", parent])).to_vec();
-    let merge = ["commit-tree", &tree, "-p", &parents[0], "-p", &parents[1], "-m", "merge"];
-    let commit = job.git("workspace", &merge);
-    job.git("workspace", &["reset", "--quiet", "--hard", &commit]);
-    for base in ["none", "HEAD"] {
+    for (base, file) in [("none", ".github/workflows/memory.yml"), ("HEAD", "ci/gate/action.yml")] {
+        job.git("workspace", &["reset", "--quiet", "--hard", &parents[1]]);
+        let file = job.path("workspace").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "on: push\n").unwrap();
+        job.git("workspace", &["add", "--all"]);
+        let tree = job.git("workspace", &["write-tree"]);
+        let merge = ["commit-tree", &tree, "-p", &parents[0], "-p", &parents[1], "-m", "merge"];
+        let commit = job.git("workspace", &merge);
+        job.git("workspace", &["reset", "--quiet", "--hard", &commit]);
         job.set("PTMEM_BASE", base).run("run.sh");
         let outputs = job.outputs();
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
