@@ -1,6 +1,8 @@
 //! Options that a command does not use with the other arguments: refused, or named where the command line is that of a comparison
 //! whose before is missing.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -8,6 +10,7 @@ use ptmem::report::Format;
 
 use super::args::Export;
 use super::output;
+use super::settings::NO_PYTHON;
 
 /// Arguments with which a command does not use some of its options.
 struct Mode {
@@ -23,7 +26,7 @@ const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> 
     Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
 }
 
-const MODES: [Mode; 11] = [
+const MODES: [Mode; 12] = [
     Mode {
         command: "diff",
         applies: |given| has(given, "no_before") && !has(given, "after"),
@@ -51,6 +54,13 @@ const MODES: [Mode; 11] = [
         applies: |given| !has(given, "command"),
         unused: &["gpu", "steps", "world_size"],
         because: "no command is run",
+        is_refused: true,
+    },
+    Mode {
+        command: "settings",
+        applies: |given| given.get_one::<PathBuf>("python").is_some_and(|python| python.as_os_str() == NO_PYTHON),
+        unused: &["settings", "device_memory"],
+        because: "no settings are tried",
         is_refused: true,
     },
     of_markdown("diff", MARKDOWN),

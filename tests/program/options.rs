@@ -19,7 +19,8 @@ const WAYS: &[&[&str]] = &[
     &["leak", "leak.pkl"],
     &["leak", "leak-series"],
     &["history", "leak-series"],
-    &["fit", "leak-series/step-100.pkl", "leak-series/step-200.pkl", "leak-series/step-300.pkl", "--x", "1,2,3"],
+    &["fit", "1=leak-series/step-100.pkl", "2=leak-series/step-200.pkl", "3=leak-series/step-300.pkl"],
+    &["settings", "before.pkl", "--python", "none"],
     &["doctor", "before.pkl"],
     &["diff", "--suite", "pairs", "--config", "tests.toml"],
     &["profile", "before.pkl"],
@@ -31,14 +32,13 @@ const WAYS: &[&[&str]] = &[
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 56] = [
+const VALUES: [(&str, &str); 57] = [
     ("action", "owner/gate@v9"),
     ("addresses", "down"),
     ("allow-raise", "reason"),
     ("approve-label", "label"),
     ("again", "before.pkl"),
     ("at", "end"),
-    ("at-x", "9"),
     ("between", "100..900"),
     ("color", "always"),
     ("comment-key", "key"),
@@ -76,10 +76,12 @@ const VALUES: [(&str, &str); 56] = [
     ("output", "written"),
     ("peer-value", "x=1"),
     ("picture", "https://example.org/a.svg"),
+    ("python", "no-python"),
     ("rank", "1"),
     ("record", "recorded.pkl"),
     ("report", "report.json"),
     ("runner", "gpus"),
+    ("settings", "max_split_size_mb:64"),
     ("skip", "2"),
     ("step", "step"),
     ("steps", "4"),
@@ -120,6 +122,19 @@ const DEPENDENT: [&str; 26] = [
     "update",
     "verbose",
 ];
+
+/// Commands that print texts, or whose work needs a checkout, PyTorch or a registry.
+const OTHERS: [&str; 5] = ["bisect", "completions", "help", "man", "pip"];
+
+#[test]
+fn every_command_is_tried() {
+    let help = text(&ptmem(Path::new("."), &["--help"]).stdout);
+    let listed = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let commands = listed.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let untried = |name: &&str| !OTHERS.contains(name) && !WAYS.iter().any(|way| way[0] == *name);
+    let untried: Vec<&str> = commands.filter(|name| !name.is_empty()).filter(untried).collect();
+    assert!(untried.is_empty() || cfg!(not(feature = "simulate")), "{untried:?}");
+}
 
 /// The options that the help of a command lists.
 fn options(folder: &Path, command: &str) -> Vec<String> {

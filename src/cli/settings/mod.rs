@@ -21,7 +21,7 @@ use super::output::Output;
 use super::{config, input};
 
 /// Value of `--python` that leaves the settings out.
-const NO_PYTHON: &str = "none";
+pub(super) const NO_PYTHON: &str = "none";
 
 /// A self-check that is off by a larger share of the peak gives no advice.
 const TRUSTED: f64 = 0.01;
