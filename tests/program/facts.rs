@@ -234,6 +234,10 @@ fn what_followed_from_unknown_values_is_told() {
         let output = text(&ptmem(folder.path(), arguments).stdout);
         assert!(output.contains(words), "{arguments:?}: {output}");
     }
+    let warning =
+        "warning[course-guessed] both: 12 sizes of tensors were guessed on simulated GPUs, first at roi_heads.py:740";
+    let output = text(&ptmem(folder.path(), &["diff", "a.pkl", "a.pkl"]).stdout).to_owned();
+    assert!(output.contains(warning), "{output}");
 }
 
 #[test]

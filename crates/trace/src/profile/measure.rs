@@ -119,8 +119,12 @@ fn remarks(run: &RunFacts) -> Vec<Diagnostic> {
         );
         found.push(Diagnostic::new(diagnostic::Code::ImportedElsewhere, None, message));
     }
-    if let Some((_, number, line)) = run.followed.iter().find(|(what, ..)| what == "conditions") {
-        let guessed = count(*number, "condition of the program was", "conditions of the program were");
+    for (what, number, line) in &run.followed {
+        let guessed = match what.as_str() {
+            "conditions" => count(*number, "condition of the program was", "conditions of the program were"),
+            "sizes" => count(*number, "size of a tensor was", "sizes of tensors were"),
+            _ => continue,
+        };
         let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
         let message =
             format!("{guessed} guessed on simulated GPUs{first}: memory that depends on that was not measured");
