@@ -249,6 +249,14 @@ fn a_program_that_failed_passes_no_limit() {
     assert_eq!(failed(SAME, [NoTail, Whole]), OPEN);
     assert_eq!(failed(SAME, [Whole, NoTail]), OPEN);
     assert_eq!(failed(GREW, [Whole, NoTail]), FAIL);
+    let mut after = recorded(10, Whole);
+    let ending = Ending { kind: EndingKind::Exception, message: "no such file".to_owned() };
+    after.run.as_mut().unwrap().ending = Some(ending);
+    let line = ptmem::compare(recorded(20, Whole), after, &Thresholds::default()).headline().to_string();
+    assert!(
+        line.ends_with(": peak cannot be compared: the after is not a whole run: the program failed: no such file"),
+        "{line}"
+    );
 }
 
 #[test]

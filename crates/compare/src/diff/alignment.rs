@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
-use ptmem_base::text::thousands;
+use ptmem_base::text::{count, thousands};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Places, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
@@ -153,9 +153,9 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     let counts = devices.map(|device| device.figures.allocation_count);
     if let Some(unclear) = device.parts_unclear.filter(|_| counts.before.min(counts.after) > 0) {
         let message = format!(
-            "the before records {} allocations, the after {}, and whether one side lacks a part of the other is not known: \
+            "the before records {}, the after {}, and whether one side lacks a part of the other is not known: \
              {}. Record both sides from the same place to the same place, with stacks",
-            thousands(counts.before),
+            count(counts.before, "allocation", "allocations"),
             thousands(counts.after),
             why_unclear(unclear)
         );

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Side;
+use ptmem_base::text::{count, thousands};
 use ptmem_base::units::Delta;
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
 use ptmem_trace::profile::{DeviceProfile, Member, Profile};
@@ -54,8 +55,9 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     found.extend(message.map(|message| Diagnostic::new(Code::RecordingsDiffer, number, message)));
     let Sides { before, after } = devices.map(|device| device.figures.allocation_count);
     if before.min(after) > 0 && before.max(after) / before.min(after) >= 2 {
-        let message =
-            format!("the before records {before} allocations, the after {after}; do both cover the same steps?",);
+        let recorded = count(before, "allocation", "allocations");
+        let after = thousands(after);
+        let message = format!("the before records {recorded}, the after {after}; do both cover the same steps?");
         found.push(Diagnostic::new(Code::LengthsDiffer, number, message));
     }
 }

@@ -140,6 +140,18 @@ impl Partial {
         Some(Self { lacks, lacks_head, reason: reasons.into_iter().next()? })
     }
 
+    /// The same with the sides whose programs failed: their recordings hold a part of a run.
+    pub(super) fn or_failed(partial: Option<Self>, failures: Sides<Option<String>>) -> Option<Self> {
+        let mut all = partial;
+        for (side, failure) in failures.each() {
+            let Some(failure) = failure else { continue };
+            let reason = format!("the {side} is not a whole run: {failure}");
+            let all = all.get_or_insert(Self { lacks: Sides::default(), lacks_head: false, reason });
+            *all.lacks.of_mut(side) = true;
+        }
+        all
+    }
+
     /// How far a change of the peak is known; the error is the reason why its direction is not.
     pub(super) fn bound_of_peak(self, delta: i128) -> Result<Bound, String> {
         match (self.lacks.before, self.lacks.after) {

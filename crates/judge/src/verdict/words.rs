@@ -9,7 +9,7 @@ use ptmem_compare::diff::{DeviceDiff, Diff, RowKind};
 use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::growth::has_rows_at_peak;
-use super::judge::no_history;
+use super::judge::{failure, no_history};
 use super::partial::Partial;
 use super::{About, Bound, Check, Judgement, Level, Outcome};
 
@@ -232,7 +232,9 @@ impl PeakChange {
         let peak =
             Sides { before: known_peak(sides.before, Side::Before)?, after: known_peak(sides.after, Side::After)? };
         let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !allow_partial);
-        let bound = partial.map(|partial| partial.bound_of_peak(peak.delta())).transpose();
+        let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
+        let bound =
+            Partial::or_failed(partial, failures).map(|partial| partial.bound_of_peak(peak.delta())).transpose();
         let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
         let most = most.map(|row| (row.label.clone(), row.delta()));
