@@ -8,6 +8,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::fixtures;
+use crate::support::history::{MIB, Tensors, train};
+use crate::support::pickle;
 use crate::support::readers::{check_json, check_markdown};
 use crate::support::tool::text;
 
@@ -179,4 +181,18 @@ fn mistakes_are_named() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn every_run_that_failed_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let whole = train(Tensors { batch: MIB, loss: MIB, sum: MIB });
+    let facts = serde_json::json!({"format": 1, "ending": {"kind": "exception", "message": "E: no file"}});
+    let failed = train(Tensors { batch: MIB, loss: MIB, sum: MIB }).with("ptmem", facts);
+    for (name, run) in [("1.pkl", &whole), ("2.pkl", &failed), ("3.pkl", &whole)] {
+        fs::write(place.path().join(name), pickle::write(run, pickle::Options::default())).unwrap();
+    }
+    let report = succeed(place.path(), &["history", "1.pkl", "2.pkl", "3.pkl"]);
+    assert!(report.contains("warning[run-incomplete] 2.pkl: the program failed: E: no file"), "{report}");
+    assert_eq!(report.matches("run-incomplete").count(), 1, "{report}");
 }

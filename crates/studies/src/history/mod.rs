@@ -1,6 +1,6 @@
 //! The memory of a code base over time: of a folder of nightly profiles, or of the versions of a stored one.
 
-use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
 use ptmem_compare::tracks::{self, DeviceTrack, StackTrack};
 use ptmem_trace::profile::{self, Profile};
@@ -48,7 +48,7 @@ pub struct History {
     pub skipped: Vec<(String, String)>,
     /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// Diagnostics of the latest profile.
+    /// Diagnostics of the latest profile, and those of every run that is not whole.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -151,10 +151,22 @@ impl History {
             devices: devices.collect(),
             skipped,
             group_by: latest.map(|profile| profile.options.group_by).unwrap_or_default(),
-            diagnostics: latest.map(|profile| profile.diagnostics.clone()).unwrap_or_default(),
+            diagnostics: diagnostics(&points, profiles),
             points,
         }
     }
+}
+
+/// The diagnostics of a history.
+fn diagnostics(points: &[Point], profiles: &[Profile]) -> Vec<Diagnostic> {
+    let is_incomplete = |found: &&Diagnostic| found.code == Code::RunIncomplete;
+    let latest = profiles.last().into_iter().flat_map(|profile| &profile.diagnostics);
+    let latest = latest.filter(|found| !is_incomplete(found)).cloned();
+    let incomplete = points.iter().zip(profiles).flat_map(|(point, profile)| {
+        let found = profile.diagnostics.iter().filter(is_incomplete);
+        found.map(|found| Diagnostic::new(found.code, found.device, format!("{}: {}", point.name, found.message)))
+    });
+    incomplete.chain(latest).collect()
 }
 
 impl DeviceHistory {
