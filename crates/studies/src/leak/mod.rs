@@ -214,8 +214,7 @@ impl Leak {
 /// The remark on reserved memory that nothing uses and that grows.
 fn fragmentation_grows(device: u32, mode: Mode, leak: &Leak) -> Diagnostic {
     let message = format!(
-        "unused reserved bytes grow by {} per {}, {} in all. The pool grows although allocated bytes do not; look for \
-         sizes that vary, or set expandable_segments",
+        "unused reserved bytes grow by {} per {}, {} in all; look for sizes that vary, or set expandable_segments",
         Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
         mode.noun(),
         Delta(leak.bytes).to_string().trim_start_matches('+'),
