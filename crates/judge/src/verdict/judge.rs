@@ -37,7 +37,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1);
-    let peak = PeakChange::of(diff, thresholds.allow_partial).filter(|_| judgement.checks.is_empty());
+    let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
     cause::complete(Judgement { peak, ..judgement }, diff)
 }
 

@@ -140,12 +140,11 @@ impl Partial {
         Some(Self { lacks, lacks_head, reason: reasons.into_iter().next()? })
     }
 
-    /// The same with the sides whose programs failed: their recordings hold a part of a run.
-    pub(super) fn or_failed(partial: Option<Self>, failures: Sides<Option<String>>) -> Option<Self> {
+    /// The same with the sides that hold only a part of what a run needs, for these reasons.
+    pub(super) fn or_short(partial: Option<Self>, reasons: Sides<Option<String>>) -> Option<Self> {
         let mut all = partial;
-        for (side, failure) in failures.each() {
-            let Some(failure) = failure else { continue };
-            let reason = format!("the {side} is not a whole run: {failure}");
+        for (side, reason) in reasons.each() {
+            let Some(reason) = reason.clone() else { continue };
             let all = all.get_or_insert(Self { lacks: Sides::default(), lacks_head: false, reason });
             *all.lacks.of_mut(side) = true;
         }

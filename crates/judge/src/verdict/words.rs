@@ -6,12 +6,12 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_base::units::{Delta, Size, format_percent};
 use ptmem_compare::diff::{DeviceDiff, Diff, RowKind};
-use ptmem_trace::profile::{DeviceProfile, Metric};
+use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::growth::has_rows_at_peak;
 use super::judge::{failure, no_history};
 use super::partial::Partial;
-use super::{About, Bound, Check, Judgement, Level, Outcome};
+use super::{About, Bound, Check, Judgement, Level, Outcome, Thresholds};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -219,22 +219,24 @@ pub struct PeakChange {
 
 impl PeakChange {
     /// The change in a comparison; `None` if no device has a known peak on both sides.
-    pub(super) fn of(diff: &Diff, allow_partial: bool) -> Option<Self> {
-        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device, allow_partial));
+    pub(super) fn of(diff: &Diff, thresholds: &Thresholds) -> Option<Self> {
+        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device, thresholds));
         changes.max_by_key(Self::delta)
     }
 
-    fn of_device(diff: &Diff, device: &DeviceDiff, allow_partial: bool) -> Option<Self> {
+    fn of_device(diff: &Diff, device: &DeviceDiff, thresholds: &Thresholds) -> Option<Self> {
         let sides = Sides {
             before: &diff.profiles.before.devices[device.index.before?],
             after: &diff.profiles.after.devices[device.index.after?],
         };
         let peak =
             Sides { before: known_peak(sides.before, Side::Before)?, after: known_peak(sides.after, Side::After)? };
-        let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !allow_partial);
-        let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
-        let bound =
-            Partial::or_failed(partial, failures).map(|partial| partial.bound_of_peak(peak.delta())).transpose();
+        let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !thresholds.allow_partial);
+        let short = Sides {
+            before: why_short(&diff.profiles.before, sides.before, Side::Before, thresholds),
+            after: why_short(&diff.profiles.after, sides.after, Side::After, thresholds),
+        };
+        let bound = Partial::or_short(partial, short).map(|partial| partial.bound_of_peak(peak.delta())).transpose();
         let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
         let most = most.map(|row| (row.label.clone(), row.delta()));
@@ -245,6 +247,13 @@ impl PeakChange {
     pub(super) fn delta(&self) -> i128 {
         self.peak.delta()
     }
+}
+
+/// The reason why a whole run may need more than a side holds.
+fn why_short(profile: &Profile, device: &DeviceProfile, side: Side, thresholds: &Thresholds) -> Option<String> {
+    let failed = failure(profile).map(|failure| format!("the {side} is not a whole run: {failure}"));
+    let ran_out = device.ran_out_of_memory() && !thresholds.allow_oom;
+    failed.or_else(|| ran_out.then(|| format!("memory ran out in the {side}")))
 }
 
 /// The peak of a side, where its recording tells it.
