@@ -13,6 +13,7 @@ report=${PTMEM_REPORT:-}
 brief=${PTMEM_BRIEF:-}
 [ "$mode" != never ] || exit 0
 choose_report
+is_file "$report" || exit 0
 folder=$(new_folder)
 if wanted; then
   cat "$report" > "$folder/report.md"

@@ -177,6 +177,8 @@ fn only_a_file_is_posted() {
         make(&job);
         let report = job.path("workspace/report.md");
         job.set("PTMEM_REPORT", report).run("comment.sh").says(0, "::notice::ptmem: no comment: there is no report");
+        job.run("later.sh").is_quiet();
+        assert!(!job.outputs().contains_key("file"));
     }
     assert_eq!(server.lines(), [""; 0]);
 }
