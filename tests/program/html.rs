@@ -402,7 +402,7 @@ fn fit_draws_its_runs_the_fit_and_where_the_device_is_full() {
     let json: Value =
         serde_json::from_str(&report(&[&arguments[..5], &["--format", "json", "--device-memory", "8MiB"]].concat()))
             .unwrap();
-    let full = json["devices"][0]["full"]["best"].as_f64().unwrap();
+    let full = json["numbers"][0]["devices"][0]["full"]["best"].as_f64().unwrap();
     for part in ["class=\"band\"", "device memory 8.00 MiB", &format!("full at {full:.0}<")] {
         assert!(figure.contains(part), "{part} is not in {figure}");
     }

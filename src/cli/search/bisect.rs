@@ -193,9 +193,7 @@ impl<S: Recordable> Bisection<'_, S> {
         match self.record(one)? {
             Recorded::Whole(path) | Recorded::OutOfMemory(path) => Ok(path),
             Recorded::Failed(reason) => {
-                bail!(
-                    "{one}: cannot be recorded: {reason}; give another end of the range, or make it run with ptmem simulate"
-                )
+                bail!("{one}: cannot be recorded: {reason}; or give another end of the range")
             }
         }
     }

@@ -83,6 +83,9 @@ fn by(answer: &Answer, asked: &Asked<Number>) -> Vec<Number> {
     found
 }
 
+/// The largest number that a guess may be, in multiples of one that fits: memory of small numbers says little about large ones.
+const FARTHEST: u64 = 64;
+
 impl Candidates for Numbers {
     type One = Number;
 
@@ -94,8 +97,10 @@ impl Candidates for Numbers {
             Some(low) if low.at + 1 < high => {
                 let doubled = low.at + (low.value / self.step).max(1);
                 let middle = if bad.is_empty() { doubled } else { low.at.midpoint(high) };
-                // A guess is only as good as a line: every other question halves what is left.
-                let guess = guess(&good).filter(|_| asked.len() % 2 == 1);
+                // A guess is only as good as a line: each third question halves what is left.
+                let farthest = low.at + low.value / self.step * FARTHEST;
+                let guess = guess(&good).map(|guess| guess.min(farthest));
+                let guess = guess.filter(|&guess| asked.len() % 3 != 2 && (bad.is_empty() || guess < high));
                 guess.unwrap_or(middle).clamp(low.at + 1, high - 1)
             }
             _ => return Ok(None),
@@ -253,7 +258,7 @@ impl Fitting<'_> {
             Recorded::Failed(reason) => {
                 let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
                 bail!(
-                    "{}: {reason}; make the command run with these numbers first. If it takes only some, search those, such as batch=8..512/8",
+                    "{}: {reason}; if the command takes only some numbers, search those, such as batch=8..512/8",
                     pairs.collect::<Vec<_>>().join(", ")
                 )
             }
@@ -325,7 +330,7 @@ mod tests {
     #[test]
     fn the_largest_that_fits_is_found_in_few_questions() {
         assert_eq!(largest("1..4096", |x| 100 + 3 * x).0, Some(300));
-        assert!(largest("1..4096", |x| 100 + 3 * x).1 <= 6);
+        assert!(largest("1..4096", |x| 100 + 3 * x).1 <= 7);
         for (expected, bytes) in [
             (31, (|x| x * x) as fn(u64) -> u64),
             (1, |x| x * 501),
@@ -334,7 +339,7 @@ mod tests {
         ] {
             let (found, asked) = largest("1..4096", bytes);
             assert_eq!(found, Some(expected));
-            assert!(asked <= 26, "{asked}");
+            assert!(asked <= 30, "{asked}");
         }
         assert_eq!(largest("1..64", |_| 10).0, Some(64));
         assert_eq!(largest("5..64", |_| 1001), (None, 1));

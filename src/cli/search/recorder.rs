@@ -174,6 +174,13 @@ fn ran_out_of_memory(path: &Path) -> bool {
     }
 }
 
+/// Words of commands that fail, and what to do about it.
+const ADVICE: [(&[&str], &str); 3] = [
+    (&["the optimizer made 0 steps"], "--steps all records a program without an optimizer"),
+    (&["unrecognized arguments", "no such option", "No such option"], "give it an option that it has"),
+    (&[": command not found"], "give a program that is there"),
+];
+
 /// The last lines of a command that failed.
 fn last_words(log: &str, code: i32) -> String {
     let lines = log
@@ -186,12 +193,9 @@ fn last_words(log: &str, code: i32) -> String {
     if log.contains("No module named 'torch'") {
         return "its Python has no PyTorch; install it there (ptmem pip install torch)".to_owned();
     }
-    let advice = if log.contains("the optimizer made 0 steps") {
-        "; --steps all records a program without an optimizer"
-    } else {
-        ""
-    };
-    format!("the command failed with exit code {code}: {}{advice}", lines.join(" / "))
+    let known = ADVICE.iter().find(|(words, _)| words.iter().any(|word| log.contains(word)));
+    let advice = known.map_or("make it run with ptmem simulate first", |(_, advice)| advice);
+    format!("the command failed with exit code {code}: {}; {advice}", lines.join(" / "))
 }
 
 /// The Python of a command: its first word, or the one on the path.

@@ -433,6 +433,16 @@ fn an_event_that_is_listed_a_million_times_is_an_error() {
     assert_eq!(repeated(1 << 20).unwrap().events.len(), (1 << 20) + 2);
     let text = repeated((1 << 20) + 1).map(drop).unwrap_err().to_string();
     assert_eq!(text, "device_traces[0]: has more entries than the file has events; the file is damaged");
+    // A segment or a block, before the list is looked at.
+    let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let many = [&b"](}q\0"[..], &b"h\0".repeat((1 << 20) + 9), b"e"].concat();
+    let of_segment = [&text("total_size")[..], b"K\x01", &text("device"), b"K\0", &text("address"), b"K\0"].concat();
+    let blocks = [&b"]}("[..], &of_segment, &text("blocks"), &many, b"ua"].concat();
+    for (segments, told) in [(many, "segments: has more entries"), (blocks, "segments[0]: has more blocks")] {
+        let bytes = [&b"\x80\x04}("[..], &text("segments"), &segments, &text("device_traces"), b"]u."].concat();
+        let error = snapshot::read(&bytes[..]).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with(told), "{error}");
+    }
 }
 
 #[test]

@@ -31,8 +31,7 @@ fn group(scale: &Scale, options: &RenderOptions) -> Group {
     let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
     let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     Group {
-        // The recordings of a search are kept under names that nobody chose.
-        sources: scale.runs.iter().filter(|_| scale.search.is_none()).map(|run| source(run, &scale.name)).collect(),
+        sources: sources(scale),
         facts: answer(scale),
         sections,
         remarks: remarks(diagnostics, scale.devices.len() > 1),
@@ -40,8 +39,16 @@ fn group(scale: &Scale, options: &RenderOptions) -> Group {
     }
 }
 
-fn source(run: &Run, name: &str) -> Source {
-    Source { side: None, path: run.path.clone(), amount: format!("{name} = {}", run.x) }
+/// The recordings, or the search: its recordings are kept under names that nobody chose.
+fn sources(scale: &Scale) -> Vec<Source> {
+    let Scale { name, runs, search, .. } = scale;
+    if let Some(search) = search {
+        let amount = count((runs.len() + search.too_large.len()) as u64, "run", "runs");
+        return vec![Source { side: None, path: format!("{name}={}", search.range), amount }];
+    }
+    runs.iter()
+        .map(|run| Source { side: None, path: run.path.clone(), amount: format!("{name} = {}", run.x) })
+        .collect()
 }
 
 /// The largest number that fits, and what that rests on.
@@ -58,8 +65,7 @@ fn answer(scale: &Scale) -> Vec<Fact> {
         (Some(Run { x, .. }), None) => format!("{name} = {x}, the last of {range}, fits"),
         (None, _) => format!("not even the first {name} of {range} fits; give smaller numbers or a larger card"),
     };
-    let tried = count((runs.len() + too_large.len()) as u64, "run", "runs");
-    let mut facts = vec![Fact::of_lines("answer", vec![vec![found, format!("by {tried} on {card}")]])];
+    let mut facts = vec![Fact::of_lines("answer", vec![vec![found, format!("on {card}")]])];
     facts.extend(falling.map(|[less, more]| {
         let words =
             format!("{name} = {more} took less than {less}: numbers that were not tried may fit; try a smaller range");

@@ -232,6 +232,15 @@ impl Builder {
         }
     }
 
+    /// The number of items of a list that is not a stack, without a copy of them.
+    fn list_len(&self, value: Value) -> usize {
+        let ValueKind::List(index) = value.kind() else { return 0 };
+        match self.lists.get(index as usize).map(|list| list.list()) {
+            Some(List::Items(at) | List::NoStack(at)) => self.items[at as usize].len(),
+            _ => 0,
+        }
+    }
+
     /// The two numbers that name a pool.
     fn pool_id(&self, value: Value) -> Option<(u64, u64)> {
         match self.list_items(value).as_deref() {

@@ -17,8 +17,8 @@ use super::{Builder, RecordKind};
 const LONGEST_SETTING: usize = 1000;
 const MOST_SETTING_PAIRS: usize = 100;
 
-/// Entries of traces beyond the events of the file.
-const MOST_REPEATED: usize = 1 << 20;
+/// Entries of lists beyond the objects of the file that they can hold.
+pub(super) const MOST_REPEATED: usize = 1 << 20;
 
 /// The problem of a part of the file; whoever knows more adds its place.
 pub(super) fn invalid(problem: impl Into<String>) -> Error {
@@ -221,12 +221,12 @@ impl Builder {
 
     /// Checks the events of a device, and adds their places to those of all.
     fn finish_trace(&mut self, trace: Value, all: &mut Vec<u32>) -> Result<(), Error> {
-        let handles = self.list_items(trace).ok_or_else(|| invalid("not a list of events"))?;
         // Python writes each event once. A repeated one costs far more than its bytes in the file.
-        if all.len() + handles.len() > self.events.len() + MOST_REPEATED {
+        if all.len() + self.list_len(trace) > self.events.len() + MOST_REPEATED {
             return Err(invalid("has more entries than the file has events; the file is damaged"));
         }
-        let handles = handles.into_owned();
+        let handles = self.list_items(trace).map(Cow::into_owned);
+        let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
         if !handles.is_empty() && !self.met.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));
         }

@@ -7,11 +7,16 @@ use super::super::field::Key;
 use super::super::value::Value;
 use super::super::{Block, BlockState, Device, Error, Segment};
 use super::Builder;
-use super::finish::{device_number, invalid, repeated, required};
+use super::finish::{MOST_REPEATED, device_number, invalid, repeated, required};
 
 impl Builder {
     /// Checks the segments, and adds them to their devices.
     pub(super) fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
+        if self.list_len(list) > self.dicts.len() + MOST_REPEATED {
+            return Err(
+                invalid("has more entries than the file has dictionaries; the file is damaged").within("segments")
+            );
+        }
         let handles = self.list_items(list).map(Cow::into_owned);
         for (i, handle) in
             handles.ok_or_else(|| invalid("missing or not a list").within("segments"))?.into_iter().enumerate()
@@ -34,6 +39,9 @@ impl Builder {
         let address = self.required_unsigned(handle, Key::Address)?;
         let total_size = self.required_unsigned(handle, Key::TotalSize)?;
         let list = required(self.entry(handle, Key::Blocks), Key::Blocks, "a list")?;
+        if self.list_len(list) > self.dicts.len() + MOST_REPEATED {
+            return Err(invalid("has more blocks than the file has dictionaries; the file is damaged"));
+        }
         let handles = self.list_items(list).map(Cow::into_owned);
         let handles = handles.ok_or_else(|| invalid("the key 'blocks' is not a list of blocks"))?;
         if !handles.is_empty() && !self.met.insert(list) {
