@@ -44,7 +44,7 @@ find_base() {
   parents=$(parents_of HEAD)
   if [ -n "$head" ] && [ "$(sed -n 2p <<< "$parents")" = "$head" ]; then
     wanted=$(sed -n 1p <<< "$parents")
-    # The checkout of one commit alone lacks even its parents.
+    # A checkout of a single commit lacks even its parents.
     if ! git merge-base "$wanted" HEAD > /dev/null 2>&1; then
       git fetch --quiet --no-tags --deepen=1 origin "$(git rev-parse HEAD)" > /dev/null 2>&1 || true
     fi

@@ -65,7 +65,7 @@ export HOME=$folder
 
 marker="<!-- ptmem:$key -->"
 run=${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}
-# The hidden line by which a comment without sections tells which gate wrote it.
+# The hidden line by which a comment without sections names the gate that wrote it.
 writer=
 if [ -z "$name" ] && [ -n "${GITHUB_RUN_ID:-}" ]; then
   writer="<!-- ptmem-run:$run ${folder##*.} -->"$'\n'

@@ -21,7 +21,7 @@ shows_report() {
 }
 
 # output_picture STATUS: the picture, and the report with its address in place of the chart, for the step that pushes the branch.
-# Gates of one run have names of their own; the number of the run in front tells which pictures are the newest.
+# Gates of one run have names of their own; the number of the run in front shows which pictures are the newest.
 output_picture() {
   local file address
   [ -n "${PTMEM_PICTURES:-}" ] && shows_report "$1" && is_own_pull_request || return 0

@@ -105,7 +105,7 @@ tell_of_releases() {
   tell "Only $(tr '\n' ' ' <<< "$files")changed. Releases that differ in the recordings: $releases"
 }
 
-# tell_of_limits: what a change that is not compared with its base might hide.
+# tell_of_limits: reports that a change is not compared with its base.
 tell_of_limits() {
   [ -z "$not_compared" ] || tell "The limits may not be those of the base of this change: $not_compared."
 }
@@ -126,7 +126,7 @@ tell() {
   mv "$folder/told.txt" "$folder/outputs.txt"
 }
 
-# could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict.
+# could_not_run_report KEY REASON: the text of the comment and the summary in place of a verdict.
 could_not_run_report() {
   title_of "$1" 'could not run' '⚠️'
   quoted "$2"

@@ -112,7 +112,7 @@ def wrapped(line: str) -> str:
 
 
 def named(template: str, name: str) -> str:
-    """What a template describes, under its name: a class, or the one line of an alias."""
+    """The definition of a template, under its name: a class, or the one line of an alias."""
     text = template.replace(NAME, name)
     return text if text.endswith("\n") else wrapped(text)
 
@@ -204,7 +204,7 @@ class Reader:
         root = self.schema["$defs"][self.contract.definition] if self.contract.definition else self.schema
         known = self.object(root, self.contract.root, base="(Result)")
         if known != self.contract.root:
-            raise SystemExit(f"{self.contract.file}: {self.contract.root}: there is another one of this name")
+            raise SystemExit(f"{self.contract.file}: {self.contract.root}: another one has this name")
 
 
 def generate() -> str:

@@ -38,7 +38,7 @@ class History:
         self.is_on = False
         #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
         self._off: Optional[bool] = None
-        #: What the snapshot says about the run.
+        #: The facts about the run in the snapshot.
         self.facts = Facts("ptmem_gate", None)
         #: Facts about the program that hooks collect, if requested.
         self.watch: Optional[Watch] = None
@@ -53,7 +53,7 @@ class History:
         self.restart()
 
     def restart(self) -> None:
-        """Drops what was recorded, and records on. Blocks keep the stacks of their allocation."""
+        """Drops the recorded events, and continues recording. Blocks keep the stacks of their allocation."""
         record = self.torch.cuda.memory._record_memory_history
         self.facts.torch = self.torch
         with collector_paused():
@@ -75,7 +75,7 @@ class History:
             record(True, trace_alloc_max_entries=self.max_entries, trace_alloc_record_context=True)
 
     def stop(self) -> None:
-        """Turns it off, which drops what was recorded."""
+        """Turns it off, which drops the recorded events."""
         if self.is_on and not self.was_on:
             self.torch.cuda.memory._record_memory_history(self._off)
             self.is_on = False

@@ -28,7 +28,7 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Output:
-    """What a run of the tool printed: the result for machines, and the table for people."""
+    """The output of a run of the tool: the result for machines, and the table for people."""
 
     json: str
     table: str

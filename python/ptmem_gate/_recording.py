@@ -249,7 +249,7 @@ class Recording(ContextDecorator):
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Forgets what was recorded before the steps to record."""
+        """Discards the history from before the steps to record."""
         with collector_paused():
             if self._watch is not None:
                 self._watch.begin(self._history.torch.cuda.memory._snapshot())

@@ -42,7 +42,7 @@ class SourceRunFollowed:
 
 @dataclass(frozen=True)
 class SourceRun:
-    """What the recorder says of the run that was recorded; missing where it says nothing."""
+    """The recorder's facts about the recorded run; missing if there are none."""
 
     recorder: str
     """The program that recorded."""
@@ -71,7 +71,7 @@ class Source:
     kind: Literal["snapshot", "segments", "profile", "numbers"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
     run: Optional[SourceRun] = None
-    """What the recorder says of the run that was recorded; missing where it says nothing."""
+    """The recorder's facts about the recorded run; missing if there are none."""
 
 
 GroupBy = Literal[
@@ -384,7 +384,7 @@ Severity = Literal["note", "warning"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What a reader must know."""
+    """The remarks that a reader must see."""
 
     code: str
     severity: Severity
@@ -466,7 +466,7 @@ class SelfChecksCheckpoints:
 
 @dataclass(frozen=True)
 class SelfChecks:
-    """What the tool knows of its own figures."""
+    """The results of the self-checks."""
 
     sizes: SelfChecksSizes
     """Sizes of blocks, which events do not state."""
@@ -502,7 +502,7 @@ class Oom:
     requested: int
     """The requested bytes."""
     device_free: int
-    """What the device had left."""
+    """Free bytes of the device."""
     allocated: Optional[int]
     """The bytes allocated then."""
     active: Optional[int]
@@ -540,7 +540,7 @@ class SummedLine:
 
 @dataclass(frozen=True)
 class Stack:
-    """A call stack and what it holds."""
+    """A call stack and its bytes."""
 
     label: str
     """Its name for people."""
@@ -691,7 +691,7 @@ class DeviceReport:
 
 @dataclass(frozen=True)
 class ProfileDiagnostic:
-    """What a reader must know."""
+    """The remarks that a reader must see."""
 
     code: str
     severity: Severity
@@ -736,7 +736,7 @@ class LeakSource:
 
 @dataclass(frozen=True)
 class Step:
-    """What a device holds at the end of a snapshot or step."""
+    """The bytes of a device at the end of a snapshot or step."""
 
     name: str
     """The path of the snapshot, or the name of the step."""
@@ -855,7 +855,7 @@ class LeakCheck:
 
 @dataclass(frozen=True)
 class LeakDiagnostic:
-    """What a reader must know."""
+    """The remarks that a reader must see."""
 
     rank: Optional[int]
     """Null where the snapshots are of one process."""
@@ -895,7 +895,7 @@ class Leaks(Result):
 
 @dataclass(frozen=True)
 class SuiteComparison:
-    """Two snapshots and what the limits say about them."""
+    """Two snapshots and the result of the limits."""
 
     schema: Literal["ptmem.diff/2"]
     tool: Tool
@@ -1043,7 +1043,7 @@ class JobRankLine:
 
 @dataclass(frozen=True)
 class JobRankRow:
-    """What a stack of the first rank holds."""
+    """The bytes of a stack of the first rank."""
 
     label: str
     """Its name."""
@@ -1057,7 +1057,7 @@ class JobRankRow:
 
 @dataclass(frozen=True)
 class RanksDiagnostic:
-    """What a reader must know."""
+    """The remarks that a reader must see."""
 
     code: str
     severity: Severity

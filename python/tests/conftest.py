@@ -1,4 +1,4 @@
-"""What the tests share: fixtures of snapshots, the tool, PyTorch where there is one, and a stand-in for it."""
+"""Shared by the tests: fixtures of snapshots, the tool, PyTorch where there is one, and a stand-in for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording holds, under each signature that PyTorch has had."""
+"""The contents of a recording, under each signature that PyTorch has had."""
 
 from __future__ import annotations
 

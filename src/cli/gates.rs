@@ -199,7 +199,7 @@ jobs:
             ("python train.py", "python train.py --small"),
             ("        with:", "        continue-on-error: true\n        with:"),
             ("max-growth: 5%", "max-growth: 5%\n          simulate-args: --gpus 4"),
-            // Nobody would be told of the next change.
+            // The next change would not be reported.
             ("token: x", "token: ''"),
             ("/comment@v0", "/comment@v0\n        if: false"),
             // Arguments of the command, not inputs of the Action.

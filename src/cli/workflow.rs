@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Inputs of the Action that decide nothing: neither the verdict nor whether reviewers are told.
+/// Inputs of the Action that decide nothing: neither the verdict nor whether reviewers are informed.
 const SHOWN: [&str; 5] = ["summary", "annotations", "page", "sarif", "pictures"];
 
 /// Expressions whose values are set elsewhere in the file.

@@ -1,4 +1,4 @@
-//! How many lines and operators a row sums beside the one that it is named after.
+//! The number of lines and operators that a row sums, besides the one that it is named after.
 
 use std::collections::BTreeSet;
 use std::fmt;

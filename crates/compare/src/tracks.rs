@@ -138,7 +138,7 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
             let track = &mut tracks[number];
             track.key.clone_from(&total.key.0);
             track.label.clone_from(&total.label);
-            // Two stacks that were told apart before may be one by name.
+            // Two stacks that were distinct before may have the same name.
             track.held[at] = track.held[at].plus(total.at);
             latest.push(number);
         }

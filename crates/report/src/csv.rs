@@ -55,14 +55,14 @@ impl<'o> Table<'o> {
         self.out.write_record(names).map_err(io_error)
     }
 
-    /// Writes a row, behind what it belongs to where that is a column.
+    /// Writes a row, after the thing that it belongs to if that is a column.
     fn row(&mut self, belongs_to: Option<&str>, record: &impl Object) -> io::Result<()> {
         let mut cells = Cells(belongs_to.map(cell).into_iter().collect());
         record.fields(&mut cells)?;
         self.out.write_record(cells.0).map_err(io_error)
     }
 
-    /// Writes rows, each behind what it belongs to.
+    /// Writes rows, each after the thing that it belongs to.
     fn all<R: Record>(&mut self, belongs_to: &str, mut rows: impl Iterator<Item = (String, R)>) -> io::Result<()> {
         self.head(&[&[belongs_to], R::NAMES].concat())?;
         rows.try_for_each(|(of, record)| self.row(Some(&of), &record))
@@ -275,7 +275,7 @@ fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
 struct Place<'a> {
     device: u32,
     profile: &'a str,
-    /// Seconds since 1970 of a commit, or what was varied.
+    /// Seconds since 1970 of a commit, or the varied number.
     at: String,
 }
 

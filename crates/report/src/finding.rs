@@ -93,7 +93,7 @@ impl<'a> Explanation<'a> {
     }
 }
 
-/// The file that was looked at: that of the after, or the last one of a series.
+/// The examined file: the after, or the last one of a series.
 pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
     match subject {
         Subject::Gate(gate) => Some(&gate.comparisons().next()?.diff.profiles.after.source.path),

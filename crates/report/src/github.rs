@@ -20,7 +20,8 @@ struct Command {
     message: String,
 }
 
-/// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
+/// One command per line: failed checks as errors, warning checks as warnings, and then the remarks that a reader must
+/// see.
 pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let findings = across_ranks(findings(subject, options));
     let (errors, warnings): (Vec<_>, Vec<_>) =

@@ -30,7 +30,7 @@ object! {
     Issue<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str, repeats: u32) {
         description: description(finding),
         check_name: format!("ptmem/{}", finding.check.about().name()),
-        // GitLab shows one issue alone of those that share it.
+        // GitLab shows only one of the issues that share it.
         fingerprint: fingerprint(&format!("{}\0{repeats}", finding.identity())),
         severity: if finding.is_error() { "major" } else { "minor" },
         location: Location(finding, source),
@@ -43,7 +43,7 @@ fn description(finding: &ExplainedCheck<'_>) -> String {
 }
 
 object! {
-    /// Every issue needs a place: without one, the file that was looked at.
+    /// Every issue needs a location: without one, the examined file.
     Location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) {
         path: printable(finding.explanation.place.as_ref().map_or(source, |place| &place.path)),
         lines: one("begin", finding.explanation.place.as_ref().map_or(1, |place| place.line)),

@@ -1,4 +1,4 @@
-//! Reports: one file per output format, each a function of the result alone.
+//! Reports: one file per output format, each a function of only the result.
 //!
 //! A part of `ptmem` that promises nothing by itself: the crate `ptmem` is for others.
 
@@ -264,7 +264,7 @@ impl RenderOptions {
 
     /// The rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
-        // A page has room for what no limit is about.
+        // A page has room for figures without a limit.
         let min_delta = if self.pictures { 0 } else { comparison.min_delta };
         Listing { top: self.top(), min_delta, unchanged: self.unchanged }
     }

@@ -86,7 +86,7 @@ object! {
     }
 }
 
-/// The place of a result. Viewers need one for each: without a line of the user it is the file that was looked at.
+/// The place of a result. Viewers need one for each: without a line of user code it is the examined file.
 fn location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) -> Location<'a> {
     finding.explanation.place.as_ref().map_or(Location(source, None), |place| Location(&place.path, Some(place.line)))
 }

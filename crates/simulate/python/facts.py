@@ -45,7 +45,7 @@ class Facts:
     def __init__(self, recorder: str, asked: Optional[tuple[int, int]]) -> None:
         #: PyTorch, once it is imported.
         self.torch: Any = None
-        #: What tells which program it was (`Ran`), where that is recorded.
+        #: The digests that identify the program (`Ran`), if recorded.
         self.ran: Any = None
         self.recorder = recorder
         #: The first and the last step that were to be recorded; None for all of the program.

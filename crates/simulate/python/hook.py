@@ -182,7 +182,7 @@ def add_facts_to_dumps(torch):
 
 
 def what_ran():
-    """What tells which program this is, with the files that it opens."""
+    """The digests that identify this program, with the files that it opens."""
     import ptmem_simulate_opened as opened
     import ptmem_simulate_ran as ran
 

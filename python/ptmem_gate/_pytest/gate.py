@@ -27,7 +27,7 @@ Judged = Union[Comparison, Snapshot, Leaks]
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line and the configuration of pytest ask for."""
+    """The requests of pytest's command line and configuration."""
 
     update: bool
     simulated: bool

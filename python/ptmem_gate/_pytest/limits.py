@@ -69,7 +69,7 @@ class Limits:
         )
         if limits.max_growth or limits.max or limits.leak:
             return limits
-        # A marker alone is a gate, too.
+        # A marker without arguments is a gate, too.
         return cls(max_growth=(MAX_GROWTH,), strict=limits.strict)
 
 

@@ -53,7 +53,7 @@ pub(crate) struct InputArguments {
 }
 
 impl InputArguments {
-    /// The options by which a file is read. What the command line does not say, the configuration does.
+    /// The options by which a file is read. The configuration supplies whatever the command line omits.
     pub(crate) fn reading(&self, config: &Config) -> profile::ReadOptions {
         profile::ReadOptions {
             max_input: self.max_input,

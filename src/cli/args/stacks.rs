@@ -56,7 +56,7 @@ pub(crate) struct Grouping {
 }
 
 impl Grouping {
-    /// The options by which a file is read. What the command line does not say, the configuration does.
+    /// The options by which a file is read. The configuration supplies whatever the command line omits.
     pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::ReadOptions {
         profile::ReadOptions {
             group_by: self.group_by.or(config.group_by).unwrap_or_default(),

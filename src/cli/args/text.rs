@@ -1,4 +1,4 @@
-//! The texts of `--help` beside those of the options.
+//! The texts of `--help` other than those of the options.
 
 /// Headings of options.
 pub(crate) mod heading {

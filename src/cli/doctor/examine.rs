@@ -25,7 +25,7 @@ pub(super) enum Health {
     Unfit,
 }
 
-/// A respect in which a recording is looked at.
+/// An aspect of a recording that is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum Aspect {
@@ -37,7 +37,7 @@ pub(super) enum Aspect {
     Beginning,
     /// Whether memory ran out.
     Memory,
-    /// Whether the parts of a program are told apart.
+    /// Whether the parts of a program are named.
     Steps,
     /// Whether memory has names.
     Stacks,

@@ -22,7 +22,7 @@ use super::checkout;
 use super::output as messages;
 use super::workflow::{self, Workflow};
 
-/// The largest file whose text is looked at.
+/// The largest file whose text is read.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
 /// Where workflows are, and actions that a repository has for itself.
@@ -142,7 +142,7 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Bytes of changed files that are looked at, and how many of them are read together.
+/// Maximum bytes of changed files that are read, and the number of files read together.
 const MOST_TEXT: usize = 8 << 20;
 const FILES_AT_ONCE: usize = 8;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::programs::{Interface, Program};
 
-/// Packages of the index of Python with the name that programs import, where it is another. Well-known ones only: the Action names
-/// packages that are still missing before it records.
+/// Packages of the index of Python with the name that programs import, if they differ. Only well-known ones: the Action
+/// names packages that are still missing before it records.
 const KNOWN: [(&str, &str); 44] = [
     ("accelerate", ""),
     ("bitsandbytes", ""),

@@ -37,7 +37,7 @@ impl Python {
     }
 }
 
-/// What a file or conda pins.
+/// The version that a file or conda pins.
 fn pinned(root: &Path) -> Option<Python> {
     let of_files = lines(root, &PINS).into_iter().map(|(file, line)| (file, line.trim().to_owned()));
     let of_conda = lines(root, &CONDA).into_iter().filter_map(|(file, line)| Some((file, pinned_by_conda(&line)?)));
@@ -118,7 +118,7 @@ impl Python {
     }
 }
 
-/// What a package requires of Python: clauses such as `>=3.8`, all of which hold.
+/// A package's requirement of Python: clauses such as `>=3.8`, all of which hold.
 #[derive(Debug)]
 struct Requirement {
     file: &'static str,
@@ -164,7 +164,7 @@ impl Requirement {
     }
 }
 
-/// What a pyproject.toml requires, by the standard or by Poetry.
+/// The requirement in a pyproject.toml, by the standard or by Poetry.
 fn required_by_project(project: &toml::Table) -> Option<String> {
     let standard = project.get("project").and_then(|project| project.get("requires-python"));
     let poetry = project.get("tool").and_then(|tool| tool.get("poetry")?.get("dependencies")?.get("python"));

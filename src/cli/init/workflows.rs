@@ -1,4 +1,4 @@
-//! What the workflows of a repository say of its installation: they usually know.
+//! How the workflows of a repository install it: they usually know best.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ struct Workflow {
     text: String,
 }
 
-/// Our own: it installs by what was found before.
+/// Our own: it installs as found before.
 const OURS: &str = "memory.yml";
 
 /// The workflows, by name, those that run tests first and those that build documentation last.
@@ -54,7 +54,7 @@ fn is_test(line: &str) -> bool {
     ["pytest", "python -m pytest", "python -m unittest", "uv run pytest"].iter().any(|begin| line.starts_with(begin))
 }
 
-/// True for the installation of what the repository itself names.
+/// True for the installation of requirements that the repository itself names.
 fn is_of_repository(line: &str) -> bool {
     line.split_whitespace().any(|word| {
         let word = word.trim_matches(['"', '\'']);

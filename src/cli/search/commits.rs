@@ -127,7 +127,7 @@ impl Commits {
         if folder.is_dir() { Ok(folder) } else { Err(anyhow!("it has no folder {}", self.below.display())) }
     }
 
-    /// Removes a worktree; what is left of it is not worth an error.
+    /// Removes a worktree; failing to do so is not worth an error.
     pub(super) fn remove(&self, tree: &Path) {
         let _ = self.run(&["worktree", "remove", "--force", &tree.to_string_lossy()]);
     }

@@ -101,7 +101,7 @@ impl<'a> Recorder<'a> {
     /// Runs and records a candidate.
     pub(super) fn record(&self, name: &str, job: &Job<'_>) -> Result<Recorded> {
         let folder = self.folder.join(name);
-        // What an interrupted run left.
+        // Leftovers of an interrupted run.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         let log = folder.join("log");

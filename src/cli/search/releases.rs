@@ -114,7 +114,7 @@ pub(super) fn paths_of(variable: &str) -> Vec<PathBuf> {
     std::env::var_os(variable).map(|paths| std::env::split_paths(&paths).collect()).unwrap_or_default()
 }
 
-/// What a program prints.
+/// The output of a program.
 fn run(program: &OsStr, words: &[&str]) -> Result<String> {
     let name = program.to_string_lossy();
     let output = Command::new(program).args(words).stdin(Stdio::null()).output();

@@ -95,7 +95,7 @@ pub struct Diagnostic {
     pub device: Option<u32>,
     /// One or two sentences on what was found here and, where there is something to do, on what to do next.
     pub message: String,
-    /// Advice beside the message, where a setting would help. A saved profile does not keep it.
+    /// Advice in addition to the message, if a setting would help. A saved profile does not keep it.
     #[serde(skip)]
     pub advice: Option<Advice>,
 }

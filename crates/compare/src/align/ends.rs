@@ -199,7 +199,7 @@ impl Question<'_> {
         let mut last = 0;
         for pair in &self.pairs {
             let width = pair.after - last;
-            // Few gaps are that wide, so that few are looked at more closely.
+            // Few gaps are that wide, so few are examined closely.
             let is_wider = width >= least && widest.is_none_or(|(known, _)| width > known);
             let is_at_end = last == 0 || pair.before * SHORTEST_PART <= self.own.len();
             if is_wider && (is_at_end || self.can_move(*pair)) {

@@ -24,7 +24,7 @@ pub(super) struct Aligned {
     pub(super) peaks: Sides<Option<PeakPlace>>,
 }
 
-/// Aligns every pair of devices. Stacks are told apart as they are by default, however the comparison groups them.
+/// Aligns every pair of devices. Stacks are grouped by the default grouping, however the comparison groups them.
 pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], options: DiffOptions) -> Vec<Aligned> {
     let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
     let mut aligned = Vec::with_capacity(pairs.len());

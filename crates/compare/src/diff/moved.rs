@@ -218,7 +218,7 @@ fn holding(total: &StackTotal, row: usize) -> Vec<Left> {
     all
 }
 
-/// What tells whether two stacks are the same one at another place.
+/// The evidence that two stacks are the same one at another place.
 struct Likeness<'c> {
     operator: Option<&'c str>,
     functions: Vec<u64>,

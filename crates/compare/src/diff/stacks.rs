@@ -283,7 +283,7 @@ impl<'g> Line<'g> {
             let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
             place.then(b.member.at.cmp(&a.member.at))
         });
-        // Stacks that differ in the text of their C++ frames alone are one and the same.
+        // Stacks that differ only in the text of their C++ frames are the same.
         all.dedup_by(|other, kept| {
             let same = other.lines == kept.lines && other.operators == kept.operators;
             if same {

@@ -73,7 +73,7 @@ impl Edit {
 /// The longest text of a line, in characters.
 const LONGEST_TEXT: usize = 160;
 
-/// More lines of configuration are not looked at.
+/// Maximum number of lines of configuration that are read.
 const MOST_LINES: usize = 20_000;
 
 /// The edits of a Python file, given its texts.

@@ -177,7 +177,7 @@ pub struct Check {
     pub outcome: Outcome,
     /// Why it is inconclusive, or another remark.
     pub reason: Option<String>,
-    /// Advice beside the reason, where a setting would help.
+    /// Advice in addition to the reason, if a setting would help.
     pub advice: Option<Advice>,
     /// Whether the limit is absolute.
     pub absolute: bool,

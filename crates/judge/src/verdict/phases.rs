@@ -12,7 +12,7 @@ use super::growth::Gated;
 use super::{About, Check, Growth, Judge, Target, Thresholds};
 
 impl<'a> Gated<'a> {
-    /// The reason why not all phases are known, where a side has more than are looked at.
+    /// The reason why not all phases are known, if a side has more than are read.
     fn phases_cut(&self) -> Option<String> {
         let side = Side::BOTH.into_iter().find(|side| self.sides.of(*side).phases.cut > 0)?;
         let most = thousands(MOST_PHASES as u64);

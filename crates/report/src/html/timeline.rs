@@ -72,7 +72,7 @@ pub(super) struct Key {
     /// Whether it is a line, and not an area.
     pub(super) is_line: bool,
     pub(super) text: String,
-    /// What a reader may wonder about it.
+    /// Questions that a reader may have about it.
     pub(super) meaning: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! `ptmem.fit/1`: how memory scales with what was varied.
+//! `ptmem.fit/1`: how memory scales with the varied number.
 
 use ptmem_base::text::printable;
 use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Run, Scale, Search, StackScale};
@@ -11,7 +11,7 @@ use crate::view::bytes;
 use ptmem_base::json_writer::{list, object};
 
 object! {
-    /// The report of several runs, by what was varied.
+    /// The report of several runs, by the varied number.
     pub(super) FitReport<'a>(scales: &'a [Scale], options: &'a RenderOptions) {
         schema: "ptmem.fit/1",
         tool: Tool(),

@@ -25,7 +25,7 @@ fn entity(c: char) -> String {
     }
 }
 
-/// Prose in which names may stand.
+/// Prose that may contain names.
 pub(super) fn prose(text: &str) -> String {
     let mut out = String::new();
     for c in printable(text).chars() {

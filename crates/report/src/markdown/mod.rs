@@ -178,7 +178,7 @@ fn explain(page: &mut Page, explanation: &Explanation, options: &RenderOptions) 
     page.add(&format!("\n{label} {kind}: **{}**{manner}\n", Delta(explanation.delta)));
 }
 
-/// A name before what is about one group of several.
+/// A name before the part about one group of several.
 fn scope(group: &Group) -> String {
     group.name.iter().map(|name| format!("{}: ", prose(cut(name, LONGEST_NAME)))).collect()
 }

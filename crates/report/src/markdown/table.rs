@@ -19,7 +19,7 @@ const MOST_FRAMES: usize = 64;
 /// Levels by which a name is indented.
 const MOST_LEVELS: usize = 16;
 
-/// Writes a table with its title. Rows that are beside the point are folded away.
+/// Writes a table with its title. Irrelevant rows are folded away.
 pub(super) fn write(page: &mut Page, table: &Table) {
     let rows: Vec<&Row> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
     let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
@@ -78,7 +78,7 @@ fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
     page.more(number(&rows[shown..]), "row");
 }
 
-/// The number of things that rows stand for.
+/// The number of things that rows represent.
 fn number(rows: &[&Row]) -> usize {
     rows.iter().map(|row| row.others.unwrap_or(1)).sum()
 }
@@ -100,7 +100,7 @@ fn line(run: Option<&Run>, table: &Table, row: &Row) -> String {
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// The last cell of a row: its name, with what the checks found.
+/// The last cell of a row: its name, with the results of the checks.
 fn name(run: Option<&Run>, row: &Row, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and the cell is not code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
@@ -137,7 +137,7 @@ fn outcome(mark: Mark, limit: Option<&str>) -> String {
     format!("{}{limit}{accepted}", icon(mark))
 }
 
-/// A picture of what the checks found.
+/// A symbol for the results of the checks.
 pub(super) fn icon(mark: Mark) -> &'static str {
     match mark.standing {
         Standing::Ok => "✅",

@@ -103,7 +103,7 @@ impl Nodes {
 }
 
 impl Flame {
-    /// The picture of units, whose frames are `frames`. `lines` tells whether frames of different lines are different;
+    /// The picture of units, whose frames are `frames`. `lines` says whether frames with different lines are different;
     /// `highest` is the most that each unit holds at any moment, as far as that is known.
     pub(super) fn new(
         mut moments: Vec<FlameMoment>,

@@ -64,7 +64,7 @@ fn chain(frames: &[TreeFrame], forms: &[Option<Form>], write: impl Fn(&TreeFrame
     parts.join(" > ")
 }
 
-/// A frame, with a star where it is what was searched for.
+/// A frame, with a star if it matches the search.
 fn plain(frame: &TreeFrame, form: Form) -> String {
     let TreeFrame { frame, marked } = frame;
     let text = match (form, &frame.path) {

@@ -70,7 +70,7 @@ pub(super) fn render(view: &View, options: &RenderOptions) -> String {
 struct Page {
     text: String,
     room: Room,
-    /// How the reader sees what is left out; without it nothing is.
+    /// How the reader can show omitted parts; without it nothing is omitted.
     more: Option<&'static str>,
     /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
     is_fresh: bool,
@@ -153,7 +153,7 @@ impl Page {
         self.is_fresh = false;
     }
 
-    /// The columns that are left for a name beside others.
+    /// The columns that are left for a name, next to others.
     fn room(&self, taken: usize) -> usize {
         self.room.line.saturating_sub(taken).max(NARROWEST_NAME)
     }

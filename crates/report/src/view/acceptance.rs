@@ -68,7 +68,7 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
             let subject = through.or_else(|| subject(comparison, check, is_wide));
             let Some((subject, excess)) = subject.zip(left) else { continue };
             let sum = of_devices.entry((check.device, check.about(), subject)).or_default();
-            // Stacks share what an entry allows; each phase may have all of it.
+            // Stacks share the bytes that an entry allows; each phase may use all of them.
             let is_shared = matches!(check.about(), About::Stacks | About::StackHighest);
             *sum = if is_shared { *sum + excess } else { excess.max(*sum) };
         }

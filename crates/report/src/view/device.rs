@@ -15,7 +15,7 @@ use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
 use crate::known::KnownCounter;
 use crate::sparkline::columns;
 
-/// The moment of stacks where no history says what the peak and the baseline were.
+/// The moment of stacks without a history, so without a peak and a baseline.
 pub(super) const IN_STATE: &str = "in the state at the dump";
 
 /// Failed allocations that are listed in full: a job that catches and retries runs out of memory many times.

@@ -1,4 +1,4 @@
-//! Leaks: the steps or snapshots that were looked at, the growth of the totals, and the stacks that leak.
+//! Leaks: the examined steps or snapshots, the growth of the totals, and the stacks that leak.
 
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};

@@ -58,7 +58,7 @@ use crate::picture::Picture;
 pub(crate) struct View {
     /// The overall verdict; `None` if nothing was judged.
     pub(crate) headline: Option<Headline>,
-    /// The first failed allocation in words, where nothing was judged that would tell it.
+    /// The first failed allocation in words, unless a check already reports it.
     pub(crate) failure: Option<String>,
     /// Whether anything was gated.
     pub(crate) is_gated: bool,

@@ -17,7 +17,7 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// The rows.
     pub(crate) rows: Vec<Row>,
-    /// The title of the rows that are beside the point, see [`Row::aside`].
+    /// The title of the irrelevant rows, see [`Row::aside`].
     pub(crate) aside: &'static str,
     /// A line below: rows that are left out, or the meaning of a column.
     pub(crate) below: Option<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Row {
     pub(crate) depth: usize,
     /// A remark on the row: `twice as many (1.00 MiB each)`.
     pub(crate) note: Option<String>,
-    /// Whether it is beside the point.
+    /// Whether it is irrelevant.
     pub(crate) aside: Aside,
     /// The number of things that it sums, where it is a sum of others.
     pub(crate) others: Option<usize>,
@@ -71,10 +71,10 @@ pub(crate) struct Row {
     pub(crate) frames: Vec<StackLine>,
 }
 
-/// How far a row is beside the point.
+/// How irrelevant a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Aside {
-    /// It is what the table is about.
+    /// It is the subject of the table.
     #[default]
     Not,
     /// A comment folds it away.
@@ -83,7 +83,7 @@ pub(crate) enum Aside {
     LeftOut,
 }
 
-/// The importance of a row, or the direction that it stands for.
+/// The importance of a row, or the direction of its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     /// One among others.
@@ -97,7 +97,7 @@ pub(crate) enum Tone {
     Worse,
     /// Decline.
     Better,
-    /// By what a check found.
+    /// By the result of a check.
     Mark(Mark),
     /// By its share of the whole, in percent.
     Heat(u8),
@@ -177,7 +177,7 @@ impl Row {
 }
 
 impl Tone {
-    /// The tone of what the checks found.
+    /// The tone of the results of the checks.
     pub(crate) fn of_mark(mark: Option<Mark>) -> Self {
         mark.map_or(Self::Plain, Self::Mark)
     }

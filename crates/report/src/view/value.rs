@@ -13,7 +13,7 @@ use ptmem_base::units::{Delta, Size, format_percent, format_share};
 use ptmem_compare::tree::Frame;
 use ptmem_trace::stack::More;
 
-/// One value: what a cell of a table holds.
+/// One value: the content of a table cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// An empty cell.
@@ -60,7 +60,7 @@ pub(crate) struct Label {
 pub(crate) struct TreeFrame {
     /// Function, file and line.
     pub(crate) frame: Frame,
-    /// Whether it is what was searched for.
+    /// Whether it matches the search.
     pub(crate) marked: bool,
 }
 
@@ -95,7 +95,7 @@ impl Value {
         Self::Figure { text: text.into(), order }
     }
 
-    /// The change in percent of what was there before, where both are known.
+    /// The change in percent of the earlier value, if both are known.
     pub(crate) fn percent(delta: Option<i128>, before: Option<u64>) -> Self {
         let percent = delta.zip(before).and_then(|(delta, before)| {
             let order = delta.checked_mul(1_000_000)?.checked_div(before.into())?;

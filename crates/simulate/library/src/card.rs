@@ -1,4 +1,4 @@
-//! Properties of the simulated card: what the settings say, and what follows from the compute capability.
+//! Properties of the simulated card: those in the settings, and those that follow from the compute capability.
 
 use crate::settings::settings;
 
@@ -63,7 +63,7 @@ pub(crate) fn uuid(device: usize) -> [u8; 16] {
     uuid
 }
 
-/// Attribute of a device by CUDA's number; 0 for what it has not.
+/// Attribute of a device by CUDA's number; 0 if it has none.
 pub(crate) fn attribute(number: i32, device: usize) -> i32 {
     let card = settings();
     let limits = limits();

@@ -108,7 +108,7 @@ pub struct Unpacked<T> {
     pub bytes: u64,
 }
 
-/// Counts what is read.
+/// Counts the bytes read.
 struct Counted<'i> {
     input: &'i mut dyn Read,
     count: &'i Cell<u64>,
@@ -131,7 +131,7 @@ struct Limit<'i> {
 }
 
 impl Limit<'_> {
-    /// The limit for what was read so far.
+    /// The limit for the bytes read so far.
     fn bytes(self) -> u64 {
         self.max_bytes.unwrap_or_else(|| self.count.get().saturating_mul(MOST_EXPANSION).max(SMALLEST_LIMIT))
     }

@@ -26,7 +26,7 @@ struct Guess {
     /// By a digest of the latest ones.
     followers: Vec<u32>,
     latest: u32,
-    /// By how many bits the digest is shifted at each, so that what was longer ago is forgotten.
+    /// By how many bits the digest is shifted at each, so that older input is forgotten.
     forgets: u32,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct KnownRun<T> {
 
 /// Longer runs are rare and cost more to keep than to decode.
 const LONGEST: usize = 8 * 1024;
-/// Bound on what the runs may take.
+/// Bound on the memory of the runs.
 const MOST_BYTES: usize = 16 << 20;
 const MOST_RUNS: usize = 1 << 17;
 const FEWEST_SLOTS: usize = 1 << 10;

@@ -38,7 +38,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Ends the pickle, whose value is what was written last, and returns its bytes.
+    /// Ends the pickle, whose value is the last one written, and returns its bytes.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(opcode::STOP);

@@ -79,7 +79,7 @@ pub(super) struct Builder {
     lacks_block_addresses: bool,
     /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
     latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
-    /// Where the keys of the latest event stand.
+    /// The positions of the keys in the latest event.
     shape: EventShape,
     /// The tags of the latest event, unparsed: those of the next event are nearly always equal.
     latest_tags: Option<([Value; 4], TagsId)>,
@@ -168,7 +168,7 @@ impl Builder {
         pairs.find_map(|(key, _)| Self::key(key)?.kind())
     }
 
-    /// The frame that a list item stands for.
+    /// The frame that a list item refers to.
     #[inline]
     fn frame(&self, item: Value) -> Option<FrameId> {
         match item.kind() {

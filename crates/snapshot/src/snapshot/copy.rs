@@ -7,7 +7,7 @@ use super::tables::{Frame, FrameId, StackId, StringId, Tables};
 pub struct Copier<'f, 't> {
     from: &'f Tables,
     to: &'t mut Tables,
-    /// The copies, by the index of what was copied.
+    /// The copies, by the index of the original.
     frames: Vec<Option<FrameId>>,
 }
 

@@ -56,7 +56,7 @@ pub enum Damage {
     /// More lists and dictionaries that are neither stacks nor records than any snapshot has.
     #[error("more than 2,097,152 lists and dictionaries that no snapshot has; the file is damaged")]
     Parts,
-    /// More of something than can be told apart.
+    /// More distinct values than can be numbered.
     #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
     TooMany(&'static str),
 }

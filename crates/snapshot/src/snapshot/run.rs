@@ -59,7 +59,7 @@ pub struct RunFacts {
 }
 
 /// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
-/// number stands for a place in these three lists; those of place 0 are empty, and stand for none.
+/// number is an index into these three lists; the entries at index 0 are empty and mean none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct DeviceModules {
     /// Device ordinal.
@@ -104,7 +104,7 @@ pub struct Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EndingKind {
-    /// It came to its end, or to the end of what was to be recorded.
+    /// It reached its end, or the end of the part to record.
     Whole,
     /// An exception ended it, or an exit status that says failure.
     Exception,
@@ -132,7 +132,7 @@ pub struct OwnPackage {
     pub same: bool,
 }
 
-/// Digests of what a program ran. Each part is `None` where it is not known.
+/// Digests of the code that a program ran. Each part is `None` where it is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramFacts {
     /// Python files and native libraries.
@@ -158,7 +158,7 @@ pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
 /// What (`sizes`, `conditions` …) followed from values that are not known, how many, and the line where the first did.
 pub type Followed = (String, u64, Option<String>);
 
-/// A card, and what is known of the memory on it that is not PyTorch's.
+/// A card, and the known memory on it that is not PyTorch's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CardFacts {

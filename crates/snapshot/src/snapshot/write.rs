@@ -40,7 +40,7 @@ pub fn write(contents: Contents<'_>) -> Vec<u8> {
     writer.out.finish()
 }
 
-/// Values that were written, by the index of what they stand for.
+/// Values that were written, by the index of the copied value.
 type Written = Vec<Option<Reference>>;
 
 struct SnapshotWriter<'s> {

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(steps((0..9).map(|night| 100 + night / 8)), [8]);
     }
 
-    /// A peak that is another one every night.
+    /// A peak that differs every night.
     fn noisy(night: u64) -> u64 {
         100 + night * 7 % 5
     }

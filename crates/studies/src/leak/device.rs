@@ -48,7 +48,7 @@ impl Failure {
 pub struct Unclear {
     /// In words.
     pub reason: String,
-    /// Advice beside it, where a setting would help.
+    /// Additional advice, if a setting would help.
     pub advice: Option<Advice>,
 }
 

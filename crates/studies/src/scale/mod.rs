@@ -201,7 +201,7 @@ impl DeviceScale {
             full: None,
             budget: options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device)),
         };
-        // Runs that share no moments are looked at as they are: at their peaks.
+        // Runs without common moments are compared at their peaks.
         for moment in aligned.unwrap_or_else(|| vec![Moment::new()]) {
             for ((profile, index), at) in profiles.iter_mut().zip(&device.indices).zip(moment) {
                 let places = index.map(|index| (profile.devices[index].device, at)).into_iter().collect();

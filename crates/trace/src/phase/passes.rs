@@ -103,7 +103,7 @@ impl Window {
     }
 }
 
-/// Puts what was seen of one pass together.
+/// Combines the parts of one pass.
 fn joined(seen: &[Sighting], end: Position) -> Vec<NamedPass> {
     let mut passes: Vec<NamedPass> = Vec::new();
     // Where the last of them ends, once that is known.

@@ -64,7 +64,8 @@ pub struct DeviceProfile {
     /// All that happened. Dropped where nothing asks any more.
     #[serde(skip)]
     pub trace: Trace,
-    /// True where a saved profile has those blocks alone that are held at a few moments, since the history repeats too little.
+    /// True if a saved profile has only the blocks that are held at a few moments, because the history repeats too
+    /// little.
     #[serde(skip)]
     pub coarse: bool,
     /// The totals of every class of the trace.

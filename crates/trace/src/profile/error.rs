@@ -15,7 +15,7 @@ use crate::replay;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It cannot be read at all, or what it is wrapped in is damaged.
+    /// It cannot be read at all, or its compression or archive is damaged.
     #[error(transparent)]
     Input(#[from] io::Error),
     /// It cannot be read as a snapshot.

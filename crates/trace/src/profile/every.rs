@@ -77,7 +77,7 @@ impl Every {
     }
 }
 
-/// A part of a history, and what was held in it.
+/// A part of a history, and the bytes held in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
     /// From where to where, in words.
@@ -93,7 +93,7 @@ pub struct Interval {
 /// Divides the history of every device; the times of events are known where there is a snapshot.
 ///
 /// # Errors
-/// Where there are too many parts, or no device has what they are measured by.
+/// If there are too many parts, or no device has the times or steps that they need.
 pub(super) fn divide(
     devices: &mut [DeviceProfile],
     every: &Every,

@@ -11,7 +11,7 @@ use crate::trace::{Bucket, Class, Origin};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
     pub(super) origin: Origin,
-    /// The tag of its allocations, where they are told apart by one.
+    /// The tag of its allocations, if they are distinguished by tag.
     pub(super) tag: Option<StringId>,
     /// The digest of all its C++ frames, where some of them were dropped.
     pub(super) cpp: Option<CppDigest>,

@@ -20,7 +20,7 @@ pub struct Line<H> {
 pub struct Lines<H> {
     /// Each line, the largest first; empty if there is only one.
     pub all: Vec<Line<H>>,
-    /// How many there are beside the one that the group is named after.
+    /// The number of others, besides the one that the group is named after.
     pub more: More,
 }
 

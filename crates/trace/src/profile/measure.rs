@@ -154,7 +154,7 @@ fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
     times
 }
 
-/// The tables with nothing but what the classes refer to, which then refer to those: a profile is small although the
+/// The tables reduced to the entries that the classes refer to: a profile is small although the
 /// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
 fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
     let mut to = Tables::default();

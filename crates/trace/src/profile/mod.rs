@@ -51,7 +51,7 @@ pub enum InputKind {
     Segments,
     /// A saved profile.
     Profile,
-    /// Figures alone, such as those of `torch.cuda.memory_stats()`.
+    /// Only figures, such as those of `torch.cuda.memory_stats()`.
     Numbers,
 }
 
@@ -93,7 +93,7 @@ pub struct ReadOptions {
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
-    /// The only device to look at; without it all.
+    /// The only device to read; if absent, all of them.
     pub device: Option<u32>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
@@ -281,7 +281,7 @@ impl Profile {
         }
     }
 
-    /// The names of functions within their classes, as far as the run tells them.
+    /// The qualified names of functions, as far as the run states them.
     fn functions(&self) -> &[FunctionsOfFile] {
         self.run.as_ref().map_or(&[], |run| &run.functions)
     }

@@ -14,10 +14,10 @@ use crate::replay::{Figures, HistoryKind, Position, Replay};
 use crate::stack::{self, Pass};
 use crate::trace::{Part, Trace, Window};
 
-/// The most phases of a device that are looked at: occurrences, not names.
+/// The maximum number of phases that are read per device: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
 
-/// One occurrence of a phase, and what was allocated in it.
+/// One occurrence of a phase, and the bytes allocated in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Occurrence {
@@ -81,7 +81,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases of a device with these figures. The numbers of `all`, and what they hold, are not known yet.
+    /// The phases of a device with these figures. The numbers of `all`, and their bytes, are not known yet.
     pub(super) fn new(mut all: Vec<Occurrence>, cut: u64, figures: &Figures, trace: &Trace) -> Self {
         arrange(&mut all, trace);
         if are_known(figures) {
@@ -141,7 +141,7 @@ pub(super) fn are_known(figures: &Figures) -> bool {
     figures.history == HistoryKind::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
 }
 
-/// Puts occurrences in order, numbers them, measures what they hold, and finds out how deep they lie.
+/// Puts occurrences in order, numbers them, measures their bytes, and finds their depth.
 fn arrange(all: &mut [Occurrence], trace: &Trace) {
     // PyTorch's own step of an optimizer is what that pass consists of.
     all.sort_by(|a, b| a.order().cmp(&b.order()));

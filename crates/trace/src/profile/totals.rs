@@ -156,7 +156,7 @@ impl StackTotal {
         Self::new(others(count), Key(Bucket::Others.label().to_owned()), Some(Bucket::Others))
     }
 
-    /// The stack that stands for the group.
+    /// The stack that represents the group.
     #[must_use]
     pub fn stack(&self) -> Option<StackId> {
         self.members.first().map(|member| member.stack)
@@ -181,7 +181,7 @@ pub fn groups_of_origins(groups: &[StackTotal]) -> FxHashMap<Origin, usize> {
     groups.collect()
 }
 
-/// The label of the row that stands for this many others.
+/// The label of the row that sums this many others.
 #[must_use]
 pub fn others(count: usize) -> String {
     format!("[{count} {}]", if count == 1 { "other" } else { "others" })
@@ -233,7 +233,7 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// The first stack of a group stands for it.
+    /// The first stack of a group represents it.
     pub(super) fn new(exact: &Totals, grouper: &Grouper<'_>) -> Self {
         let mut by_key: HashMap<Key, usize> = HashMap::new();
         Self::by(Vec::new(), exact, |exact, totals| {

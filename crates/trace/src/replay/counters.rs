@@ -100,7 +100,7 @@ impl Gauge {
     }
 }
 
-/// What a move adds to a [`Gauge`].
+/// The change that a move makes to a [`Gauge`].
 struct Step {
     bytes: i128,
     below: i128,
@@ -117,7 +117,7 @@ impl Step {
     }
 }
 
-/// What a move changes.
+/// The change that a move makes.
 struct Change {
     /// By [`Measure`].
     steps: [Step; 4],
@@ -141,7 +141,7 @@ impl Change {
     }
 }
 
-/// How far what a block of a class counts may be from the truth.
+/// The error bound of the bytes that a block of a class counts.
 fn spread(class: &Class, measure: Measure) -> Spread {
     match measure {
         Measure::Allocated => class.spread_of_allocated(),

@@ -166,7 +166,7 @@ pub enum HistoryKind {
     /// No allocation was recorded and nothing is held.
     #[default]
     Empty,
-    /// Figures alone, without a history or a state.
+    /// Only figures, without a history or a state.
     NumbersOnly,
 }
 

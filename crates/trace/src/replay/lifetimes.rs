@@ -48,7 +48,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Why 2^32 is enough: an event takes at least 100 bytes in a file.
 pub(super) const MOST_EVENTS: usize = u32::MAX as usize / 2;
 
-/// Follows every block through the history, and matches what is left with the blocks in use at its end.
+/// Follows every block through the history, and matches the rest with the blocks in use at its end.
 pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Lifetimes {
     let mut tracer = Tracer::new(events, blocks, census);
     for (i, event) in events.iter().enumerate() {

@@ -289,12 +289,13 @@ impl<'a> Findings<'a> {
 /// The kind of a history.
 fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> HistoryKind {
     let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
-    // Release 2.0 records the current device alone.
+    // Release 2.0 records only the current device.
     let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
     if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
         HistoryKind::Empty
     } else if view.snapshot.most_events() <= 1 {
-        // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
+        // `_record_memory_history("state")` keeps one event, so it cannot be distinguished from a recording of one
+        // event.
         HistoryKind::StateOnly
     } else if census.count(Action::Alloc) > 0 {
         HistoryKind::Recorded

@@ -1,4 +1,4 @@
-//! One device's history: what the caching allocator did, rebuilt from its events and its final state.
+//! The history of one device: the actions of the caching allocator, rebuilt from its events and its final state.
 //!
 //! The history says what was requested; what a block really occupies, and so
 //! `torch.cuda.max_memory_allocated()`, follows from simulating the allocator: it hands out the head of
@@ -111,7 +111,7 @@ pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Erro
     run_with(snapshot, id, device, Wanted::default())
 }
 
-/// What a replay gives beside the figures.
+/// Results of a replay other than the figures.
 #[derive(Clone, Copy, Default)]
 pub struct Wanted<'n> {
     /// The tags of allocations that their events do not state.

@@ -72,7 +72,7 @@ fn private_streams(device: &Device) -> FxHashSet<Option<i128>> {
 
 impl State<'_> {
     /// The free blocks of the pool that `request`, an `oom` event, asked: of its stream, and for requests of its size.
-    /// `None` where the file does not tell which these are.
+    /// `None` if the file does not state which these are.
     ///
     /// Before release 2.12 a request does not say whether it is for a private pool. It is taken not to be where its
     /// stream has none.

@@ -126,7 +126,7 @@ struct Finder<'s> {
 }
 
 impl Finder<'_> {
-    /// Sizes what is older than the history. `None` where a size leaves 64 bits.
+    /// Finds the sizes of blocks older than the history. `None` where a size leaves 64 bits.
     fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
         for (_, range) in self.backing.segments.iter() {
             let is_shared = range.home.pool_id == Some(rounding::SHARED_POOL);

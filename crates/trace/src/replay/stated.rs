@@ -29,7 +29,7 @@ pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &
         *bytes = added(*bytes, part);
         *spread = Spread { below: added(spread.below, part), above: added(spread.above, -part) };
     }
-    // All together are certain: one can only be larger by what the others are smaller.
+    // Their sum is certain: one can be larger only if others are smaller by as much.
     let room = sum(&uncertain);
     for (index, Spread { below, above }) in uncertain {
         let spread = Spread { below: below.min(room.above - above), above: above.min(room.below - below) };

@@ -16,7 +16,7 @@ impl Code<'_> {
         operation
     }
 
-    /// What the C++ frames of a stack do, innermost first.
+    /// The actions of the C++ frames of a stack, innermost first.
     pub(super) fn symbols(&self, stack: StackId) -> impl Iterator<Item = &Symbol> {
         self.tables.stack(stack).iter().filter_map(|&frame| self.known(frame).symbol.as_deref())
     }

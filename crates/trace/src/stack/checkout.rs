@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn files_that_were_recorded_elsewhere_are_found() {
         let files = ["train.py", "net/model.py", "net/util.py", "tests/train.py"];
-        // Also one that is there no more, and nothing beside the repository.
+        // Also one that no longer exists, but nothing outside the repository.
         assert_eq!(
             placed(&files, &["/home/me/r/train.py", "/home/me/r/net/model.py", "/home/me/r/old.py", "/home/me/x.py"]),
             ["train.py", "net/model.py", "old.py", "-"]

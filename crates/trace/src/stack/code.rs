@@ -23,7 +23,7 @@ pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
     hash.finalize().into()
 }
 
-/// A function, independent of where its file lies and on which line it stands.
+/// A function, independent of the folder of its file and of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Token {
     /// The file in its normal form, as a digest.

@@ -66,9 +66,9 @@ pub(super) struct Known {
     pub(super) passes_through: bool,
     /// Index into the files.
     pub(super) file: usize,
-    /// What a C++ frame does; `None` in Python.
+    /// The action of a C++ frame; `None` in Python.
     pub(super) symbol: Option<Arc<Symbol>>,
-    /// The function and its file, without the line. C++ frames are not told apart by theirs, and have none.
+    /// The function and its file, without the line. C++ frames are not distinguished by line, and have none.
     pub(super) token: Token,
     /// The qualified name of the function, as an index into those of the facts.
     pub(super) qualified: Option<usize>,
@@ -171,7 +171,7 @@ impl Facts {
         super::legible(&self.files[self.known(frame).file].shown)
     }
 
-    /// A frame as `function (path:line)`; without a line the qualified name tells which `forward` of a file it is.
+    /// A frame as `function (path:line)`; without a line the qualified name says which `forward` of a file it is.
     pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
         let function = function(tables, frame);
         let path = self.path(frame);

@@ -193,7 +193,7 @@ impl<'c> Alike<'c> {
     }
 }
 
-/// A part of a stack that may tell it from others of the same label.
+/// A part of a stack that may distinguish it from others with the same label.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     /// A frame that calls the one to blame, the innermost first.

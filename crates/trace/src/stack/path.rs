@@ -259,7 +259,7 @@ mod tests {
             ["z.py", "/opt/x.py", "/y.py", shared].map(|file| beside.shown(file)),
             ["z.py", "x.py", "/y.py", "util.py"]
         );
-        // Files of one name are told apart.
+        // Files with the same name are distinguished.
         let twice = names(&["/home/a/x.py", "/home/b/x.py"], &[]);
         assert_eq!(twice.shown("/home/a/x.py"), "a/x.py");
         let stripped = names(&files, &["/home/me", "/home/me/repo/net"]);

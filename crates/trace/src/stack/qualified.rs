@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{FrameId, FunctionsOfFile};
 use super::facts::written;
 use super::{Code, Owner};
 
-/// The functions of files as their texts tell them; none of a file whose text is not known.
+/// The functions of files, read from their texts; empty for a file whose text is not known.
 pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
 
 /// The names of the user's functions from the texts of their files, by recorded path; `None` if a frame does not fit

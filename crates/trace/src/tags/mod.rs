@@ -18,7 +18,7 @@ use recorded::Recorded;
 /// The tags of the allocations of one device that no event states.
 #[derive(Debug, Default)]
 pub struct DeviceTags {
-    /// What the recorder says of them.
+    /// The recorder's facts about them.
     recorded: Option<Recorded>,
     /// The names that a grouping goes by.
     named: Named,

@@ -45,7 +45,7 @@ impl Spread {
 }
 
 impl Class {
-    /// What one of its blocks counts.
+    /// The bytes that one of its blocks adds.
     pub(super) fn size(&self, measure: Measure) -> i128 {
         match measure {
             Measure::Allocated | Measure::Active => self.bytes.into(),
@@ -70,7 +70,7 @@ pub struct Block {
     pub pending: bool,
 }
 
-/// What an event does.
+/// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Move {
     /// No change: a marker, a double free or an unknown action.

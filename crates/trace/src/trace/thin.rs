@@ -5,8 +5,8 @@ use ptmem_base::interner::Interner;
 use super::{Block, Life, Move, Position, Trace};
 
 impl Trace {
-    /// The same history with those blocks alone that are there at the start or kept, and their classes. Every event has its
-    /// place; no place holds more than it did, and those at which all blocks are kept hold as much.
+    /// The same history with only the blocks that are alive at the start or kept, and their classes. Every event has
+    /// its place; no place holds more than it did, and those at which all blocks are kept hold as much.
     #[must_use]
     pub fn thinned(&self, is_kept: impl Fn(&Life) -> bool) -> Self {
         let mut classes = Interner::default();

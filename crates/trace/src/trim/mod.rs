@@ -218,7 +218,7 @@ impl DeviceCut<'_> {
         trace.peaks_within(&[Window { from, to: to.min(trace.end()) }]).remove(0)
     }
 
-    /// Keeps the stacks alone that hold most at the peak within the window.
+    /// Keeps only the stacks that hold most at the peak within the window.
     fn keep_largest(&mut self, grouper: &Grouper<'_>, top: usize) {
         let peak = self.peak_within(self.window).at;
         let trace = &mut self.replay.trace;

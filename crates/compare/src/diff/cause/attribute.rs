@@ -17,7 +17,7 @@ use super::share::{Cause, How, Share};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
 
-/// Frees that are looked at of each row.
+/// Maximum number of frees that are examined per row.
 const MOST_FREES: usize = 64;
 
 impl Diff {

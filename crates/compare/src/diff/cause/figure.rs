@@ -20,7 +20,7 @@ pub enum Figure {
     Phase(usize),
 }
 
-/// Names of phases that are looked at, those that grew most.
+/// Maximum number of phase names that are examined: those that grew most.
 const MOST_PHASES: usize = 16;
 
 /// What a row holds at the place of a figure.

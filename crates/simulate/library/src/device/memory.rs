@@ -69,7 +69,7 @@ pub(crate) struct Sizes {
     pub(crate) total: u64,
 }
 
-/// Bytes that a program can have: all but what the CUDA context takes.
+/// Bytes that a program can have: all but those of the CUDA context.
 fn usable() -> u64 {
     settings().memory.saturating_sub(settings().context)
 }

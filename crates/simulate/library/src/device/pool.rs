@@ -1,4 +1,4 @@
-//! Memory pools of `cudaMallocAsync`: a pool keeps what was freed until it is trimmed.
+//! Memory pools of `cudaMallocAsync`: a pool keeps freed memory until it is trimmed.
 
 use alloc::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::sys::lock::Mutex;
 
 /// Unit in which a pool takes memory from its device.
 const POOL_GRAIN: u64 = 32 << 20;
-/// Unit in which a pool counts what is used.
+/// Unit in which a pool counts used memory.
 const USED_GRAIN: u64 = 512;
 /// Default pools have fixed handles: a stranger's handle is taken for that of the first device.
 const FIRST_HANDLE: Handle = 0x5000;
@@ -85,7 +85,7 @@ pub(crate) fn free(address: u64) -> Result<(), CudaError> {
     Ok(())
 }
 
-/// Gives what a pool holds beyond `keep` bytes back to its device.
+/// Returns the memory that a pool holds beyond `keep` bytes back to its device.
 pub(crate) fn trim(handle: Handle, keep: u64) {
     let device = device_of(handle);
     POOLS.lock()[device].give_back_above(device, keep);

@@ -55,7 +55,7 @@ struct Values {
 
 static VALUES: Mutex<Values> = Mutex::new(Values { runs: BTreeMap::new(), kept: 0 });
 
-/// Parts of what was read, in bytes.
+/// Parts of the read values, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub(crate) unset: u64,
@@ -90,7 +90,7 @@ impl Values {
         Some(run)
     }
 
-    /// Puts a value in the place of what was known of a range.
+    /// Replaces the known values of a range.
     fn set(&mut self, at: u64, size: u64, value: Value, trust: Trust) {
         self.forget(at, size);
         if size > 0 {
@@ -143,7 +143,7 @@ impl Values {
     }
 }
 
-/// Keeps what the host copied to a device, if it is small.
+/// Keeps the values that the host copied to a device, if they are small.
 pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     let mut values = VALUES.lock();
     values.forget(at, size); // Makes room first.
@@ -152,7 +152,7 @@ pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     values.set(at, size, value, Trust::Known);
 }
 
-/// Keeps what was computed for an operator.
+/// Keeps the values computed for an operator.
 pub(crate) fn set_computed(at: u64, bytes: &[u8], trust: Trust) {
     let mut values = VALUES.lock();
     let size = bytes.len() as u64;
@@ -190,7 +190,7 @@ pub(crate) fn doubt(at: u64, size: u64) {
     }
 }
 
-/// Copies what is known of a range to another on a device.
+/// Copies the known values of a range to another on a device.
 pub(crate) fn copy(to: u64, from: u64, size: u64) {
     let mut values = VALUES.lock();
     let parts = values.within(from, size);

@@ -22,7 +22,7 @@ const ACTIVE_BLOCKS: i32 = 2;
 /// Bytes of a linked program that has no code.
 static EMPTY_PROGRAM: [u8; 16] = [0; 16];
 
-/// Modules, with what is known of their code.
+/// Modules, with the known facts about their code.
 static MODULES: Registry<Option<Arc<Module>>> = Registry::new();
 /// Parameters of functions, where their code is known. Programs that NVRTC compiles have none here.
 static FUNCTIONS: Registry<Option<Arc<[Parameter]>>> = Registry::new();

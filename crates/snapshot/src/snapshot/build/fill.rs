@@ -81,7 +81,7 @@ impl Builder {
         Dict::Record(RecordKind::Frame, container::index(self.tables.intern_frame(frame).index()))
     }
 
-    /// The innermost frame of the traceback that generated code keeps of what it was generated from.
+    /// The innermost frame of the traceback that generated code keeps of its origin.
     fn original(&mut self, trace: Value) -> Option<FrameId> {
         let text = self.string(trace)?.to_owned();
         let entry = text.lines().rev().find_map(forward::entry)?;

@@ -1,4 +1,4 @@
-//! Makes a snapshot of the finished values, and checks what it needs.
+//! Makes a snapshot of the finished values, and checks the required keys.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Where the keys of an event stand among its items: one event is like the next.
+//! The positions of the keys among the items of an event: successive events have the same layout.
 
 use super::super::field::Key;
 use super::super::value::Value;
@@ -17,7 +17,7 @@ const KEYS: [Key; 9] = [
     Key::PoolId,
 ];
 
-/// The keys of an event in their order, and where each of [`KEYS`] stands.
+/// The keys of an event in their order, and the position of each of [`KEYS`] stands.
 #[derive(Default)]
 pub(super) struct EventShape {
     keys: Vec<Value>,

@@ -100,7 +100,7 @@ impl Judged {
     }
 }
 
-/// A device whose steps are looked at.
+/// A device whose steps are examined.
 struct DeviceSteps<'s> {
     profile: &'s Profile,
     device: &'s DeviceProfile,

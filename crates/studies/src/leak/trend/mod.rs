@@ -37,7 +37,7 @@ pub(crate) enum Growing {
     No,
 }
 
-/// Only this many of the latest values are looked at: the time grows with the square of their number.
+/// Only this many of the latest values are used: the time grows with the square of their number.
 const MOST_VALUES: usize = 512;
 
 /// A course that follows another one must have risen this often to be a leak: a single rise is a step up.

@@ -114,7 +114,7 @@ pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -
             // The profiler counts steps; an optimizer may be one of several.
             let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course));
             let mut named: Vec<Steps> = of_profiler.into_iter().chain(of_optimizers).collect();
-            // The profiler may have looked at a few steps of many.
+            // The profiler may have recorded only a few of many steps.
             if let Some(at) = named.iter().position(|steps| steps.cover(course)) {
                 return Some(named.swap_remove(at));
             }

@@ -16,7 +16,7 @@ pub(super) fn laid_out(json: &str) -> String {
     out
 }
 
-/// Adds what stands under a key, or in the list there.
+/// Adds the value of a key, or the items of its list.
 fn lay_out(out: &mut String, json: &str, key: &str, depth: usize) {
     let object = OBJECTS.contains(&key).then(|| serde_json::from_str::<IndexMap<String, &RawValue>>(json));
     let list = LISTS.contains(&key).then(|| serde_json::from_str::<Vec<&RawValue>>(json));

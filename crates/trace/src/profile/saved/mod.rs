@@ -51,7 +51,7 @@ pub enum Error {
         "a saved profile keeps the times of few events, so that '{0}' is not known; give the snapshot itself, or event:N"
     )]
     Times(Moment),
-    /// More events than a file can stand for.
+    /// More events than a file can represent.
     #[error("device {device} has {events} events, and a saved profile can have {MOST_MOVES}; record fewer")]
     TooLong {
         /// Device ordinal.

@@ -73,7 +73,7 @@ fn require_known(device: u32, options: &ReadOptions) -> Result<(), Error> {
     Err(Error::Coarse { device, asked })
 }
 
-/// The file as it stands, once its schema and its digest are right.
+/// The file as it is, once its schema and its digest are verified.
 fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, Error> {
     let document = Document::of(text)?;
     if document != Document::SavedProfile {

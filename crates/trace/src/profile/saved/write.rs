@@ -21,7 +21,7 @@ use crate::trace::{Position, Trace, Window};
 pub struct Written {
     /// The text.
     pub text: String,
-    /// What the file cannot answer: a note for every device whose history is kept coarsely.
+    /// A note for every device whose history is kept coarsely: the file cannot answer every question.
     pub notes: Vec<Diagnostic>,
 }
 
@@ -36,7 +36,7 @@ pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
 /// The profile as a file, with the reasons for which figures were raised.
 ///
 /// # Errors
-/// Where it has more events than a file can stand for.
+/// If it has more events than a file can represent.
 pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
         return Err(Error::TooLong { device: long.device, events: long.events });
@@ -82,8 +82,8 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> (SavedProfile<&'
     (saved, notes)
 }
 
-/// The trace of a device with those blocks alone that are held at the moments which every profile knows, where phases begin,
-/// end and hold the most, and where their stack does.
+/// The trace of a device with only the blocks that are held at the moments which every profile knows, where phases
+/// begin, end and hold the most, and where their stack does.
 fn thinned(device: &DeviceProfile) -> Trace {
     let DeviceProfile { trace, figures, phases, .. } = device;
     let mut places: Vec<Position> =
@@ -222,7 +222,7 @@ impl SavedStack {
         (&self.label, &self.key, &self.forward_frames, &self.cpp, &self.frames)
     }
 
-    /// What tells it from other stacks.
+    /// The key that distinguishes it from other stacks.
     fn content(&self) -> String {
         let Self { key, cpp, bucket, frames, forward_frames, .. } = self;
         format!("{key} {cpp:?} {bucket:?} {frames} / {forward_frames}")
@@ -236,7 +236,7 @@ struct FrameNames {
     names: HashMap<FrameId, String>,
 }
 
-/// The name of a frame of a function: those that differ in their line alone are numbered.
+/// The name of a frame of a function: those that differ only in their line are numbered.
 pub(super) fn frame_name(function: &str, number: usize) -> String {
     if number == 0 { function.to_owned() } else { format!("{function}.{number}") }
 }

@@ -47,7 +47,7 @@ pub struct GroupFigures {
 }
 
 impl GroupFigures {
-    /// How often something was allocated: what a larger batch leaves alone.
+    /// The number of allocations, which a larger batch does not change.
     pub(crate) fn counts(self) -> Self {
         Self { allocations: self.allocations, blocks: self.blocks, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl GroupFigures {
 pub struct Group<'t> {
     /// Its identity.
     pub key: Key,
-    /// The functions that tell it from others, innermost first.
+    /// The functions that distinguish it from others, innermost first.
     pub tokens: Vec<Token>,
     /// The one of them that is to blame, see [`crate::stack::Code::site`].
     pub site: usize,

@@ -134,7 +134,7 @@ impl Pairing<'_> {
                 matched += self.weight(token);
             }
         }
-        // All functions that one side alone knows may have become others.
+        // Functions that only one side has may have been renamed.
         matched += self.one_sided_weight(&old).min(self.one_sided_weight(&new));
         2.0 * matched / old.iter().chain(&*new).map(|token| self.weight(token)).sum::<f64>()
     }

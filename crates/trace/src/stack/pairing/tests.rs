@@ -65,7 +65,7 @@ fn no_function_becomes_one_that_is_there_already() {
 fn a_call_may_leave_a_function_that_others_call() {
     let before = [("hcm", 5), ("hm", 2)];
     assert_eq!(pairs(&before, &[("cm", 5), ("hm", 2)]), [(0, 0), (1, 1)]);
-    // Another number of allocations is another call.
+    // A different number of allocations means a different call.
     assert_eq!(pairs(&before, &[("cm", 4), ("hm", 2)]), [(1, 1)]);
 }
 

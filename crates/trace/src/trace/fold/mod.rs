@@ -30,7 +30,7 @@ struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Unit {
     Symbol(u32),
-    /// What a loop or a rule stands for, as an index into the sequences.
+    /// The body of a loop or a rule, as an index into the sequences.
     Body(u32),
 }
 
@@ -121,13 +121,13 @@ impl Folded {
         uses
     }
 
-    /// The number of symbols that it stands for; `None` where 64 bits do not hold it.
+    /// The number of symbols that it expands to; `None` where 64 bits do not hold it.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.lengths().pop().unwrap_or(Some(0))
     }
 
-    /// The number of symbols that each sequence stands for.
+    /// The number of symbols that each sequence expands to.
     fn lengths(&self) -> Vec<Option<u64>> {
         let mut lengths = Vec::with_capacity(self.sequences.len());
         for items in &self.sequences {
@@ -137,7 +137,7 @@ impl Folded {
         lengths
     }
 
-    /// The loop that stands for most symbols: where it starts, how long a round is, and how many rounds there are.
+    /// The loop that expands to most symbols: where it starts, how long a round is, and how many rounds there are.
     #[must_use]
     pub fn longest_loop(&self) -> Option<[u64; 3]> {
         let lengths = self.lengths();
@@ -178,7 +178,7 @@ impl Folded {
     }
 }
 
-/// The number of symbols that an item stands for; `None` where 64 bits do not hold it. An outer body may use such an
+/// The number of symbols that an item expands to; `None` where 64 bits do not hold it. An outer body may use such an
 /// inner one only if it does not fit itself, as no count is 0.
 fn length(item: Item, lengths: &[Option<u64>]) -> Option<u64> {
     item.body().map_or(Some(1), |body| lengths[body])?.checked_mul(item.count)

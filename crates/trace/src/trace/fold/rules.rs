@@ -69,7 +69,7 @@ fn with_rules(items: &[Item], rule_of: &FxHashMap<Pair, Item>) -> Vec<Item> {
     shorter
 }
 
-/// Sequences without the rules that one place alone uses, since they became part of larger ones.
+/// Sequences without the rules that only one place uses, since they became part of larger ones.
 fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
     // Pairs refer to earlier sequences: no body contains itself.
     let Some(folded) = Folded::ordered(sequences, root) else { return Folded::default() };

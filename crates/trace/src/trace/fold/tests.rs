@@ -19,7 +19,7 @@ fn text(text: &str) -> String {
     Folded::new(&symbols(text), MOST_ITEMS).unwrap().lines(&letters).join(" ")
 }
 
-/// The history that a text with names of single letters stands for.
+/// Expands a text whose names are single letters.
 fn parsed(lines: &[&str]) -> Result<Folded, Malformed> {
     let (folded, names) = Folded::parse(lines, 1 << 20)?;
     let other = names.iter().find(|name| name.len() > 1);

@@ -81,9 +81,9 @@ impl Folded {
 
 struct Writer<'f, S> {
     symbols: &'f [S],
-    /// The bodies as they stand where they are referred to: a single word is the name of a rule.
+    /// The bodies as written at their references: a single word is the name of a rule.
     written: Vec<Vec<String>>,
-    /// What the rules stand for, by their names.
+    /// The bodies of the rules, by name.
     rules: BTreeMap<String, Vec<String>>,
 }
 
@@ -165,7 +165,7 @@ struct Reader {
     open: Vec<Vec<Item>>,
     /// The sequence that is being read: 0 for the whole, which comes first, otherwise a rule.
     current: usize,
-    /// The whole, the rules, and what is in brackets, where they are known.
+    /// The whole, the rules, and the parts in brackets, if known.
     sequences: Vec<Option<Vec<Item>>>,
     /// Rules by name.
     rules: HashMap<String, usize>,
@@ -198,7 +198,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a name stands for.
+    /// The body of a name.
     fn unit(&mut self, name: &str, word: &str) -> Result<Unit, Malformed> {
         match name {
             "" => Err(Malformed::word(word)),

@@ -1,4 +1,4 @@
-//! What the decisions of the allocator confirm of its settings.
+//! The settings that the decisions of the allocator confirm.
 
 use super::super::super::Position;
 use super::super::super::rounding::{self, LARGE_BUFFER, Pool, SMALL_SIZE};
