@@ -110,6 +110,7 @@ fn examples_follow_the_schema() {
         "max = \"70GiB\"",
         "max = { peak = \"70 GB\", imbalance = \"1.5gib\" }\nmin-delta = \"0\"",
         "strip-prefix = [\"/a\", \"/b\"]\nown = \"*/x/*\"\nmatch-ratio = 1",
+        "[simulate]\nknown = [\"train.py:has_nan\"]",
         "accept = [{ metric = \"phase:f*\", bytes = \"1B\", reason = \"r\", expires = \"2026-12-31\" }]",
     ] {
         Config::parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
@@ -140,6 +141,8 @@ fn mistakes_are_refused_by_reader_and_schema() {
         "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01",
         "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"",
         "[[accept]]\nmetric=\"imbalance\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+        "[simulate]\nknown = [\"train.py:137\"]",
+        "[simulate.known]\n\"train.py:has_nan\" = \" \"",
         "[suite.a]",
         "[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"",
         "[[suite.a.compare]]\nname=\"\"\nbefore=\"b\"\nafter=\"c\"",

@@ -240,6 +240,46 @@ fn what_followed_from_unknown_values_is_told() {
     assert!(output.contains(warning), "{output}");
 }
 
+/// A recording whose conditions were guessed, in functions at lines.
+fn guessing(places: &[(&str, u64)]) -> Value {
+    let guesses: Vec<Json> =
+        places.iter().map(|(at, line)| json!({"what": "conditions", "at": at, "line": line, "count": 7})).collect();
+    of_run(json!({"followed": [["conditions", 7 * places.len(), "train.py:1"]], "guesses": guesses}))
+}
+
+/// The warnings about guesses of a comparison.
+fn guesses(folder: &Path, before: &Value, after: &Value) -> Vec<String> {
+    write(folder, "before.pkl", before);
+    write(folder, "after.pkl", after);
+    let output = ptmem(folder, &["diff", "before.pkl", "after.pkl"]);
+    let told = text(&output.stdout);
+    let lines = told.lines().filter_map(|line| line.strip_prefix("warning[course-guessed] "));
+    lines.map(|line| line.split(": memory that").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn guesses_are_told_once_with_their_functions_until_they_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let old = guessing(&[("train.py:has_nan", 130)]);
+    let new = guessing(&[("train.py:has_nan", 137), ("train.py:stops", 9)]);
+    let both = "14 conditions of the program were guessed on simulated GPUs in train.py:has_nan (line 137), train.py:stops (line 9)";
+    assert_eq!(guesses(place, &old, &new), [format!("after: {both}")]);
+    assert_eq!(guesses(place, &new, &new), [format!("both: {both}")]);
+    assert_eq!(guesses(place, &new, &old).len(), 2, "the after does not name all that the before has");
+    fs::write(place.join("ptmem.toml"), "[simulate.known]\n\"train.py:has_nan\" = \"skips a histogram\"\n").unwrap();
+    let one = "7 conditions of the program were guessed on simulated GPUs in train.py:stops (line 9)";
+    assert_eq!(guesses(place, &old, &new), [format!("after: {one}")]);
+    fs::write(place.join("ptmem.toml"), "[simulate]\nknown = [\"train.py:has_nan\", \"train.py:stops\"]\n").unwrap();
+    assert_eq!(guesses(place, &old, &new), [""; 0]);
+    // A saved profile is judged by the marks of the day.
+    assert_eq!(ptmem(place, &["profile", "after.pkl", "-o", "after.json"]).status.code(), Some(0));
+    let warns = |folder: &Path| text(&ptmem(folder, &["show", "after.json"]).stdout).contains("course-guessed");
+    assert!(!warns(place));
+    fs::remove_file(place.join("ptmem.toml")).unwrap();
+    assert!(warns(place));
+}
+
 #[test]
 fn a_trimmed_recording_keeps_what_is_still_true() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,8 +299,8 @@ fn a_trimmed_recording_keeps_what_is_still_true() {
 #[test]
 fn a_second_recording_is_held_against_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB, sums: "add" }));
-    write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB, sums: "add" }));
+    write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB }));
+    write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB }));
     let again = |second: &str| text(&ptmem(folder.path(), &["doctor", "a.pkl", "--again", second]).stdout).to_owned();
     assert!(
         again("a.pkl").contains("again      both recordings have the same stacks at the peak, to the byte"),

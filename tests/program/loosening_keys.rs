@@ -86,6 +86,7 @@ fn of_file() -> Vec<Key> {
         key("match-ratio", &["1.0", "0.3"], "max-growth = 'stack=0'\n").harmless(),
         key("phase-occurrence", &["'each'", "'max'"], "max-growth = 'phase:step=0'\n"),
         key("skip-first", &["0", "2"], "max-growth = 'phase:step=0'\n"),
+        key("simulate.known", &["[]", "['train.py:has_nan']"], "max-growth = '5%'\n").harmless(),
         key("unfold", &["0", "9"], "max-growth = 'stack=0'\ngroup-by = 'module'\n").harmless(),
         key("strip-prefix", &["'/ci'", "'/elsewhere'"], "max-growth = ['stack=0', 'stack:*ci/net*=1TiB']\n").harmless(),
         key("own", &["'*/nothing/*'", "['*/mine/*']"], &format!("foreign = '*/net/helper.py'\n{helpers}")),

@@ -334,7 +334,37 @@ else:
 
 #[test]
 fn lines_of_installed_packages_are_named_with_their_package() {
-    let program = "import ptmem_simulate_values as values; print(*map(values.place_of, [\"/e/site-packages/timm/utils.py\", \"/r/train.py\"]))";
+    let program = "import ptmem_simulate_guesses as guesses; print(*map(guesses.place_of, [\"/e/site-packages/timm/utils.py\", \"/r/train.py\"]))";
     let (output, _place) = simulate(&[], &format!("python3 -c '{program}'"));
     assert_eq!(text(&output.stdout), "timm/utils.py train.py\n", "{}", text(&output.stderr));
+}
+
+/// Numbers of the lines whose condition only leads to an error or a message.
+#[test]
+fn conditions_that_guard_only_messages_are_no_guesses() {
+    let program = r#"
+assert x.any(), "none"
+if (
+    x.any()
+):
+    raise ValueError(x.sum())
+if x.any():
+    logger.warning("large", x, extra=f"{y}")
+    pass
+if x.any():
+    print(x.sum())
+if x.any():
+    raise ValueError
+elif y.any():
+    x = y
+if x.any():
+    continue_()
+while x.any():
+    pass
+"#;
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("program.py"), program).unwrap();
+    let script = "import ptmem_simulate_guesses as guesses; print(*sorted(guesses.guards(\"program.py\")))";
+    let output = command(place.path(), &[], &["python3", "-c", script]).current_dir(place.path()).output().unwrap();
+    assert_eq!(text(&output.stdout), "2 3 4 7\n", "{}", text(&output.stderr));
 }

@@ -18,6 +18,7 @@ from ptmem_simulate_calls import (
     bytes_of,
     computed,
 )
+from ptmem_simulate_guesses import Guesses
 from ptmem_simulate_values import (
     ABSENT,
     CONDITION,
@@ -365,6 +366,4 @@ def install_vision(_):
 
 def add_facts(snapshot):
     """Adds what followed from values that are not known to the facts of a recording."""
-    told = ENGINES[0].told if ENGINES else {}
-    words = ("sizes", "conditions", "whole numbers")
-    snapshot["ptmem"]["followed"] = [[words[kind], *told[kind]] for kind in sorted(told)]
+    snapshot["ptmem"].update((ENGINES[0].guesses if ENGINES else Guesses()).facts())

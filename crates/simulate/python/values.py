@@ -7,9 +7,10 @@ operators and how exactly, `ptmem_simulate_operators` what is supposed where the
 
 import ctypes
 import os
-import sys
 import threading
 import warnings
+
+import ptmem_simulate_guesses as guesses
 
 # Certainty of values, as the library counts it. Assumed and never written values are not known.
 KNOWN, DOUBTFUL, SUPPOSED, ABSENT = range(4)
@@ -89,11 +90,6 @@ def share_to_keep():
     return next((int(value) / 100 for name, _, value in pairs if name == "keep"), 0.5)
 
 
-def place_of(file):
-    """The path of a file within its package, if that is installed; its name otherwise."""
-    return file.rpartition("/site-packages/")[2] if "/site-packages/" in file else os.path.basename(file)
-
-
 def flatten(values):
     """The tensors in arguments or results, as a list."""
     found = []
@@ -159,7 +155,7 @@ class Engine:
         self.thread = PerThread()
         self.keep = share_to_keep()
         self.libraries = []
-        self.told = {}
+        self.guesses = guesses.Guesses()
         self.folder = os.path.dirname(os.path.abspath(__file__))
         self.own = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, self.folder + os.sep)
 
@@ -263,27 +259,17 @@ class Engine:
 
     def followed(self, kind):
         """Notes that something followed from values that are not known, and in which line of the program."""
+        place = guesses.Place.current(self.own)
+        if kind == CONDITION and place.is_guard():
+            return
         self.library.followed(kind)
-        told = self.told.setdefault(kind, [0, None])
-        told[0] += 1
-        if told[1] is None:
-            told[1] = self.line()
+        if self.guesses.add(kind, place) == 1:
             try:
                 path = os.path.join(self.folder, f"first_{kind}")
                 with open(path, "x", encoding="utf-8") as file:
-                    file.write(told[1])
+                    file.write(place.line_text())
             except OSError:
                 pass  # Another process was first.
-
-    def line(self):
-        """The innermost line of the program that is none of PyTorch's."""
-        frame = sys._getframe()
-        while frame is not None:
-            file = frame.f_code.co_filename
-            if not file.startswith(self.own) and not file.startswith("<"):
-                return f"{place_of(file)}:{frame.f_lineno}"
-            frame = frame.f_back
-        return "the backward pass"
 
 
 class Operator:

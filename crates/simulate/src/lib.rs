@@ -55,7 +55,7 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head
 /// of each describes it.
-pub const PYTHON: [(&str, &str); 20] = [
+pub const PYTHON: [(&str, &str); 21] = [
     ("sitecustomize.py", include_str!("../python/hook.py")),
     ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
     ("ptmem_simulate_facts.py", include_str!("../python/facts.py")),
@@ -65,6 +65,7 @@ pub const PYTHON: [(&str, &str); 20] = [
     ("ptmem_simulate_ranks.py", include_str!("../python/ranks.py")),
     ("ptmem_simulate_sent.py", include_str!("../python/sent.py")),
     ("ptmem_simulate_one_rank.py", include_str!("../python/one_rank.py")),
+    ("ptmem_simulate_guesses.py", include_str!("../python/guesses.py")),
     ("ptmem_simulate_values.py", include_str!("../python/values.py")),
     ("ptmem_simulate_calls.py", include_str!("../python/calls.py")),
     ("ptmem_simulate_operators.py", include_str!("../python/operators.py")),

@@ -193,6 +193,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
     let pairs = pair_devices(&before, &after);
     let mut profiles = Sides { before, after };
     level_names(&mut profiles);
+    ptmem_trace::profile::tell_guesses_once(&mut profiles);
     let aligned = alignment::align(&profiles, &pairs, options);
     if matches!(profiles.before.options.at, Moment::Aligned(_)) {
         alignment::look_at_peaks(&mut profiles, &pairs, &aligned);

@@ -79,8 +79,45 @@ table_with_limits!(File {
     #[serde(default)]
     accept: Vec<FileAccept>,
     #[serde(default)]
+    simulate: FileSimulate,
+    #[serde(default)]
     suite: BTreeMap<String, FileSuite>,
 });
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileSimulate {
+    #[serde(default)]
+    pub(super) known: KnownGuesses,
+}
+
+/// Functions whose guesses are known: a table of them with the reasons, or a list whose reasons are comments.
+#[derive(Deserialize, Default)]
+#[serde(try_from = "toml::Value")]
+pub(super) struct KnownGuesses(pub(super) Vec<String>);
+
+impl TryFrom<toml::Value> for KnownGuesses {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        let marks: Option<Vec<String>> = match value {
+            toml::Value::Array(list) => list.iter().map(|mark| mark.as_str().map(str::to_owned)).collect(),
+            toml::Value::Table(table) => {
+                let is_reason = |reason: &toml::Value| reason.as_str().is_some_and(|text| !text.trim().is_empty());
+                table.into_iter().map(|(mark, reason)| is_reason(&reason).then_some(mark)).collect()
+            }
+            _ => None,
+        };
+        let marks = marks.ok_or("expected functions with reasons: { \"train.py:has_nan\" = \"the reason\" }")?;
+        let is_function = |mark: &str| {
+            mark.rsplit_once(':').is_some_and(|(_, name)| name.parse::<u64>().is_err() && !name.is_empty())
+        };
+        match marks.iter().find(|mark| !is_function(mark)) {
+            Some(mark) => Err(format!("'{mark}': expected a file and a function, such as 'train.py:has_nan'")),
+            None => Ok(Self(marks)),
+        }
+    }
+}
 
 table_with_limits!(FileSuite {
     #[serde(default)]

@@ -87,6 +87,7 @@ impl Config {
         let mut file: File = toml::from_str(text).map_err(|error| Error(explain(&error, text)))?;
         let limits = file.take_limits();
         let mut rules = limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.len();
+        rules += file.simulate.known.0.len();
         rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
         let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
@@ -109,7 +110,14 @@ impl Config {
             phase_occurrence: file.phase_occurrence.map(|which| which.0),
             skip_first: file.skip_first,
             unfold: file.unfold,
-            rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories, ..Rules::default() },
+            rules: Rules {
+                strip_prefix: file.strip_prefix.0,
+                own,
+                foreign,
+                categories,
+                known_guesses: file.simulate.known.0,
+                ..Rules::default()
+            },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
             suites,
         })
@@ -219,6 +227,9 @@ reserved = "75GiB"
 name = "attention"
 frames = ["attention", "aten::_softmax"]
 
+[simulate.known]
+"train.py:has_nan" = "skips a histogram"
+
 [[accept]]
 pattern = "attention (model.py*"
 bytes = "200MiB"
@@ -257,6 +268,7 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!(config.rules.strip_prefix, ["/workspace"]);
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
         assert_eq!(config.accepted[0].expires, "2026-12-31".parse().unwrap());
+        assert_eq!(config.rules.known_guesses, ["train.py:has_nan"]);
         let suite = config.suite("nightly").unwrap();
         let limits = suite.pairs.iter().map(|pair| pair.limits.clone().over(&suite.limits).over(&config.limits));
         let growth: Vec<_> =
@@ -305,6 +317,9 @@ max-growth = ["peak=2%", "end=0"]
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
             ("[suite.a]", "the suite 'a' compares nothing"),
             ("[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"\nafter=\"c\"\nafer=\"d\"", "did you mean 'after'?"),
+            ("[simulate]\nknown = [\"train.py:137\"]", "'train.py:137': expected a file and a function"),
+            ("[simulate.known]\n\"train.py:has_nan\" = \"\"", "expected functions with reasons"),
+            ("[simulate]\nknow = []", "did you mean 'known'?"),
             ("min-headroom = \"8\"", "has no unit"),
             ("x = ", "line 1"),
         ] {

@@ -24,8 +24,8 @@ use ptmem_base::text::cut;
 pub use copy::Copier;
 pub use error::{Damage, Error};
 pub use run::{
-    CardFacts, Counters, DeviceCounters, DeviceModules, Ending, EndingKind, Followed, FunctionsOfFile, OwnPackage,
-    RecordedSteps, RunFacts,
+    CardFacts, Counters, DeviceCounters, DeviceModules, Ending, EndingKind, Followed, FunctionsOfFile, Guess,
+    OwnPackage, RecordedSteps, RunFacts,
 };
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};

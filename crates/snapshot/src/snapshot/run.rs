@@ -44,6 +44,9 @@ pub struct RunFacts {
     /// What followed from values that are not known on simulated GPUs.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<Followed>,
+    /// The functions in which it did.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub guesses: Vec<Guess>,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
@@ -157,6 +160,19 @@ pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
 
 /// What (`sizes`, `conditions` …) followed from values that are not known, how many, and the line where the first did.
 pub type Followed = (String, u64, Option<String>);
+
+/// Decisions of a function by values that are not known on simulated GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guess {
+    /// Their kind: `sizes`, `conditions` …
+    pub what: String,
+    /// The file and the function: `train.py:has_nan`.
+    pub at: String,
+    /// The line of the first; `None` if it is not known.
+    pub line: Option<u64>,
+    /// Their number.
+    pub count: u64,
+}
 
 /// A card, and the known memory on it that is not PyTorch's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

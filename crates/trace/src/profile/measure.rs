@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{self, Diagnostic};
-use ptmem_base::text::count;
 use ptmem_snapshot::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
 
-use super::{DeviceProfile, Error, Profile, ReadOptions, Source, phases};
+use super::{DeviceProfile, Error, Profile, ReadOptions, Source, guesses, phases};
 use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
 use crate::tags::{DeviceTags, count_modules};
 
@@ -44,7 +43,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         devices.push(device);
     }
     diagnostics.extend(nothing_recorded(&devices));
-    diagnostics.extend(snapshot.run.iter().flat_map(remarks));
+    let known_guesses = &options.rules.known_guesses;
+    diagnostics.extend(snapshot.run.iter().flat_map(|run| remarks(run, known_guesses)));
     let tables = Arc::new(compact(&snapshot.tables, &mut devices));
     let settings = std::mem::take(&mut snapshot.settings);
     let mut run = snapshot.run.take();
@@ -106,7 +106,7 @@ fn duration(events: &[Event]) -> Option<u64> {
 }
 
 /// The remarks on the run that a snapshot was recorded from, by the facts that its recorder added.
-fn remarks(run: &RunFacts) -> Vec<Diagnostic> {
+fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some(failure) = run.failure() {
         let message = format!("{failure}; the figures are not those of a whole run");
@@ -119,17 +119,7 @@ fn remarks(run: &RunFacts) -> Vec<Diagnostic> {
         );
         found.push(Diagnostic::new(diagnostic::Code::ImportedElsewhere, None, message));
     }
-    for (what, number, line) in &run.followed {
-        let guessed = match what.as_str() {
-            "conditions" => count(*number, "condition of the program was", "conditions of the program were"),
-            "sizes" => count(*number, "size of a tensor was", "sizes of tensors were"),
-            _ => continue,
-        };
-        let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
-        let message =
-            format!("{guessed} guessed on simulated GPUs{first}: memory that depends on that was not measured");
-        found.push(Diagnostic::new(diagnostic::Code::CourseGuessed, None, message));
-    }
+    found.extend(guesses::remarks(run, known_guesses));
     let told = run.to_string();
     if !told.is_empty() {
         found.push(Diagnostic::new(diagnostic::Code::RunFacts, None, told));

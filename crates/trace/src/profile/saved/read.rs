@@ -56,6 +56,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
         tables: Arc::new(reader.tables),
         facts: None,
     };
+    profile.judge_guesses();
     profile.add_passes();
     profile.group();
     Ok(profile)

@@ -1,0 +1,110 @@
+"""Where the program decided by values that a simulated GPU does not know."""
+
+import ast
+import functools
+import linecache
+import os
+import sys
+
+# Kinds of decisions, by their numbers in the library, as recordings name them.
+KINDS = ("sizes", "conditions", "whole numbers")
+# Most places that a recording lists.
+MOST_PLACES = 100
+# Names of functions and objects that only print or log.
+TELLING = frozenset(("print", "log", "logger", "logging", "warnings"))
+
+
+def place_of(file):
+    """The path of a file within its package, if that is installed; its name otherwise."""
+    return file.rpartition("/site-packages/")[2] if "/site-packages/" in file else os.path.basename(file)
+
+
+class Place:
+    """A line of the program, in a function; neither is known within the backward pass."""
+
+    def __init__(self, file=None, function=None, line=None):
+        self.file, self.function, self.line = file, function, line
+
+    @classmethod
+    def current(cls, foreign):
+        """The innermost line outside of `foreign`, prefixes of paths."""
+        frame = sys._getframe()
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith(foreign) and not file.startswith("<"):
+                return cls(file, frame.f_code.co_name, frame.f_lineno)
+            frame = frame.f_back
+        return cls()
+
+    def mark(self):
+        """The file and the function, which survive a moved line: `train.py:has_nan`."""
+        return f"{place_of(self.file)}:{self.function}" if self.file else "the backward pass"
+
+    def line_text(self):
+        return f"{place_of(self.file)}:{self.line}" if self.file else "the backward pass"
+
+    def is_guard(self):
+        """True for a condition that only leads to an error or a message: it makes no difference to memory."""
+        return self.file is not None and self.line in guards(self.file)
+
+
+class Guesses:
+    """The decisions so far, by kind and place."""
+
+    def __init__(self):
+        self.counts = dict.fromkeys(range(len(KINDS)), 0)
+        self.first = {}
+        # Number of decisions and the last line, by kind and mark, in the order of the first ones.
+        self.places = {}
+
+    def add(self, kind, place):
+        """Counts a decision. Returns how many of this kind there are."""
+        self.counts[kind] += 1
+        self.first.setdefault(kind, place.line_text())
+        key = kind, place.mark()
+        if key in self.places or len(self.places) < MOST_PLACES:
+            count, line = self.places.get(key, (0, place.line))
+            self.places[key] = count + 1, line
+        return self.counts[kind]
+
+    def facts(self):
+        """The decisions as facts of a recording."""
+        return {
+            "followed": [[KINDS[kind], count, self.first[kind]] for kind, count in self.counts.items() if count],
+            "guesses": [
+                {"what": KINDS[kind], "at": mark, "line": line, "count": count}
+                for (kind, mark), (count, line) in self.places.items()
+            ],
+        }
+
+
+@functools.lru_cache(maxsize=None)
+def guards(file):
+    """Lines of conditions in a file that only lead to an error or a message."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    lines = set()
+    for node in ast.walk(tree):
+        only_fails = isinstance(node, ast.Assert)
+        only_tells = isinstance(node, ast.If) and all(map(only_tells_or_fails, [*node.body, *node.orelse]))
+        if only_fails or only_tells:
+            lines.update(range(node.lineno, node.test.end_lineno + 1))
+    return frozenset(lines)
+
+
+def only_tells_or_fails(statement):
+    """True for `pass`, `raise`, and calls that print or log what is at hand."""
+    if isinstance(statement, (ast.Pass, ast.Raise)):
+        return True
+    call = getattr(statement, "value", None)
+    if not (isinstance(statement, ast.Expr) and isinstance(call, ast.Call)):
+        return False
+    root = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    makes = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.NamedExpr, ast.Await)
+    computes = any(isinstance(node, makes) for argument in arguments for node in ast.walk(argument))
+    return isinstance(root, ast.Name) and root.id in TELLING and not computes

@@ -1,0 +1,99 @@
+//! Decisions of a simulated run that rest on values which nobody knows.
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::sides::Sides;
+use ptmem_base::text::count;
+use ptmem_snapshot::snapshot::{Guess, RunFacts};
+
+use super::Profile;
+
+/// Maximum number of places that a message names.
+const MOST_PLACES: usize = 3;
+
+/// The kinds of decisions that memory can depend on, each in the singular and in the plural.
+const KINDS: [(&str, [&str; 2]); 2] = [
+    ("conditions", ["condition of the program was", "conditions of the program were"]),
+    ("sizes", ["size of a tensor was", "sizes of tensors were"]),
+];
+
+/// The guesses of one kind outside of the functions that the user knows.
+#[derive(Debug)]
+struct Guesses<'r> {
+    words: [&'static str; 2],
+    count: u64,
+    places: Vec<&'r Guess>,
+    /// The line of the first, for recordings that do not name the places.
+    first: Option<&'r str>,
+}
+
+impl<'r> Guesses<'r> {
+    /// The guesses of each kind; `known` are places that memory does not depend on.
+    fn of(run: &'r RunFacts, known: &[String]) -> Vec<Self> {
+        let kinds = KINDS.into_iter().filter_map(|(kind, words)| {
+            let (_, count, first) = run.followed.iter().find(|(what, ..)| what == kind)?;
+            let all = run.guesses.iter().filter(|guess| guess.what == kind);
+            let marked = all.clone().filter(|guess| known.contains(&guess.at)).map(|guess| guess.count);
+            let count = count.saturating_sub(marked.sum());
+            let places = all.filter(|guess| !known.contains(&guess.at)).collect();
+            Some(Self { words, count, places, first: first.as_deref() })
+        });
+        kinds.filter(|guesses| guesses.count > 0).collect()
+    }
+
+    /// True if each place of these is one of the others.
+    fn is_within(&self, others: &Self) -> bool {
+        let is_other = |place: &&Guess| others.places.iter().any(|other| other.at == place.at);
+        self.words == others.words && !self.places.is_empty() && self.places.iter().all(is_other)
+    }
+
+    /// The places in words.
+    fn described(&self) -> String {
+        let named = self.places.iter().take(MOST_PLACES).map(|place| match place.line {
+            Some(line) => format!("{} (line {line})", place.at),
+            None => place.at.clone(),
+        });
+        let mut named: Vec<String> = named.collect();
+        if let rest @ 1.. = self.places.len().saturating_sub(MOST_PLACES) {
+            named.push(count(rest as u64, "other place", "other places"));
+        }
+        match self.first {
+            Some(first) if named.is_empty() => format!(", first at {first}"),
+            _ if named.is_empty() => String::new(),
+            _ => format!(" in {}", named.join(", ")),
+        }
+    }
+
+    fn diagnostic(&self) -> Diagnostic {
+        let guessed = count(self.count, self.words[0], self.words[1]);
+        let places = self.described();
+        let message =
+            format!("{guessed} guessed on simulated GPUs{places}: memory that depends on that was not measured");
+        Diagnostic::new(Code::CourseGuessed, None, message)
+    }
+}
+
+/// The warnings about guesses of a run.
+pub(super) fn remarks(run: &RunFacts, known: &[String]) -> Vec<Diagnostic> {
+    Guesses::of(run, known).iter().map(Guesses::diagnostic).collect()
+}
+
+impl Profile {
+    /// Makes the warnings about guesses again, because a saved profile has those of the rules that it was saved with.
+    pub(super) fn judge_guesses(&mut self) {
+        self.diagnostics.retain(|found| found.code != Code::CourseGuessed);
+        let run = self.run.iter();
+        self.diagnostics.extend(run.flat_map(|run| remarks(run, &self.options.rules.known_guesses)));
+    }
+}
+
+/// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved.
+pub fn tell_once(profiles: &mut Sides<Profile>) {
+    let Sides { before, after } = profiles;
+    let (Some(old), Some(new)) = (&before.run, &after.run) else { return };
+    let new = Guesses::of(new, &after.options.rules.known_guesses);
+    for guesses in Guesses::of(old, &before.options.rules.known_guesses) {
+        let told = guesses.diagnostic();
+        let is_repeated = new.iter().any(|others| guesses.is_within(others) && others.diagnostic() != told);
+        before.diagnostics.retain(|found| !is_repeated || *found != told);
+    }
+}
