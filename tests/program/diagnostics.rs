@@ -363,13 +363,13 @@ fn produce(code: Code) -> Codes {
             &[],
         ),
         Code::InputsDiffer => {
-            let batch_of = |batch| train(Tensors { batch, loss: MIB, sum: MIB });
+            let batch_of = |batch| train(Tensors { batch, loss: MIB, sum: MIB, sums: "add" });
             case.diff(&batch_of(4 * MIB), &batch_of(5 * MIB), &[])
         }
         Code::NotRepeatable => {
             let program = json!({"code": "c", "opened": "o", "arguments": "a", "environment": "e"});
             let facts = json!({"format": 1, "program": program});
-            let run = |batch| train(Tensors { batch, loss: MIB, sum: MIB }).with("ptmem", facts.clone());
+            let run = |batch| train(Tensors { batch, loss: MIB, sum: MIB, sums: "add" }).with("ptmem", facts.clone());
             case.diff(&run(4 * MIB), &run(5 * MIB), &[])
         }
         Code::SameCode => case.diff(

@@ -299,8 +299,8 @@ fn a_trimmed_recording_keeps_what_is_still_true() {
 #[test]
 fn a_second_recording_is_held_against_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB }));
-    write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB }));
+    write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB, sums: "add" }));
+    write(folder.path(), "b.pkl", &train(Tensors { batch: 5 * MIB, loss: MIB, sum: MIB, sums: "add" }));
     let again = |second: &str| text(&ptmem(folder.path(), &["doctor", "a.pkl", "--again", second]).stdout).to_owned();
     assert!(
         again("a.pkl").contains("again      both recordings have the same stacks at the peak, to the byte"),

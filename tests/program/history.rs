@@ -186,9 +186,9 @@ fn mistakes_are_named() {
 #[test]
 fn every_run_that_failed_is_named() {
     let place = tempfile::tempdir().unwrap();
-    let whole = train(Tensors { batch: MIB, loss: MIB, sum: MIB });
+    let whole = train(Tensors { batch: MIB, loss: MIB, sum: MIB, sums: "add" });
     let facts = serde_json::json!({"format": 1, "ending": {"kind": "exception", "message": "E: no file"}});
-    let failed = train(Tensors { batch: MIB, loss: MIB, sum: MIB }).with("ptmem", facts);
+    let failed = train(Tensors { batch: MIB, loss: MIB, sum: MIB, sums: "add" }).with("ptmem", facts);
     for (name, run) in [("1.pkl", &whole), ("2.pkl", &failed), ("3.pkl", &whole)] {
         fs::write(place.path().join(name), pickle::write(run, pickle::Options::default())).unwrap();
     }

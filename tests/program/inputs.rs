@@ -8,17 +8,22 @@ use crate::support::tool::{ptmem, text};
 
 /// The warning about inputs of a comparison.
 fn told(before: Tensors, after: Tensors) -> Option<String> {
+    told_by("stack", before, after)
+}
+
+/// The same with another grouping.
+fn told_by(grouping: &str, before: Tensors, after: Tensors) -> Option<String> {
     let place = tempfile::tempdir().unwrap();
     for (name, tensors) in [("before.pkl", before), ("after.pkl", after)] {
         fs::write(place.path().join(name), pickle::write(&train(tensors), pickle::Options::default())).unwrap();
     }
-    let output = ptmem(place.path(), &["diff", "before.pkl", "after.pkl", "-v"]);
+    let output = ptmem(place.path(), &["diff", "before.pkl", "after.pkl", "-v", "--group-by", grouping]);
     let lines = text(&output.stdout);
     assert!(lines.contains("peak"), "{lines}");
     lines.lines().find(|line| line.contains("inputs-differ")).map(str::to_owned)
 }
 
-const STEP: Tensors = Tensors { batch: 4 * MIB, loss: 2 * MIB, sum: 3 * MIB };
+const STEP: Tensors = Tensors { batch: 4 * MIB, loss: 2 * MIB, sum: 3 * MIB, sums: "add" };
 
 #[test]
 fn a_batch_of_another_size_is_told_of_with_its_line_and_its_bytes_alone() {
@@ -36,4 +41,13 @@ fn what_the_same_function_makes_otherwise_is_no_input() {
 #[test]
 fn a_conversion_in_the_loss_is_no_input() {
     assert_eq!(told(STEP, Tensors { loss: 3 * MIB, ..STEP }), None);
+}
+
+#[test]
+fn inputs_of_several_lines_are_not_attributed_to_one() {
+    let both = Tensors { sums: "_to_copy", ..STEP };
+    let line = told_by("function", both, Tensors { batch: 5 * MIB, ..both }).unwrap();
+    let expected = "step (train.py:12) aten::_to_copy with 1 other stack of its row, probably an input, differs in size: \
+                    7.00 MiB before and 8.00 MiB";
+    assert!(line.contains(expected), "{line}");
 }

@@ -21,7 +21,7 @@ fn compared(batches: [u64; 2], programs: [Json; 2], options: &[&str]) -> (i32, S
     let place = tempfile::tempdir().unwrap();
     for ((name, batch), program) in ["before.pkl", "after.pkl"].into_iter().zip(batches).zip(programs) {
         let facts = json!({"format": 1, "program": program});
-        let value = train(Tensors { batch, loss: MIB, sum: MIB }).with("ptmem", facts);
+        let value = train(Tensors { batch, loss: MIB, sum: MIB, sums: "add" }).with("ptmem", facts);
         fs::write(place.path().join(name), pickle::write(&value, pickle::Options::default())).unwrap();
     }
     let output = ptmem(place.path(), &[&["diff", "before.pkl", "after.pkl", "-v"], options].concat());

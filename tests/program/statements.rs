@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::support::history::{A, KIB, MIB, event, file, segment};
+use crate::support::history::{A, KIB, MIB, event, file, free, segment};
 use crate::support::pickle::Value;
 use crate::support::tool::{ptmem, text};
 
@@ -103,4 +103,29 @@ fn a_limit_that_fails_names_rows_however_small() {
     assert!(all.contains("net.py:20") && all.contains("net.py:16") && all.contains("[5 others]"), "{all}");
     let passes = report(&folder, &[&small[..], &["--max-growth", "200%"]].concat());
     assert!(!passes.contains("net.py:20 ") && passes.contains("[10 others]"), "{passes}");
+}
+
+#[test]
+fn growth_away_from_the_peak_is_named_by_its_stacks() {
+    let peak = [("relu", 3, 64 * MIB)];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, kept) in [("before.pkl", 0), ("after.pkl", 3 * MIB)] {
+        let mut events = vec![event("segment_alloc", A, 200 * MIB)];
+        events.push(event("alloc", A, peak[0].2).with("frames", called("relu", 3)));
+        events.extend(free(A, peak[0].2));
+        let small = [("cos", 8, 2 * MIB), ("sin", 9, kept)];
+        let mut blocks = Vec::new();
+        for (operator, line, size) in small.into_iter().filter(|(.., size)| *size > 0) {
+            let at = A + blocks.iter().map(|(size, _)| size).sum::<u64>();
+            events.push(event("alloc", at, size).with("frames", called(operator, line)));
+            blocks.push((size, true));
+        }
+        blocks.push((200 * MIB - blocks.iter().map(|(size, _)| size).sum::<u64>(), false));
+        fs::write(folder.path().join(name), file(vec![segment(A, &blocks)], events)).unwrap();
+    }
+    let all = report(&folder, &["--max-growth", "end=1%"]);
+    let expected =
+        "end grew 3.00 MiB (+150.0 %), allowed 1 % (largest growth there: forward (net.py:9) aten::sin +3.00 MiB)";
+    assert!(all.contains(expected), "{all}");
+    assert!(all.contains("no stack changed at the peak") && !all.contains("categories"), "{all}");
 }

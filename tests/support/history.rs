@@ -87,14 +87,16 @@ pub struct Tensors {
     pub batch: u64,
     /// Converted in the loss, after the modules have run.
     pub loss: u64,
-    /// Added up by the function that copies.
+    /// Added up by the function that copies, or copied as well.
     pub sum: u64,
+    /// The operator that makes it.
+    pub sums: &'static str,
 }
 
 /// A recording of one step, whose weights were there before.
 pub fn train(tensors: Tensors) -> Value {
-    let Tensors { batch, loss, sum } = tensors;
-    let [copied, summed, converted] = [("_to_copy", 12), ("add", 13), ("_to_copy", 14)].map(|(operator, line)| {
+    let Tensors { batch, loss, sum, sums } = tensors;
+    let [copied, summed, converted] = [("_to_copy", 12), (sums, 13), ("_to_copy", 14)].map(|(operator, line)| {
         let cpp = format!("at::_ops::{operator}::call(at::Tensor const&)");
         vec![frame(&cpp, "??", 0), frame("step", "/repo/train.py", line)]
     });

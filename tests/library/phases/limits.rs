@@ -91,7 +91,12 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     let is_told = |judgement: &Judgement, message: &str| judgement.diagnostics.iter().any(|d| d.message == message);
     // The peak hides the growth of a phase below it.
     let grown = judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%"]);
-    assert_eq!(grown.headline().to_string(), "FAIL phase b grew 2.00 MiB (+50.0 %), allowed 5 %");
+    assert!(
+        grown
+            .headline()
+            .to_string()
+            .starts_with("FAIL phase b grew 2.00 MiB (+50.0 %), allowed 5 % (largest growth there: ")
+    );
     // One with a limit of its own has no other.
     let own =
         judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%", "phase:b=50%"]);
@@ -130,7 +135,8 @@ fn names_may_hold_what_limits_are_written_with() {
         PhaseOptions::default(),
         &["phase:step=?:forward=10%", "phase:{step=1:*,x}=1GiB"],
     );
-    assert_eq!(judgement.headline().to_string(), "FAIL phase step=1:forward grew 1.00 MiB (+20.0 %), allowed 10 %");
+    let headline = judgement.headline().to_string();
+    assert!(headline.starts_with("FAIL phase step=1:forward grew 1.00 MiB (+20.0 %), allowed 10 %"), "{headline}");
     assert_eq!(judgement.checks.len(), 2);
 }
 

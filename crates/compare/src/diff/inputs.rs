@@ -17,6 +17,8 @@ struct Inputs {
     made: Made,
     /// The stack that made the most bytes.
     largest: StackId,
+    /// The number of further stacks.
+    others: u64,
 }
 
 /// Tells of the largest input that has another size, as often as it is made on both sides.
@@ -44,29 +46,41 @@ pub(super) fn compare(
         0 => String::new(),
         more => format!("; {more} more differ"),
     };
+    let same_row = match first.after.others {
+        0 => String::new(),
+        more => format!(" with {}", count(more, "other stack of its row", "other stacks of its row")),
+    };
+    let bytes = size(first.map(|inputs| inputs.made));
     let message = format!(
-        "{}, probably an input, differs in size: {} before and {} after, in {} ahead of the forward pass{others}",
+        "{}{same_row}, probably an input, differs in size: {} before and {} after, in {} ahead of the forward pass{others}",
         groupers.after.code().label(first.after.largest),
-        Size(first.before.made.bytes),
-        Size(first.after.made.bytes),
+        Size(bytes.before),
+        Size(bytes.after),
         count(first.after.made.allocations, "allocation", "allocations"),
     );
     Some(Diagnostic::new(Code::InputsDiffer, Some(devices.after.device), message))
 }
 
-fn differ(Sides { before, after }: Sides<Made>) -> bool {
-    // A block may be larger than what was asked for, by what was free there.
-    let is_known = before.requested > 0 && after.requested > 0;
-    let is_resized = !is_known || before.requested != after.requested;
-    before.allocations == after.allocations && before.bytes != after.bytes && is_resized
+fn differ(made: Sides<Made>) -> bool {
+    let size = size(made);
+    made.before.allocations == made.after.allocations && size.before != size.after
+}
+
+/// The requested bytes: a block may be larger, by what was free there. Those of the blocks where a side does not know
+/// what was requested.
+fn size(made: Sides<Made>) -> Sides<u64> {
+    let is_known = made.before.requested > 0 && made.after.requested > 0;
+    made.map(|made| if is_known { made.requested } else { made.bytes })
 }
 
 /// The inputs among the stacks of a row. A row contains everything that its functions allocate.
 fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs> {
     let mut sum = Made::default();
     let mut largest: Option<(u64, StackId)> = None;
+    let mut stacks = 0;
     for stack in row.members.iter().map(|member| member.stack) {
         let Some(made) = inputs.get(&stack) else { continue };
+        stacks += 1;
         sum.allocations += made.allocations;
         sum.bytes = sum.bytes.saturating_add(made.bytes);
         sum.requested = sum.requested.saturating_add(made.requested);
@@ -74,7 +88,7 @@ fn of_row(row: &StackTotal, inputs: &FxHashMap<StackId, Made>) -> Option<Inputs>
             largest = Some((made.bytes, stack));
         }
     }
-    largest.map(|(_, largest)| Inputs { made: sum, largest })
+    largest.map(|(_, largest)| Inputs { made: sum, largest, others: stacks - 1 })
 }
 
 #[cfg(test)]
@@ -82,10 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_in_larger_blocks_are_the_same() {
+    fn sizes_are_the_requested_ones_where_both_sides_know_them() {
         let made = |bytes, requested| Made { allocations: 8, bytes, requested };
         assert!(!differ(Sides { before: made(11, 10), after: made(14, 10) }));
-        assert!(differ(Sides { before: made(11, 10), after: made(14, 12) }));
+        let larger = Sides { before: made(11, 10), after: made(14, 12) };
+        assert!(differ(larger));
+        assert_eq!(size(larger), Sides { before: 10, after: 12 });
         // A saved profile may not say.
         assert!(differ(Sides { before: made(11, 0), after: made(14, 10) }));
     }

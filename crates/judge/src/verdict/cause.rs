@@ -1,7 +1,8 @@
 //! The edit of the change that a regression leads to.
 
 use ptmem_base::text::count;
-use ptmem_compare::diff::cause::{Cause, Figure};
+use ptmem_base::units::Delta;
+use ptmem_compare::diff::cause::{Cause, Figure, Grown};
 use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
@@ -11,12 +12,18 @@ use super::{About, Check, Comparison, Judgement, Outcome, Verdict};
 /// Checks that are named behind another one.
 const MOST_NAMED: usize = 10;
 
+/// Stacks that are named behind a check.
+const MOST_STACKS: usize = 3;
+
 /// Adds the edits that checks lead to, and the sentence about the one that explains the verdict.
 pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
     for check in judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0))
     {
-        let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
-        check.edit = device.and_then(|device| edit(check, device));
+        let Some(device) = diff.devices.iter().find(|device| device.ordinal() == check.device) else { continue };
+        check.edit = edit(check, device);
+        if check.edit.is_none() && check.reason.is_none() {
+            check.reason = figure(check, device).and_then(|figure| most(&diff.grown_at(device, figure)));
+        }
     }
     if judgement.verdict == Verdict::Regression {
         judgement.cause = judgement.cause_in(diff).and_then(Cause::lead);
@@ -84,10 +91,26 @@ impl Judgement {
     }
 }
 
+/// The rows that make up half of a growth, in words: a report lists the rows of the peak alone.
+fn most(grown: &[Grown]) -> Option<String> {
+    let whole: u64 = grown.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
+    let mut named = 0_u64;
+    let mut parts = Vec::new();
+    for Grown { label, bytes } in grown.iter().take(MOST_STACKS) {
+        parts.push(format!("{label} {}", Delta((*bytes).into())));
+        named = named.saturating_add(*bytes);
+        if named >= whole.div_ceil(2) {
+            break;
+        }
+    }
+    (!parts.is_empty()).then(|| format!("largest growth there: {}", parts.join(", ")))
+}
+
 /// The figure of a device that a check is about, where its growth is divided among edits.
 fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.about() {
         About::Metric(Metric::Peak) => Some(Figure::Peak),
+        About::Metric(Metric::Baseline) => Some(Figure::Baseline),
         About::Metric(Metric::End) => Some(Figure::End),
         // What is reserved follows what is allocated, as far as that grew as much.
         About::Metric(Metric::Active | Metric::Requested | Metric::Reserved) => {

@@ -1,4 +1,6 @@
-//! The figures whose growth is divided among edits, and what each row holds there.
+//! The figures whose growth is divided among edits or explained by stacks, and what each row holds there.
+
+use std::cmp::Reverse;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_snapshot::snapshot::StackId;
@@ -7,13 +9,15 @@ use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::trace::{Origin, Position, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::diff::{DeviceDiff, PhaseRow, RowKind};
+use crate::diff::{DeviceDiff, Diff, PhaseRow, RowKind, devices};
 
-/// A figure whose growth is divided among edits.
+/// A figure whose growth the rows of its moment explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// The place that is compared, at the peak.
     Peak,
+    /// The start of the recording. Its growth is not divided among edits.
+    Baseline,
     /// The dump.
     End,
     /// The peak inside of a phase, as an index into [`DeviceDiff::phases`].
@@ -34,6 +38,38 @@ pub(super) struct Holding {
     pub(super) members: Vec<(StackId, u64)>,
 }
 
+/// The growth of a row at the moment of a figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grown {
+    /// The label of its stack that grew most there.
+    pub label: String,
+    /// Bytes gained.
+    pub bytes: u64,
+}
+
+impl Diff {
+    /// The rows that grew at a figure other than the peak, the largest growth first. Empty where a side has no history.
+    #[must_use]
+    pub fn grown_at(&self, device: &DeviceDiff, figure: Figure) -> Vec<Grown> {
+        let places = devices(&self.profiles, device.index)
+            .both()
+            .and_then(|sides| figure.places(device, sides).map(|places| (sides, places)));
+        let Some((sides, places)) = places else { return Vec::new() };
+        let code = self.profiles.after.code();
+        let mut grown = Vec::new();
+        for holding in figure.holdings(device, sides, places) {
+            let row = &device.rows[holding.row];
+            let Some(bytes) = u64::try_from(holding.held.delta()).ok().filter(|bytes| *bytes > 0) else { continue };
+            if row.kind.is_memory() {
+                let most = holding.members.iter().max_by_key(|(_, bytes)| *bytes);
+                grown.push(Grown { label: most.map_or_else(|| row.label.clone(), |most| code.label(most.0)), bytes });
+            }
+        }
+        grown.sort_by_key(|grown| Reverse(grown.bytes));
+        grown
+    }
+}
+
 impl Figure {
     /// Those of a device that grew, with their places on both sides.
     pub(super) fn grown(device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Vec<(Self, Sides<Position>)> {
@@ -49,7 +85,7 @@ impl Figure {
         let mut phases: Vec<(i128, usize)> =
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
         phases.retain(|(delta, _)| *delta > 0);
-        phases.sort_by_key(|&(delta, at)| (std::cmp::Reverse(delta), at));
+        phases.sort_by_key(|&(delta, at)| (Reverse(delta), at));
         // Of a name, the check is about the worst.
         let mut names = FxHashSet::default();
         phases.retain(|&(_, at)| names.insert((device.phases[at].source, &device.phases[at].name)));
@@ -64,6 +100,26 @@ impl Figure {
             peaks.before.iter().zip(&peaks.after).map(|(before, after)| Sides { before: before.at, after: after.at });
         found.extend(phases.iter().zip(places).map(|(&(_, at), places)| (Self::Phase(at), places)));
         found
+    }
+
+    /// Its places on both sides; `None` for the peak, whose rows are listed anyway, and where a side has no history.
+    fn places(self, device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Option<Sides<Position>> {
+        let is_coarse = sides.before.coarse || sides.after.coarse;
+        if is_coarse || sides.map(|side| side.figures.history) != both(HistoryKind::Recorded) {
+            return None;
+        }
+        match self {
+            Self::Peak => None,
+            Self::Baseline => Some(both(Position::START)),
+            Self::End => Some(sides.map(|side| side.trace.dump())),
+            Self::Phase(at) => {
+                let row = &device.phases[at];
+                Some(Sides {
+                    before: peak_inside(row, sides.before, Side::Before)?,
+                    after: peak_inside(row, sides.after, Side::After)?,
+                })
+            }
+        }
     }
 
     /// What the rows of a device hold there.
@@ -117,6 +173,11 @@ fn window(row: &PhaseRow, of: &DeviceProfile, side: Side) -> Option<Window> {
     let is_it =
         |of: &&Occurrence| of.source == row.source && of.name == row.name && Some(of.number) == *row.number.of(side);
     Some(all.find(is_it)?.window)
+}
+
+/// The place of the peak inside a phase.
+fn peak_inside(row: &PhaseRow, of: &DeviceProfile, side: Side) -> Option<Position> {
+    Some(of.trace.peaks_within(&[window(row, of, side)?]).first()?.at)
 }
 
 fn both<T: Copy>(value: T) -> Sides<T> {

@@ -7,5 +7,5 @@ mod marks;
 mod share;
 mod words;
 
-pub use figure::Figure;
+pub use figure::{Figure, Grown};
 pub use share::{Cause, How, Lead, Share};

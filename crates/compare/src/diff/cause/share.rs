@@ -121,6 +121,7 @@ impl Cause {
     pub(super) fn new(figure: Figure, device: &DeviceDiff, edits: Arc<[Edit]>, only: Option<usize>) -> Self {
         let place = match figure {
             Figure::Peak => "at the peak".to_owned(),
+            Figure::Baseline => "at the start".to_owned(),
             Figure::End => "at the end".to_owned(),
             Figure::Phase(at) => format!("at the peak inside {}", device.phases[at].title()),
         };
