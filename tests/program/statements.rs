@@ -4,8 +4,8 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::support::history::{A, KIB, MIB, event, file, free, segment};
-use crate::support::pickle::Value;
+use crate::support::history::{A, KIB, MIB, event, file, free, segment, snapshot};
+use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text};
 
 /// An operator of `forward`, called at a line.
@@ -128,4 +128,33 @@ fn growth_away_from_the_peak_is_named_by_its_stacks() {
         "end grew 3.00 MiB (+150.0 %), allowed 1 % (largest growth there: forward (net.py:9) aten::sin +3.00 MiB)";
     assert!(all.contains(expected), "{all}");
     assert!(all.contains("no stack changed at the peak") && !all.contains("categories"), "{all}");
+}
+
+/// The diagnostics of a snapshot.
+fn remarks(snapshot: &Value) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("made.pkl"), pickle::write(snapshot, pickle::Options::default())).unwrap();
+    let output = ptmem(folder.path(), &["show", "made.pkl", "-v"]);
+    text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn keys_and_actions_that_are_not_known_are_named() {
+    let whole = segment(A, &[(20 * MIB, true)]).with("new_of_segment", 1);
+    let made = |action| vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB).with(action, 3)];
+    let known = snapshot(vec![segment(A, &[(20 * MIB, true)])], made("internal_metadata")).with("categories", 3);
+    assert!(!remarks(&known).contains("not-read"), "{}", remarks(&known));
+    let mut events = made("new_of_event");
+    events.extend([event("rename", A, 0), event("rename", A, 0), event("annotate", A, 0)]);
+    let all = remarks(&snapshot(vec![whole], events).with("new_of_file", 2));
+    let expected = "note[not-read] not read, because this version does not know it: key 'new_of_file' of the file, \
+                    key 'new_of_segment' of segments, key 'new_of_event' of events, action 'rename' of 2 events";
+    assert!(all.contains(expected), "{all}");
+}
+
+#[test]
+fn a_file_of_pinned_host_memory_alone_says_so() {
+    let host = snapshot(vec![], vec![]).with("host_segments", vec![segment(A, &[(20 * MIB, true)])]);
+    let all = remarks(&host);
+    assert!(all.contains("the file has pinned host memory alone, which is not measured"), "{all}");
 }

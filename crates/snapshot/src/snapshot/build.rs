@@ -13,6 +13,7 @@ mod json;
 mod main_format;
 mod segments;
 mod shape;
+mod unread;
 mod visit;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::container::{Dict, List, MOST, Packed};
 use self::fill::Present;
 use self::shape::EventShape;
+use self::unread::Unread;
 use super::field::Key;
 use super::value::{Short, Value, ValueKind};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
@@ -86,6 +88,7 @@ pub(super) struct Builder {
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
     frame_changes: u32,
     scratch: Vec<FrameId>,
+    unread: Unread,
     /// The first table that is full; the next operation that can fail reports it.
     full: Option<&'static str>,
 }
@@ -95,6 +98,7 @@ impl Builder {
         let mut builder = Self::default();
         let tables = &mut builder.tables;
         Key::intern_all(tables);
+        Unread::intern_not_needed(tables);
         tables.intern_tags(Tags::default());
         builder.actions = Action::KNOWN.map(|(name, action)| (tables.intern_string(name), action)).to_vec();
         builder

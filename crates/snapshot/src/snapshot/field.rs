@@ -50,11 +50,16 @@ pub(super) enum Key {
     AllocatorSettings,
     ExternalAnnotations,
     TraceAllocOverflowed,
+    HostSegments,
+    HostTraces,
     Ptmem,
     PtmemExit,
 }
 
 impl Key {
+    /// Their number.
+    pub(super) const COUNT: usize = Self::VARIANTS.len();
+
     pub(super) fn intern_all(tables: &mut Tables) {
         for (index, key) in Self::VARIANTS.iter().enumerate() {
             let id = tables.intern_string(key.into());

@@ -57,6 +57,30 @@ pub struct Snapshot {
     /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are
     /// older than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
+    /// True if the file has pinned host memory, which is not read.
+    pub has_host_memory: bool,
+    /// Keys that were not read because no release of PyTorch up to 2.15 writes them: the first few.
+    pub unread: Vec<(Part, StringId)>,
+}
+
+/// A part of a snapshot file whose dictionaries have keys of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+pub enum Part {
+    /// The top level.
+    #[strum(to_string = "the file")]
+    File,
+    /// A segment.
+    #[strum(to_string = "segments")]
+    Segment,
+    /// A block.
+    #[strum(to_string = "blocks")]
+    Block,
+    /// An event.
+    #[strum(to_string = "events")]
+    Event,
+    /// A frame of a stack.
+    #[strum(to_string = "frames")]
+    Frame,
 }
 
 /// The part of a snapshot that belongs to one device.

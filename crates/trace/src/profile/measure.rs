@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{self, Diagnostic};
-use ptmem_snapshot::snapshot::{Copier, Event, RunFacts, Snapshot, StackId, Tables};
+use ptmem_base::text::{count, cut};
+use ptmem_snapshot::snapshot::{Action, Copier, Event, RunFacts, Snapshot, StackId, Tables};
 
 use super::{DeviceProfile, Error, Profile, ReadOptions, Source, guesses, phases};
 use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
@@ -42,7 +43,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         device.at = device.place_of(&options.at, Some(&snapshot));
         devices.push(device);
     }
-    diagnostics.extend(nothing_recorded(&devices));
+    diagnostics.extend(nothing_recorded(&devices, snapshot.has_host_memory));
+    diagnostics.extend(not_read(&snapshot, &devices));
     let known_guesses = &options.rules.known_guesses;
     diagnostics.extend(snapshot.run.iter().flat_map(|run| remarks(run, known_guesses)));
     let tables = Arc::new(compact(&snapshot.tables, &mut devices));
@@ -71,17 +73,36 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
 }
 
 /// The diagnostic of a snapshot in which no device does anything.
-fn nothing_recorded(devices: &[DeviceProfile]) -> Option<Diagnostic> {
+fn nothing_recorded(devices: &[DeviceProfile], has_host_memory: bool) -> Option<Diagnostic> {
     let is_empty = !devices.iter().any(DeviceProfile::is_active);
-    is_empty.then(|| {
-        Diagnostic::new(
-            diagnostic::Code::EmptyRecording,
-            None,
-            "nothing is recorded and nothing is held on any device. Call \
-             torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
-        )
-    })
+    let message = if has_host_memory {
+        "the file has pinned host memory alone, which is not measured: record without record_cuda=False"
+    } else {
+        "nothing is recorded and nothing is held on any device. Call \
+         torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it"
+    };
+    is_empty.then(|| Diagnostic::new(diagnostic::Code::EmptyRecording, None, message))
 }
+
+/// The diagnostic of keys and actions that this version does not know.
+fn not_read(snapshot: &Snapshot, devices: &[DeviceProfile]) -> Option<Diagnostic> {
+    let tables = &snapshot.tables;
+    let keys = snapshot.unread.iter().map(|(part, name)| format!("key '{}' of {part}", cut(tables.string(*name), 64)));
+    let mut parts: Vec<String> = keys.collect();
+    for (name, number) in devices.iter().flat_map(|device| &device.actions) {
+        if !KNOWN_ACTIONS.contains(&name.as_str()) && !Action::KNOWN.iter().any(|(known, _)| known == name) {
+            parts.push(format!("action '{name}' of {}", count(*number, "event", "events")));
+        }
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let message = format!("not read, because this version does not know it: {}", parts.join(", "));
+    Some(Diagnostic::new(diagnostic::Code::NotRead, None, message))
+}
+
+/// Actions that are known and change no memory.
+const KNOWN_ACTIONS: [&str; 2] = ["annotate", "user_defined"];
 
 /// The stacks of the requests that failed, where they were captured.
 fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {

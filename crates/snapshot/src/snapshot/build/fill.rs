@@ -3,7 +3,7 @@
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{Action, Event, Frame, FrameId, StringId, TagsId};
+use super::super::{Action, Event, Frame, FrameId, Part, StringId, TagsId};
 use super::container::{self, Dict};
 use super::{Builder, RecordKind};
 
@@ -75,7 +75,8 @@ impl Builder {
                 // Wider than 128 bits is as unknown as the -1 that PyTorch writes.
                 Some(Key::Line) => frame.line = self.integer(value).unwrap_or(-1),
                 Some(Key::FxOriginalTrace) => frame.original = self.original(value),
-                _ => {}
+                Some(_) => {}
+                None => self.unread.add(Part::Frame, key),
             }
         }
         Dict::Record(RecordKind::Frame, container::index(self.tables.intern_frame(frame).index()))
@@ -127,7 +128,8 @@ impl Builder {
                 Some(Key::CompileContext) => *compile_context = value,
                 Some(Key::UserMetadata) => *user_metadata = value,
                 Some(Key::PoolId) => *pool_id = value,
-                _ => {}
+                Some(_) => {}
+                None => self.unread.add(Part::Event, key),
             }
         }
         event.tags = self.tags_with(event.tags, tags);

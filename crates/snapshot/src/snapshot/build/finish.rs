@@ -8,7 +8,9 @@ use ptmem_base::text::cut;
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{Action, AllocatorSettings, Annotation, Device, Error, Event, FrameId, RunFacts, Snapshot, StackId};
+use super::super::{
+    Action, AllocatorSettings, Annotation, Device, Error, Event, FrameId, Part, RunFacts, Snapshot, StackId,
+};
 use super::container::Dict;
 use super::fill::Present;
 use super::{Builder, RecordKind};
@@ -78,6 +80,9 @@ impl Builder {
             return Err(Error::NotASnapshot { found });
         }
         self.finish_forward()?;
+        self.note_unread(Part::File, root);
+        let host = [Key::HostSegments, Key::HostTraces].map(|key| self.entry(root, key));
+        let has_host_memory = host.into_iter().flatten().any(|list| self.list_len(list) > 0);
         let mut devices = BTreeMap::new();
         self.finish_segments(segments, &mut devices)?;
         let events = match traces {
@@ -105,6 +110,8 @@ impl Builder {
             run,
             has_traces: traces.is_some(),
             lacks_block_addresses: self.lacks_block_addresses,
+            has_host_memory,
+            unread: self.unread.into_vec(),
         })
     }
 

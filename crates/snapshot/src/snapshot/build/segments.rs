@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::field::Key;
 use super::super::value::Value;
-use super::super::{Block, BlockState, Device, Error, Segment};
+use super::super::{Block, BlockState, Device, Error, Part, Segment};
 use super::Builder;
 use super::finish::{MOST_REPEATED, device_number, invalid, repeated, required};
 
@@ -35,6 +35,7 @@ impl Builder {
         if !self.met.insert(handle) {
             return Err(repeated("segment"));
         }
+        self.note_unread(Part::Segment, handle);
         let device = device_number(self.required_unsigned(handle, Key::Device)?)?;
         let address = self.required_unsigned(handle, Key::Address)?;
         let total_size = self.required_unsigned(handle, Key::TotalSize)?;
@@ -77,6 +78,7 @@ impl Builder {
         if !self.met.insert(handle) {
             return Err(repeated("block"));
         }
+        self.note_unread(Part::Block, handle);
         let size = self.required_unsigned(handle, Key::Size)?;
         let state: Option<BlockState> = self.string(state).and_then(|state| state.parse().ok());
         let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";

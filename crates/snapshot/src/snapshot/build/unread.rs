@@ -1,0 +1,63 @@
+//! Keys that no figure is made of because this version does not know them: a newer PyTorch may write some.
+
+use std::collections::BTreeSet;
+
+use super::super::field::Key;
+use super::super::value::Value;
+use super::super::{Part, StringId, Tables};
+use super::Builder;
+
+/// Keys that PyTorch and its viewer write and that no figure needs.
+const NOT_NEEDED: [&str; 9] = [
+    "categories",
+    "segment_version",
+    "block_version",
+    "internal_metadata",
+    "cpp_frames",
+    "fx_node_op",
+    "fx_node_name",
+    "fx_node_target",
+    "traces",
+];
+
+/// Maximum number of names that are kept.
+const MOST_NAMES: usize = 20;
+
+/// The names of keys that were not read, and the part of the file that has them.
+#[derive(Default)]
+pub(super) struct Unread(BTreeSet<(Part, StringId)>);
+
+impl Unread {
+    /// Interns the names that are left out on purpose right after those of [`Key`].
+    pub(super) fn intern_not_needed(tables: &mut Tables) {
+        NOT_NEEDED.iter().for_each(|name| {
+            tables.intern_string(name);
+        });
+    }
+
+    /// Adds a key unless it is known.
+    pub(super) fn add(&mut self, part: Part, key: Value) {
+        let known = Key::COUNT + NOT_NEEDED.len();
+        if let Some(name) = Builder::string_id(key).filter(|name| name.index() >= known)
+            && self.0.len() < MOST_NAMES
+        {
+            self.0.insert((part, name));
+        }
+    }
+
+    /// All of them in order of their parts.
+    pub(super) fn into_vec(self) -> Vec<(Part, StringId)> {
+        self.0.into_iter().collect()
+    }
+}
+
+impl Builder {
+    /// Notes the unknown keys of a dictionary.
+    pub(super) fn note_unread(&mut self, part: Part, dict: Value) {
+        let mut unread = std::mem::take(&mut self.unread);
+        for (key, _) in self.dict_pairs(dict).unwrap_or_default() {
+            unread.add(part, *key);
+        }
+        self.unread = unread;
+    }
+}
