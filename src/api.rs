@@ -101,11 +101,11 @@ impl FindLeaksError {
     }
 }
 
-/// Writes a result in any format: of [`compare`] and [`find_leaks`], or a profile with or without the judgement of
+/// Writes a result in any format that is text: of [`compare`] and [`find_leaks`], or a profile with or without the judgement of
 /// [`check`].
 ///
 /// # Errors
-/// If the format cannot hold the result; with the types of this crate that does not happen.
+/// If the format is binary: [`Format::write`] writes it.
 pub fn render(result: Subject<'_>, format: Format, options: &report::RenderOptions) -> io::Result<String> {
     format.render(result, options)
 }

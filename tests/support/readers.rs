@@ -19,7 +19,7 @@ pub struct Reports(pub BTreeMap<&'static str, String>);
 
 impl Reports {
     pub fn of(subject: Subject<'_>, options: &RenderOptions) -> Self {
-        Self(Format::ALL.iter().map(|format| (format.name(), format.render(subject, options).unwrap())).collect())
+        Self(Format::texts().map(|format| (format.name(), format.render(subject, options).unwrap())).collect())
     }
 
     pub fn text(&self, format: Format) -> &str {

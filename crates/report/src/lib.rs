@@ -16,6 +16,7 @@ mod json;
 mod junit;
 mod known;
 mod markdown;
+mod perfetto;
 mod picture;
 mod place;
 mod ranks;
@@ -94,6 +95,8 @@ pub enum Format {
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
+    /// The histories for ui.perfetto.dev, as a binary trace.
+    Perfetto,
     /// Input of github-action-benchmark (customSmallerIsBetter).
     GithubActionBenchmark,
     /// name=value lines for the file that GITHUB_OUTPUT names.
@@ -110,6 +113,23 @@ impl Format {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
+    }
+
+    /// Those that are text.
+    pub fn texts() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|format| format.is_text())
+    }
+
+    /// True if it is text, and not binary.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        self != Self::Perfetto
+    }
+
+    /// True if it shows histories on the scale of their recorded times ([`ptmem_trace::profile::ReadOptions::event_times`]).
+    #[must_use]
+    pub fn has_times(self) -> bool {
+        self == Self::Perfetto
     }
 
     /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::ReadOptions::layout`]).
@@ -144,6 +164,7 @@ impl Format {
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
             Self::Folded => return folded::write(subject, out),
+            Self::Perfetto => return perfetto::write(subject, out),
             Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
@@ -154,8 +175,11 @@ impl Format {
     /// The same as a text.
     ///
     /// # Errors
-    /// If the format cannot represent the result, which the types of this crate rule out.
+    /// If the format is binary ([`Format::is_text`]): [`Format::write`] writes it.
     pub fn render(self, subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
+        if !self.is_text() {
+            return Err(io::Error::other(format!("{self} is a binary format; expected one that is text")));
+        }
         let mut text = Vec::new();
         self.write(subject, options, &mut text)?;
         String::from_utf8(text).map_err(io::Error::other)

@@ -92,6 +92,9 @@ pub(super) fn report(
     }
     let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.file());
     output::check_exports(&arguments.view.export, inputs)?;
+    if pairs.iter().any(|pair| pair.found.is_some()) {
+        arguments.view.require_no_history("a comparison of the ranks of a job")?;
+    }
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!("--update rewrites one profile; rewrite those of ranks with 'ptmem profile', one for each");
     }

@@ -33,6 +33,9 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             ran_over: device.overflowed == Some(true),
             actions: actions(&replay, &snapshot.tables),
             times: times(events, first_us),
+            event_times: first_us
+                .filter(|_| options.event_times)
+                .map_or(Vec::new(), |first| event_times(events, first)),
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
             layout: replay.layout,
@@ -163,6 +166,21 @@ fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
         times.extend(time.filter(|_| is_later).map(|time| (Position::after(place), time)));
     }
     times
+}
+
+/// The times of all events, from `first_us` on; one without a time has that of the event before it.
+fn event_times(events: &[Event], first_us: i64) -> Vec<u64> {
+    if events.iter().all(|event| event.time().is_none()) {
+        return Vec::new();
+    }
+    let mut latest = 0;
+    let times = events.iter().map(|event| {
+        let passed = event.time().map(|time| i128::from(time) - i128::from(first_us));
+        // A clock that goes back does not bring events back.
+        latest = passed.and_then(|passed| u64::try_from(passed).ok()).map_or(latest, |passed| passed.max(latest));
+        latest
+    });
+    times.collect()
 }
 
 /// The tables reduced to the entries that the classes refer to: a profile is small although the
