@@ -8,18 +8,18 @@ import os
 from typing import Any, Optional
 
 from ._facts import path_of_rank
-from ._history import History, import_torch
+from ._history import History, Stacks, import_torch
 from ._recording import MAX_ENTRIES, Recording, Steps, record, start
 from ._result import PathLike
 
 
-def on_oom(path: PathLike, *, max_entries: int = MAX_ENTRIES) -> None:
+def on_oom(path: PathLike, *, max_entries: int = MAX_ENTRIES, stacks: Stacks = "all") -> None:
     """Writes a snapshot whenever memory runs out, for the top of a program.
 
     The history is on from here, so that the snapshot names what holds memory. Each time replaces the snapshot of the
     time before. Each rank of a job writes a file of its own, as with record().
     """
-    history = History(import_torch(), max_entries)
+    history = History(import_torch(), max_entries, stacks)
     history.begin()
     process = os.getpid()
     target = os.fspath(path)
@@ -40,7 +40,7 @@ class _Training:
     def __init__(self, path: PathLike, steps: Steps, options: dict[str, Any]) -> None:
         self._asked = (path, steps, options)
         self._recording: Optional[Recording] = None
-        start(max_entries=options.get("max_entries", MAX_ENTRIES))
+        start(max_entries=options.get("max_entries", MAX_ENTRIES), stacks=options.get("stacks", "all"))
 
     def begin(self) -> None:
         path, steps, options = self._asked

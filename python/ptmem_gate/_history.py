@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Literal, Optional
 
 from ._facts import Facts, collector_paused, write
 from ._watch import Watch
+
+#: Frames of a call stack that are recorded: of Python and C++, or only of Python.
+Stacks = Literal["all", "python"]
 
 
 class RecordingError(RuntimeError):
@@ -30,9 +33,10 @@ def import_torch() -> Any:
 class History:
     """The history of all devices of this process."""
 
-    def __init__(self, torch: Any, max_entries: int) -> None:
+    def __init__(self, torch: Any, max_entries: int, stacks: Stacks = "all") -> None:
         self.torch = torch
         self.max_entries = max_entries
+        self.stacks = checked(stacks)
         #: The program had it on already, and it stays on.
         self.was_on = False
         self.is_on = False
@@ -58,7 +62,7 @@ class History:
         self.facts.torch = self.torch
         with collector_paused():
             try:
-                record(max_entries=self.max_entries, clear_history=True)  # PyTorch 2.8 and later
+                record(max_entries=self.max_entries, stacks=self.stacks, clear_history=True)  # PyTorch 2.8 and later
             except TypeError:
                 self._restart_before_2_8(record)
             self.facts.begin()
@@ -69,8 +73,8 @@ class History:
             # Some of these releases keep the old events unless it was off in between.
             record(self._off)
         try:
-            record(max_entries=self.max_entries)
-        except TypeError:  # PyTorch 2.0
+            record(max_entries=self.max_entries, stacks=self.stacks)
+        except TypeError:  # PyTorch 2.0, which records no C++ frames
             self._off = False
             record(True, trace_alloc_max_entries=self.max_entries, trace_alloc_record_context=True)
 
@@ -111,6 +115,13 @@ class History:
     def is_out_of_memory(self, error: Optional[BaseException]) -> bool:
         kind = getattr(self.torch.cuda, "OutOfMemoryError", None)
         return kind is not None and isinstance(error, kind)
+
+
+def checked(stacks: Stacks) -> Stacks:
+    """Refuses anything else, which PyTorch would take for "all"."""
+    if stacks not in ("all", "python"):
+        raise ValueError(f"stacks: found {stacks!r}, expected 'all' or 'python'")
+    return stacks
 
 
 def warn_of_old_blocks(torch: Any) -> Optional[str]:

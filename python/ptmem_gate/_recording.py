@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from ._facts import Facts, collector_paused, last_line, path_of_rank
-from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
+from ._history import History, RecordingError, RecordingWarning, Stacks, checked, import_torch, warn_of_old_blocks
 from ._ran import Ran
 from ._result import PathLike
 from ._watch import Watch
@@ -60,15 +60,15 @@ _started: Optional[History] = None
 _active: Optional[Recording] = None
 
 
-def start(*, max_entries: int = MAX_ENTRIES) -> None:
+def start(*, max_entries: int = MAX_ENTRIES, stacks: Stacks = "all") -> None:
     """Turns the history on from here, so that all that is allocated has a call stack.
 
     For the top of a program whose recording begins later: weights and optimizer state are then named. It is turned on
-    when the program first uses CUDA, and does not use it itself.
+    when the program first uses CUDA, and does not use it itself. Give it the `stacks` of the recording.
     """
     global _started
     if _started is None and _active is None:
-        _started = History(import_torch(), max_entries)
+        _started = History(import_torch(), max_entries, stacks)
         _started.begin()
 
 
@@ -79,6 +79,7 @@ def record(
     max_entries: int = MAX_ENTRIES,
     modules: bool = False,
     shapes: bool = False,
+    stacks: Stacks = "all",
 ) -> Recording:
     """Records the GPU memory of what runs inside, as a context manager or a decorator.
 
@@ -99,15 +100,24 @@ def record(
     With `modules`, hooks of PyTorch note which nn.Module allocates and the purpose of the memory, for --group-by module
     and --group-by purpose. With `shapes`, they note types and shapes of tensors too, which takes time for each
     operator.
+
+    With stacks="python", only Python frames are recorded, which takes less time and space: reports then name no C++
+    operators, and memory of the backward pass has no stack. Record both sides of a comparison alike.
     """
-    return Recording(path, Span.parse(steps), max_entries, modules, shapes)
+    return Recording(path, Span.parse(steps), max_entries, modules, shapes, stacks)
 
 
 class Recording(ContextDecorator):
     """A recording; see record()."""
 
     def __init__(
-        self, path: PathLike, span: Optional[Span], max_entries: int, modules: bool = False, shapes: bool = False
+        self,
+        path: PathLike,
+        span: Optional[Span],
+        max_entries: int,
+        modules: bool = False,
+        shapes: bool = False,
+        stacks: Stacks = "all",
     ) -> None:
         if max_entries < 1:
             raise ValueError(f"max_entries: found {max_entries}, expected at least 1")
@@ -116,6 +126,7 @@ class Recording(ContextDecorator):
         self.max_entries = max_entries
         self._watches = modules or shapes
         self._shapes = shapes
+        self._stacks = checked(stacks)
         self._reset()
 
     @property
@@ -149,6 +160,7 @@ class Recording(ContextDecorator):
             os.remove(self.path)
         self._history = _started or History(torch, self.max_entries)
         self._history.max_entries = self.max_entries
+        self._history.stacks = self._stacks
         self._history.facts = self._facts
         if _started is None:
             _warn(warn_of_old_blocks(torch))

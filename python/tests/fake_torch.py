@@ -41,6 +41,7 @@ class FakeTorch:
         self.allocated = 0
         self.highest = 0
         self.max_entries = 0
+        self.stacks = ""
         self.counted = 0
         self.waiting: list[Callable[[], None]] = []
         self.observers: list[Callable[..., None]] = []
@@ -89,11 +90,20 @@ class FakeTorch:
         assert trace_alloc_record_context or not enabled, "events would have no stacks"
         self._set(enabled, trace_alloc_max_entries, clears=True)
 
-    def _record_2_1(self, enabled: Optional[str] = "all", *, max_entries: int = 1) -> None:
+    def _record_2_1(self, enabled: Optional[str] = "all", *, max_entries: int = 1, stacks: str = "all") -> None:
+        self.stacks = stacks
         # Releases of this signature differ: the stricter ones keep the events until it is off.
         self._set(enabled is not None, max_entries, clears=enabled is None)
 
-    def _record_2_8(self, enabled: Optional[str] = "all", *, max_entries: int = 1, clear_history: bool = False) -> None:
+    def _record_2_8(
+        self,
+        enabled: Optional[str] = "all",
+        *,
+        max_entries: int = 1,
+        stacks: str = "all",
+        clear_history: bool = False,
+    ) -> None:
+        self.stacks = stacks
         self._set(enabled is not None, max_entries, clears=clear_history or enabled is None)
 
     def _set(self, enabled: bool, max_entries: int, clears: bool) -> None:

@@ -252,6 +252,7 @@ def test_large():
         ('gpu_memory(max_grow="5%")', "gpu_memory does not know 'max_grow'; expected one of: leak, max, max_growth"),
         ("gpu_memory(max_growth=5)", "max_growth: found 5, expected a limit such as '5%'"),
         ("gpu_memory(leak=3)", "leak: found 3, expected True or a size"),
+        ("gpu_memory(stacks='c')", "stacks: found 'c', expected 'all' or 'python'"),
         ("gpu_memory(leak=True, rounds=1)", "rounds: found 1, expected a number from 3 on"),
     ],
 )

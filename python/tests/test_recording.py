@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_torch import FakeTorch, OutOfMemoryError
+from fake_torch import FakeTorch, OutOfMemoryError, Release
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
 from ptmem_gate._facts import path_of_rank
 from ptmem_gate._recording import Span
@@ -78,6 +78,19 @@ def test_marks_go_before_the_optimizer(torch: FakeTorch, tmp_path: Path) -> None
                     torch.allocate(f"{number}{part}")
                     torch.step_optimizer(torch)
     assert events_in(tmp_path / "both.pkl") == ["2a", "2b"]
+
+
+@pytest.mark.parametrize("since", [Release.V2_1, Release.V2_8])
+def test_only_python_frames_are_recorded_if_asked(torch: FakeTorch, tmp_path: Path, since: Release) -> None:
+    torch.release = since
+    with record(tmp_path / "all.pkl"):
+        assert torch.stacks == "all"
+    start(stacks="python")
+    assert torch.stacks == "python"
+    with record(tmp_path / "python.pkl", stacks="python"):
+        assert torch.stacks == "python"
+    with pytest.raises(ValueError, match="stacks: found 'c', expected 'all' or 'python'"):
+        record(tmp_path / "wrong.pkl", stacks="c")  # type: ignore[arg-type]
 
 
 def test_what_was_started_before_is_on_until_the_recording_ends(torch: FakeTorch, tmp_path: Path) -> None:

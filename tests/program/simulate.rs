@@ -368,3 +368,23 @@ while x.any():
     let output = command(place.path(), &[], &["python3", "-c", script]).current_dir(place.path()).output().unwrap();
     assert_eq!(text(&output.stdout), "2 3 4 7\n", "{}", text(&output.stderr));
 }
+
+#[test]
+fn only_python_frames_are_recorded_if_asked() {
+    let program = r#"
+import sitecustomize, types
+calls = []
+memory = types.SimpleNamespace(_record_memory_history=lambda **options: calls.append(options["stacks"]))
+recorder = sitecustomize.Recorder.__new__(sitecustomize.Recorder)
+recorder.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(memory=memory))
+recorder.turn_on()
+print(*calls)
+"#;
+    let place = TempDir::new().unwrap();
+    let file = place.path().join("a.pkl");
+    for (options, stacks) in [(&["--stacks", "python"][..], "python"), (&[], "all")] {
+        let options = [&["--record", file.to_str().unwrap()], options].concat();
+        let output = command(place.path(), &options, &["python3", "-c", program]).output().unwrap();
+        assert_eq!(text(&output.stdout).trim(), stacks, "{}", text(&output.stderr));
+    }
+}

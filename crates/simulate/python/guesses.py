@@ -78,7 +78,7 @@ class Guesses:
         }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def guards(file):
     """Lines of conditions in a file that only lead to an error or a message."""
     try:

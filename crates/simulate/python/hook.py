@@ -302,9 +302,10 @@ class Recorder:
 
     def turn_on(self):
         # Releases before 2.8 cannot name C++ frames without addr2line.
-        stacks = "all" if has_addr2line() else "python"
+        asked = os.environ.get("PTMEM_SIMULATE_STACKS", "all")
+        stacks = asked if has_addr2line() else "python"
         ways = (
-            ((), {"max_entries": sys.maxsize, "clear_history": True}),
+            ((), {"max_entries": sys.maxsize, "stacks": asked, "clear_history": True}),
             ((), {"max_entries": sys.maxsize, "stacks": stacks}),
             ((True,), {"trace_alloc_max_entries": sys.maxsize, "trace_alloc_record_context": True}),  # 2.0
         )

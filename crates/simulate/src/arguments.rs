@@ -66,6 +66,10 @@ pub struct SimulateArguments {
     /// Also record the type and shape of each tensor, for --group-by shape and --explain; slower. Includes --modules
     #[arg(long, requires = "record", help_heading = "Output")]
     pub(super) shapes: bool,
+    /// Frames of the recorded call stacks: python leaves out those of C++, and with them the operators and the backward
+    /// pass; it is faster
+    #[arg(long, requires = "record", value_enum, default_value_t = Stacks::All, value_name = "FRAMES", help_heading = "Output")]
+    pub(super) stacks: Stacks,
     /// Write a report of the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) report: Option<PathBuf>,
@@ -132,6 +136,15 @@ impl FromStr for Gpu {
         }
         Card::named(text).map(Self::Card).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"))
     }
+}
+
+/// Frames of recorded call stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stacks {
+    /// Those of Python and C++.
+    All,
+    /// Those of Python.
+    Python,
 }
 
 /// A snapshot to record.

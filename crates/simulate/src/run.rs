@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use ptmem_base::units::Size;
 use ptmem_snapshot::pickle::Writer;
 
-use crate::arguments::{Gpu, Record, SimulateArguments};
+use crate::arguments::{Gpu, Record, SimulateArguments, Stacks};
 use crate::fact::Fact;
 use crate::folder::{Environment, Folder};
 use crate::job::{self, Alone};
@@ -62,6 +62,9 @@ impl Run<'_> {
             record.path = alone.job.file_of(alone.rank, &record.path);
         }
         let mut environment = folder.environment(self.settings, record.as_ref())?;
+        if self.arguments.stacks == Stacks::Python {
+            environment.push(("PTMEM_SIMULATE_STACKS", "python".into()));
+        }
         if self.arguments.modules || self.arguments.shapes {
             let watched = if self.arguments.shapes { "shapes" } else { "modules" };
             environment.push(("PTMEM_SIMULATE_WATCH", watched.into()));

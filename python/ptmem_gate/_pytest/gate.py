@@ -43,7 +43,7 @@ class Gate:
         self.limits = limits
         self.settings = settings
         self.torch = import_torch()
-        self.history = History(self.torch, MAX_ENTRIES)
+        self.history = History(self.torch, MAX_ENTRIES, limits.stacks)
         self.folder = tempfile.TemporaryDirectory(prefix="ptmem-gate-")
         self.options = [f"--config={self._config()}"]
         self.stored = stored_profile(item, settings.simulated)

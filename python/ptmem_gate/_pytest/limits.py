@@ -7,6 +7,8 @@ from typing import Any, Optional, Union
 
 import pytest
 
+from .._history import Stacks, checked
+
 #: Growth over the stored profile that is allowed where a test limits nothing.
 MAX_GROWTH = "5%"
 
@@ -16,7 +18,8 @@ ROUNDS = 6
 MARKER = """gpu_memory(max_growth="5%", max="12GiB", leak=True): record the GPU memory of the test and hold it to \
 limits. max_growth: over the profile stored beside the test file, of the peak or, as "METRIC=LIMIT", another metric; a \
 list holds several. max: absolute limits. leak: run the test several times, and fail if memory stays; a size such as \
-"1MiB" is how much may stay in each run. rounds: how often it runs then. strict: untrustworthy figures fail the test."""
+"1MiB" is how much may stay in each run. rounds: how often it runs then. strict: untrustworthy figures fail the test. \
+stacks: "python" records only Python frames, which is faster."""
 
 Several = Union[str, list[str], tuple[str, ...], None]
 
@@ -31,6 +34,7 @@ class Limits:
     max_leak: Optional[str] = None
     rounds: int = ROUNDS
     strict: bool = False
+    stacks: Stacks = "all"
 
     @classmethod
     def of(cls, item: pytest.Item) -> Optional[Limits]:
@@ -59,6 +63,10 @@ class Limits:
             raise pytest.UsageError(f"{test}: gpu_memory: leak: found {leak!r}, expected True or a size such as '1MiB'")
         if not isinstance(rounds, int) or rounds < 3:
             raise pytest.UsageError(f"{test}: gpu_memory: rounds: found {rounds!r}, expected a number from 3 on")
+        try:
+            stacks = checked(given.get("stacks", "all"))
+        except ValueError as error:
+            raise pytest.UsageError(f"{test}: gpu_memory: {error}") from error
         limits = cls(
             max_growth=_several(test, "max_growth", given.get("max_growth")),
             max=_several(test, "max", given.get("max")),
@@ -66,11 +74,12 @@ class Limits:
             max_leak=leak if isinstance(leak, str) else None,
             rounds=rounds,
             strict=bool(given.get("strict", False)),
+            stacks=stacks,
         )
         if limits.max_growth or limits.max or limits.leak:
             return limits
         # A marker without arguments is a gate, too.
-        return cls(max_growth=(MAX_GROWTH,), strict=limits.strict)
+        return cls(max_growth=(MAX_GROWTH,), strict=limits.strict, stacks=stacks)
 
 
 def _several(test: str, name: str, value: Several) -> tuple[str, ...]:
