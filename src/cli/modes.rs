@@ -26,7 +26,7 @@ const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> 
     Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
 }
 
-const MODES: [Mode; 12] = [
+const MODES: [Mode; 13] = [
     Mode {
         command: "diff",
         applies: |given| has(given, "no_before") && !has(given, "after"),
@@ -70,6 +70,7 @@ const MODES: [Mode; 12] = [
     of_markdown("leak", MARKDOWN),
     of_markdown("history", &["max_bytes"]),
     of_markdown("fit", &["max_bytes"]),
+    of_markdown("settings", &["max_bytes"]),
 ];
 
 const MARKDOWN: &[&str] = &["max_bytes", "comment_key", "picture"];

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::support::fixtures;
 use crate::support::history::{A, B, MIB, event, file, free, segment};
-use crate::support::readers::check_json;
+use crate::support::html::check_html;
+use crate::support::readers::{check_json, check_markdown};
 use crate::support::tool::{ptmem, text};
 
 /// A large segment of which a small block stays.
@@ -47,6 +48,26 @@ fn a_snapshot_alone_tells_what_pins_memory() {
 }
 
 #[test]
+fn each_format_of_a_study_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("pinned.pkl"), pinned()).unwrap();
+    let exports = ["markdown=a.md", "html=a.html", "csv=a.csv", "json=a.json", "table=a.txt"];
+    let exports = exports.iter().flat_map(|export| ["--export", export]);
+    let arguments: Vec<&str> = ["settings", "pinned.pkl", "--python", "none"].into_iter().chain(exports).collect();
+    let output = ptmem(place.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let file = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(file("a.txt"), text(&output.stdout));
+    check_json(&serde_json::from_str(&file("a.json")).unwrap());
+    check_markdown(&file("a.md"), 1 << 20);
+    check_html(&file("a.html"));
+    assert_eq!(file("a.csv"), "device,label,blocks,bytes,segments,free\n0,main (train.py:7),1,2097152,1,65011712\n");
+    let output = ptmem(place.path(), &["settings", "pinned.pkl", "--python", "none", "--export", "json=pinned.pkl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("pinned.pkl: is an input"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_state_is_not_called_a_peak() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("state.pkl"), file(vec![segment(A, &[(2 * MIB, true)])], Vec::new())).unwrap();
@@ -54,11 +75,7 @@ fn a_state_is_not_called_a_peak() {
     assert_eq!((&report["has_history"], &report["reserved_peak"]), (&false.into(), &(2 * MIB).into()));
     let output = ptmem(place.path(), &["settings", "state.pkl"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stdout).contains("reserved at the dump (no history was recorded)"),
-        "{}",
-        text(&output.stdout)
-    );
+    assert!(text(&output.stdout).contains("2.00 MiB at the dump: no history was recorded"), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("no allocations were recorded"), "{}", text(&output.stderr));
 }
 
@@ -82,7 +99,7 @@ fn what_keeps_it_from_an_answer_is_said() {
     }
     // What the snapshot itself says is there all the same.
     let output = ptmem(place.path(), &["settings", &fixture("before.pkl"), "--python", "no-such-python"]);
-    assert!(text(&output.stdout).contains("reserved peak, at event"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains(" at the peak, event "), "{}", text(&output.stdout));
 }
 
 fn fixture(name: &str) -> String {

@@ -399,7 +399,7 @@ fn cell(text: &str) -> String {
 }
 
 /// Neither an unprintable field nor a formula.
-fn require_cell(field: &str) {
+pub fn require_cell(field: &str) {
     require_printable(field, "csv");
     assert!(!field.starts_with(['=', '+', '-', '@']) || field.parse::<f64>().is_ok(), "{field}");
 }

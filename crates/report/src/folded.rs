@@ -22,7 +22,7 @@ pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()>
             readings.readings.iter().flat_map(|of| of_profile(Some(&of.member.label), &of.profile)).collect()
         }
         Subject::Leaks(gate) => of_leaks(gate),
-        Subject::History(_) | Subject::Scale(_) => Vec::new(),
+        Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => Vec::new(),
     };
     lines.sort_unstable();
     lines.iter().try_for_each(|line| out.write_all(line.as_bytes()))

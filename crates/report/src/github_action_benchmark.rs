@@ -35,7 +35,7 @@ fn series(subject: Subject<'_>) -> Vec<Series> {
         Subject::Profile(profile, _) => of_profile(None, profile),
         Subject::Leaks(gate) => gate.findings.iter().flat_map(of_leaks).collect(),
         Subject::Ranks(readings) => of_readings(readings),
-        Subject::History(_) | Subject::Scale(_) => Vec::new(),
+        Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => Vec::new(),
     }
 }
 

@@ -37,6 +37,7 @@ use ptmem_compare::budget::DeviceMemory;
 use ptmem_compare::diff::Listing;
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+use ptmem_studies::allocator::Study;
 use ptmem_studies::history::History;
 use ptmem_studies::scale::Scale;
 use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
@@ -61,6 +62,8 @@ pub enum Subject<'a> {
     History(&'a History),
     /// Memory over each number that was varied.
     Scale(&'a [Scale]),
+    /// Allocator settings that were tried on a recording.
+    Settings(&'a Study),
 }
 
 /// The formats of reports.

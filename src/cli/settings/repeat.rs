@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::allocator::{self, Earlier, Requests, curve};
+use ptmem::allocator::{self, Earlier, Outcome, Requests, SelfCheck, Study, Trial, curve};
 use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{Action, Snapshot};
@@ -19,7 +19,6 @@ use ptmem::stack::{GroupBy, Grouper, Rules};
 use ptmem_simulate::Card;
 
 use super::super::input;
-use super::{Outcome, SelfCheck, Study, Trial};
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -104,7 +103,7 @@ impl<'a> Repetition<'a> {
         let order = usize::from(checks[1].deviation < checks[0].deviation);
         let Repeated { outcome, deviation, release } = checks.swap_remove(order);
         let recorded_peak = self.study.pinned.reserved;
-        let check = SelfCheck::new(recorded_peak, outcome.peak, deviation);
+        let check = SelfCheck::new(recorded_peak, outcome.reserved_peak, deviation);
         let requests = &self.requests[0];
         let mut trial = Trial {
             release,
@@ -118,7 +117,6 @@ impl<'a> Repetition<'a> {
             base: 0,
             outcomes: vec![outcome],
             left_out: Vec::new(),
-            advice: String::new(),
         };
         let collect = self.capacity.map(|_| COLLECT);
         let usual = [""].into_iter().chain(SINGLE).chain(collect).map(str::to_owned);
@@ -249,13 +247,13 @@ impl<'a> Repetition<'a> {
         let pairs = requests.outcomes().zip(&curve);
         let outcome = Outcome {
             settings: run.settings.clone(),
-            is_as_recorded: run.requests != PACKED,
-            peak: at_peak.reserved,
-            free: at_peak.reserved.saturating_sub(at_peak.active),
-            obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
-            returned: count([Action::SegmentFree, Action::SegmentUnmap]),
-            avoided: pairs.clone().filter(|(there, (_, here))| !there && *here).count(),
-            ran_out: pairs.filter(|(there, (_, here))| *there && !here).count(),
+            earlier_memory_as_recorded: run.requests != PACKED,
+            reserved_peak: at_peak.reserved,
+            free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
+            segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
+            segments_returned: count([Action::SegmentFree, Action::SegmentUnmap]),
+            failed_requests_avoided: pairs.clone().filter(|(there, (_, here))| !there && *here).count(),
+            new_failed_requests: pairs.filter(|(there, (_, here))| *there && !here).count(),
         };
         Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
@@ -263,9 +261,9 @@ impl<'a> Repetition<'a> {
 
 /// Pairs of the best settings of different names.
 fn pairs(outcomes: &[Outcome]) -> Vec<String> {
-    let fitting = outcomes.iter().filter(|outcome| !outcome.settings.is_empty() && outcome.ran_out == 0);
+    let fitting = outcomes.iter().filter(|outcome| !outcome.settings.is_empty() && outcome.new_failed_requests == 0);
     let mut best: Vec<&Outcome> = fitting.collect();
-    best.sort_by_key(|outcome| outcome.peak);
+    best.sort_by_key(|outcome| outcome.reserved_peak);
     let mut names = BTreeSet::new();
     best.retain(|outcome| names.insert(outcome.settings.split(':').next()));
     best.truncate(BEST);

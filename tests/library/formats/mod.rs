@@ -3,6 +3,7 @@
 mod large;
 mod names;
 mod perfetto;
+mod settings;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

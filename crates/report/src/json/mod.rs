@@ -1,5 +1,5 @@
 //! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1`,
-//! `ptmem.leak/1`, `ptmem.history/1` and `ptmem.fit/1`.
+//! `ptmem.leak/1`, `ptmem.history/1`, `ptmem.fit/1` and `ptmem.settings/1`.
 //!
 //! The objects here are the contract: separate from the model, so that the model can change without breaking a reader.
 //! Keys have a fixed order; integers are bytes. Everything is computed as it is written: a report may be many times as
@@ -11,6 +11,7 @@ mod leak;
 mod profile;
 mod ranks;
 mod scale;
+mod settings;
 mod shared;
 mod suite;
 
@@ -32,6 +33,7 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         }
         Subject::History(of) => put(&history::HistoryReport(of), out),
         Subject::Scale(of) => put(&scale::FitReport(of, options), out),
+        Subject::Settings(of) => put(&settings::SettingsReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
         Subject::Gate(gate) => match gate.only_pair() {
             Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),

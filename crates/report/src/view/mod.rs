@@ -24,6 +24,7 @@ mod leak;
 mod phases;
 mod remarks;
 mod scale;
+mod settings;
 mod snapshot;
 mod stacks;
 mod table;
@@ -34,6 +35,7 @@ pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, Timeline, known_size};
 pub(crate) use remarks::{CheckLine, Remark};
 pub(crate) use scale::{bytes, rounded};
+pub(crate) use settings::advice;
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};
@@ -264,6 +266,7 @@ impl View {
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
             Subject::History(of) => history::view(of, options),
             Subject::Scale(of) => scale::view(of, options),
+            Subject::Settings(of) => settings::view(of, options),
         };
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
         view.approval = options.approval.clone().filter(|_| fails);

@@ -5,6 +5,8 @@ mod earlier;
 mod limits;
 mod pinned;
 mod requests;
+mod study;
 
 pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
 pub use requests::{Earlier, Error, Lane, Request, Requests, curve};
+pub use study::{Outcome, SelfCheck, Study, Trial};

@@ -11,28 +11,21 @@ use serde::Serialize;
 const PAGE: u64 = 2 << 20;
 
 /// Reserved memory at its peak, and what it is held for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
     /// The moment: just after the request for which the peak was reserved.
-    #[serde(rename = "reserved_peak_event")]
     pub at: Position,
     /// Reserved bytes.
-    #[serde(rename = "reserved_peak")]
     pub reserved: u64,
     /// Bytes in use.
-    #[serde(rename = "active_then")]
     pub active: u64,
     /// The highest number of bytes in use at any moment, rounded up to what a device gives: reserved without any free memory.
-    #[serde(rename = "without_free_memory")]
     pub ideal: u64,
     /// Bytes of segments without a block in use.
-    #[serde(rename = "unused_segments")]
     pub unused: u64,
     /// Segments with blocks in use of which more than half is free, those with most free bytes first.
-    #[serde(rename = "mostly_free_segments")]
     pub segments: Vec<PinnedSegment>,
     /// The stacks of blocks in these segments, those that pin most first.
-    #[serde(rename = "pinning_stacks")]
     pub stacks: Vec<Pin>,
 }
 
@@ -48,8 +41,7 @@ pub struct PinnedSegment {
     /// Number of blocks in use.
     pub blocks: usize,
     /// The stack of the largest of them.
-    #[serde(rename = "stack_of_largest")]
-    pub largest: String,
+    pub stack_of_largest: String,
 }
 
 /// A stack whose blocks keep segments that are mostly free.
@@ -111,7 +103,8 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
             pin.blocks += 1;
             pin.bytes += block.size;
         }
-        let largest = here.values().max_by_key(|pin| pin.bytes).map(|pin| pin.stack.clone()).unwrap_or_default();
+        let stack_of_largest =
+            here.values().max_by_key(|pin| pin.bytes).map(|pin| pin.stack.clone()).unwrap_or_default();
         for (stack, pin) in here {
             match stacks.get_mut(&stack) {
                 Some(known) => {
@@ -131,7 +124,7 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
             bytes: segment.total_size,
             free,
             blocks,
-            largest,
+            stack_of_largest,
         });
     }
     pinned.segments.sort_by_key(|segment| (std::cmp::Reverse(segment.free), segment.address));

@@ -1,5 +1,7 @@
-//! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all
-//! of them, whatever the limits.
+//! Comma-separated values: a row per stack or leak, or per phase, part of the history or allocator setting where these are
+//! requested; all of them, whatever the limits.
+
+mod studies;
 
 use std::io::{self, Write};
 
@@ -8,9 +10,7 @@ use ptmem_base::text::printable;
 use ptmem_compare::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
 use ptmem_judge::verdict::{Gate, LeakGate, Readings};
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_studies::history::History;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Search};
-use ptmem_studies::scale::Scale;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Profile, StackTotal};
 use ptmem_trace::replay;
 use ptmem_trace::stack::Code;
@@ -20,6 +20,7 @@ use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::{Object, Record, record};
+use studies::{history, scale, settings};
 
 pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);
@@ -36,6 +37,7 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
         Subject::History(of) => history(&mut table, of)?,
         Subject::Scale(of) => scale(&mut table, of)?,
+        Subject::Settings(of) => settings(&mut table, of)?,
     }
     table.finish()
 }
@@ -266,56 +268,6 @@ fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
         let name = comparison.name.as_deref().unwrap_or_default();
         for device in &comparison.diff.devices {
             device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;
-        }
-    }
-    Ok(())
-}
-
-/// A device of one of several profiles.
-struct Place<'a> {
-    device: u32,
-    profile: &'a str,
-    /// Seconds since 1970 of a commit, or the varied number.
-    at: String,
-}
-
-impl Place<'_> {
-    /// Writes a figure of it, or the bytes of a stack.
-    fn row(&self, table: &mut Table<'_>, metric: &str, label: &str, bytes: Option<u64>) -> io::Result<()> {
-        let [device, bytes] =
-            [Some(self.device.into()), bytes].map(|figure| figure.map_or(String::new(), |of| of.to_string()));
-        table.out.write_record([&device, &cell(self.profile), &self.at, metric, &cell(label), &bytes]).map_err(io_error)
-    }
-}
-
-fn history(table: &mut Table<'_>, history: &History) -> io::Result<()> {
-    table.head(&["device", "profile", "time", "metric", "label", "bytes"])?;
-    for device in &history.devices {
-        for (index, point) in history.points.iter().enumerate() {
-            let Some(figures) = device.figures[index] else { continue };
-            let time = point.commit.as_ref().map(|commit| commit.time.to_string());
-            let place = Place { device: device.device, profile: &point.name, at: time.unwrap_or_default() };
-            place.row(table, "peak", "", figures.peak)?;
-            place.row(table, "reserved", "", figures.reserved)?;
-            place.row(table, "end", "", figures.end)?;
-            let mut held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
-            held.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
-        }
-    }
-    Ok(())
-}
-
-fn scale(table: &mut Table<'_>, scales: &[Scale]) -> io::Result<()> {
-    table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
-    for (scale, device) in scales.iter().flat_map(|scale| scale.devices.iter().map(move |device| (scale, device))) {
-        let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
-        let stacks = peak.map(|moment| &*moment.stacks).unwrap_or_default();
-        for (index, run) in scale.runs.iter().enumerate() {
-            let place = Place { device: device.device, profile: &run.path, at: run.x.to_string() };
-            place.row(table, "peak", "", device.peaks[index])?;
-            place.row(table, "reserved", "", device.reserved[index])?;
-            let mut stacks = stacks.iter().map(|stack| &stack.track);
-            stacks.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
         }
     }
     Ok(())

@@ -1,0 +1,94 @@
+//! Rows of several recordings, and of the settings that were tried on one.
+
+use std::io;
+
+use ptmem_base::json_writer::record;
+use ptmem_studies::allocator::{Outcome, Pin, Study};
+use ptmem_studies::history::History;
+use ptmem_studies::scale::Scale;
+
+use super::{Table, cell, io_error};
+
+/// A device of one of several profiles.
+struct Place<'a> {
+    device: u32,
+    profile: &'a str,
+    /// Seconds since 1970 of a commit, or the varied number.
+    at: String,
+}
+
+impl Place<'_> {
+    /// Writes a figure of it, or the bytes of a stack.
+    fn row(&self, table: &mut Table<'_>, metric: &str, label: &str, bytes: Option<u64>) -> io::Result<()> {
+        let [device, bytes] =
+            [Some(self.device.into()), bytes].map(|figure| figure.map_or(String::new(), |of| of.to_string()));
+        table.out.write_record([&device, &cell(self.profile), &self.at, metric, &cell(label), &bytes]).map_err(io_error)
+    }
+}
+
+pub(super) fn history(table: &mut Table<'_>, history: &History) -> io::Result<()> {
+    table.head(&["device", "profile", "time", "metric", "label", "bytes"])?;
+    for device in &history.devices {
+        for (index, point) in history.points.iter().enumerate() {
+            let Some(figures) = device.figures[index] else { continue };
+            let time = point.commit.as_ref().map(|commit| commit.time.to_string());
+            let place = Place { device: device.device, profile: &point.name, at: time.unwrap_or_default() };
+            place.row(table, "peak", "", figures.peak)?;
+            place.row(table, "reserved", "", figures.reserved)?;
+            place.row(table, "end", "", figures.end)?;
+            let mut held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
+            held.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn scale(table: &mut Table<'_>, scales: &[Scale]) -> io::Result<()> {
+    table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
+    for (scale, device) in scales.iter().flat_map(|scale| scale.devices.iter().map(move |device| (scale, device))) {
+        let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
+        let stacks = peak.map(|moment| &*moment.stacks).unwrap_or_default();
+        for (index, run) in scale.runs.iter().enumerate() {
+            let place = Place { device: device.device, profile: &run.path, at: run.x.to_string() };
+            place.row(table, "peak", "", device.peaks[index])?;
+            place.row(table, "reserved", "", device.reserved[index])?;
+            let mut stacks = stacks.iter().map(|stack| &stack.track);
+            stacks.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
+        }
+    }
+    Ok(())
+}
+
+record! {
+    /// A stack whose blocks keep segments that are mostly free.
+    PinRecord<'a>(pin: &'a Pin) {
+        label: pin.stack,
+        blocks: pin.blocks,
+        bytes: pin.bytes,
+        segments: pin.segments,
+        free: pin.free,
+    }
+}
+
+record! {
+    /// Settings that were tried.
+    OutcomeRecord<'a>(outcome: &'a Outcome) {
+        settings: outcome.settings,
+        earlier_memory_as_recorded: outcome.earlier_memory_as_recorded,
+        reserved_peak: outcome.reserved_peak,
+        free_at_peak: outcome.free_at_peak,
+        segments_obtained: outcome.segments_obtained,
+        segments_returned: outcome.segments_returned,
+        failed_requests_avoided: outcome.failed_requests_avoided,
+        new_failed_requests: outcome.new_failed_requests,
+    }
+}
+
+/// The settings that were tried, or else the stacks that keep memory, behind the device.
+pub(super) fn settings(table: &mut Table<'_>, study: &Study) -> io::Result<()> {
+    let device = study.device.to_string();
+    match &study.trial {
+        Some(trial) => table.all("device", trial.outcomes.iter().map(|of| (device.clone(), OutcomeRecord(of)))),
+        None => table.all("device", study.pinned.stacks.iter().map(|pin| (device.clone(), PinRecord(pin)))),
+    }
+}

@@ -1,0 +1,229 @@
+//! What other allocator settings would have reserved, and what pins memory.
+
+use ptmem_base::text::count;
+use ptmem_base::units::{Size, format_share};
+use ptmem_studies::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, Study, Trial};
+
+use super::table::rows;
+use super::{Content, Fact, Group, Row, Section, Source, Table, Tone, Value, View, figure, words};
+use crate::RenderOptions;
+
+/// The model of the settings that were tried on a recording.
+pub(super) fn view(study: &Study, options: &RenderOptions) -> View {
+    let source = Source { side: None, path: study.path.clone(), amount: Size(study.bytes).to_string() };
+    let mut facts = vec![Fact::new("settings", recorded(study))];
+    facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", advice(trial, study.is_stated))));
+    let group = Group { sources: vec![source], facts, sections: vec![section(study, options)], ..Group::default() };
+    View { groups: vec![group], ..View::default() }
+}
+
+fn recorded(study: &Study) -> String {
+    match (&*study.recorded, study.is_stated) {
+        ("", true) => "recorded with the defaults".to_owned(),
+        ("", false) => "not stated by the file: the defaults are assumed".to_owned(),
+        (settings, _) => format!("recorded with {settings}"),
+    }
+}
+
+fn section(study: &Study, options: &RenderOptions) -> Section {
+    let pinned = &study.pinned;
+    let mut blocks = vec![Content::Facts(vec![reserved(study), free(pinned)])];
+    if !pinned.segments.is_empty() {
+        blocks.extend([segments(pinned, options), stacks(pinned, options)].map(Content::Table));
+    }
+    if let Some(trial) = &study.trial {
+        blocks.extend([Content::Facts(repetition(trial)), Content::Table(outcomes(study, trial))]);
+    }
+    Section { name: format!("device {}", study.device), blocks, ..Section::default() }
+}
+
+/// Reserved bytes at their peak.
+fn reserved(study: &Study) -> Fact {
+    let Pinned { at, reserved, ideal, .. } = &study.pinned;
+    let place = match (study.has_history, at.event()) {
+        (false, _) => "at the dump: no history was recorded".to_owned(),
+        (true, None) => "at the peak, before the first event".to_owned(),
+        (true, Some(event)) => format!("at the peak, event {event}"),
+    };
+    let least = format!("{} without free memory (the active peak, rounded up to 2 MiB)", Size(*ideal));
+    Fact::of_lines("reserved", vec![vec![format!("{} {place}", Size(*reserved))], vec![least]])
+}
+
+/// The free part of them, and the segments that hold it.
+fn free(pinned: &Pinned) -> Fact {
+    let Pinned { reserved, active, unused, segments, .. } = pinned;
+    let free = reserved.saturating_sub(*active);
+    let share = format_share(free, *reserved).map(|share| format!(" ({share})")).unwrap_or_default();
+    let kept: u64 = segments.iter().map(|segment| segment.free).sum();
+    let mostly_free = count(segments.len() as u64, "segment that is", "segments that are");
+    let lines = vec![
+        vec![format!("{}{share}", Size(free))],
+        vec![format!("{} in segments without a block in use", Size(*unused))],
+        vec![format!("{} in {mostly_free} more than half free but kept by blocks", Size(kept))],
+    ];
+    Fact::of_lines("free then", lines)
+}
+
+fn segments(pinned: &Pinned, options: &RenderOptions) -> Table {
+    let rows = rows(&pinned.segments, options, segment_row, |rest, name| {
+        let [free, bytes] = [rest.iter().map(|of| of.free).sum(), rest.iter().map(|of| of.bytes).sum()];
+        let blocks: usize = rest.iter().map(|of| of.blocks).sum();
+        vec![Value::Size(free), Value::Size(bytes), Value::count(blocks as u64), name]
+    });
+    let heads = [figure("free").main(), figure("segment"), figure("blocks"), words("stack of the largest block")];
+    Table::new(heads, rows).titled("segments that are more than half free")
+}
+
+fn segment_row(segment: &PinnedSegment) -> Row {
+    let blocks = Value::count(segment.blocks as u64);
+    let cells =
+        [Value::Size(segment.free), Value::Size(segment.bytes), blocks, Value::code(&*segment.stack_of_largest)];
+    Row::new(Tone::Plain, cells)
+}
+
+/// The stacks that keep these segments. A segment counts for each of them, so others have no sums of segments.
+fn stacks(pinned: &Pinned, options: &RenderOptions) -> Table {
+    let rows = rows(&pinned.stacks, options, stack_row, |rest, name| {
+        let blocks: usize = rest.iter().map(|pin| pin.blocks).sum();
+        let bytes = rest.iter().map(|pin| pin.bytes).sum();
+        vec![Value::Nothing, Value::Size(bytes), Value::count(blocks as u64), Value::Nothing, name]
+    });
+    let heads = [figure("free").main(), figure("held"), figure("blocks"), figure("segments"), words("stack")];
+    Table::new(heads, rows).titled("stacks that keep them")
+}
+
+fn stack_row(pin: &Pin) -> Row {
+    let [blocks, segments] = [pin.blocks, pin.segments].map(|number| Value::count(number as u64));
+    let cells = [Value::Size(pin.free), Value::Size(pin.bytes), blocks, segments, Value::code(&*pin.stack)];
+    Row::new(Tone::Plain, cells)
+}
+
+/// How the requests were repeated, and how well that follows the recording.
+fn repetition(trial: &Trial) -> Vec<Fact> {
+    let Trial { release, capacity, check, held_before, cached_before, streams, private_pools, .. } = trial;
+    let card = match capacity {
+        Some(bytes) => format!("with {} for PyTorch", Size(*bytes)),
+        None => "with unlimited memory".to_owned(),
+    };
+    let repeated = format!("by PyTorch {release} on a simulated card {card}");
+    let mut facts = vec![Fact::new("repeated", repeated), Fact::new("self-check", checked(check))];
+    if *held_before > 0 || *cached_before > 0 {
+        let [held, cached] = [held_before, cached_before].map(|bytes| Size(*bytes));
+        let earlier = format!("{held} in use and {cached} free before the recording");
+        facts.push(Fact::of_lines(
+            "earlier memory",
+            vec![vec![earlier, "other settings begin packed: without the free part".to_owned()]],
+        ));
+    }
+    if *streams > 1 || *private_pools > 0 {
+        let streams = count(*streams as u64, "stream", "streams");
+        let pools = count(*private_pools as u64, "private pool", "private pools");
+        let pools = (*private_pools > 0).then(|| format!("{pools} (of CUDA graphs, too) as torch.cuda.MemPool"));
+        facts.push(Fact::of_lines("as recorded", vec![[streams].into_iter().chain(pools).collect()]));
+    }
+    if trial.outcomes.iter().any(|outcome| outcome.settings.contains("garbage_collection")) {
+        let words = "garbage_collection_threshold is tried with set_per_process_memory_fraction() at the memory of the card: PyTorch ignores it without one";
+        facts.push(Fact::new("collection", words));
+    }
+    if !trial.left_out.is_empty() {
+        facts.push(Fact::of_lines("left out", trial.left_out.iter().map(|reason| vec![reason.clone()]).collect()));
+    }
+    facts
+}
+
+fn checked(check: &SelfCheck) -> String {
+    let SelfCheck { recorded_peak, repeated_peak, largest_deviation, .. } = *check;
+    if largest_deviation == 0 {
+        return "reserved bytes follow the recording to the byte".to_owned();
+    }
+    let share = format_share(largest_deviation, recorded_peak).unwrap_or_default();
+    format!(
+        "reserved bytes differ from the recording by at most {} ({share} of the peak); peak {} for {}",
+        Size(largest_deviation),
+        Size(repeated_peak),
+        Size(recorded_peak)
+    )
+}
+
+/// A row for each setting.
+fn outcomes(study: &Study, trial: &Trial) -> Table {
+    let mut heads = vec![figure("reserved peak"), figure("change").main(), figure("free then")];
+    heads.extend([figure("obtained").spare(), figure("returned").spare()]);
+    heads.extend((trial.failed > 0).then(|| words("out of memory")));
+    heads.push(words("settings"));
+    let rows = trial.outcomes.iter().enumerate().map(|(at, outcome)| outcome_row(study, trial, at, outcome));
+    Table::new(heads, rows).titled("settings")
+}
+
+fn outcome_row(study: &Study, trial: &Trial, at: usize, outcome: &Outcome) -> Row {
+    let base = trial.base().map_or(0, |base| base.reserved_peak);
+    let change = i128::from(outcome.reserved_peak) - i128::from(base);
+    let is_compared = at > trial.base;
+    let mut cells = vec![
+        Value::Size(outcome.reserved_peak),
+        if is_compared { Value::Change(change) } else { Value::Nothing },
+        Value::Size(outcome.free_at_peak),
+        Value::count(outcome.segments_obtained),
+        Value::count(outcome.segments_returned),
+    ];
+    cells.extend((trial.failed > 0).then(|| Value::words(fate(outcome, trial))));
+    cells.push(Value::words(named(outcome, study)));
+    Row::new(if is_compared { Tone::of_change(change) } else { Tone::Main }, cells)
+}
+
+/// The settings of a row.
+fn named(outcome: &Outcome, study: &Study) -> String {
+    let settings = if outcome.settings.is_empty() { "defaults" } else { &outcome.settings };
+    let about = match (outcome.settings == study.recorded, outcome.earlier_memory_as_recorded) {
+        (true, true) => " (recorded)",
+        (true, false) => " (recorded, packed)",
+        (false, _) => "",
+    };
+    let failed = match outcome.new_failed_requests {
+        0 => String::new(),
+        requests => format!("; {} did not fit", count(requests as u64, "other request", "other requests")),
+    };
+    format!("{settings}{about}{failed}")
+}
+
+/// The recorded failures under other settings.
+fn fate(outcome: &Outcome, trial: &Trial) -> String {
+    match (outcome.failed_requests_avoided, trial.failed) {
+        (0, _) => "yes".to_owned(),
+        (avoided, failed) if avoided == failed => "avoided".to_owned(),
+        (avoided, failed) => format!("{avoided} of {failed} avoided"),
+    }
+}
+
+/// The best settings, in words.
+pub(crate) fn advice(trial: &Trial, is_stated: bool) -> String {
+    let Some(base) = trial.base().filter(|_| trial.check.trusted) else { return no_advice(is_stated).to_owned() };
+    let best = trial.fitting().min_by_key(|outcome| (outcome.reserved_peak, outcome.settings.len()));
+    let mut text = match best {
+        Some(best) if best.reserved_peak < base.reserved_peak => {
+            let less = base.reserved_peak - best.reserved_peak;
+            let share = format_share(less, base.reserved_peak).unwrap_or_default();
+            let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
+            format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
+        }
+        None => "no other settings were tried".to_owned(),
+        Some(_) => "no settings that were tried reserve less for these requests".to_owned(),
+    };
+    if trial.failed > 0 {
+        let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed);
+        let avoiding: Vec<&str> = avoiding.map(|outcome| &*outcome.settings).collect();
+        let avoiding = if avoiding.is_empty() { "none of them".to_owned() } else { avoiding.join(" and ") };
+        text += &format!("; the recorded out-of-memory is avoided by {avoiding}");
+    }
+    text
+}
+
+fn no_advice(is_stated: bool) -> &'static str {
+    if is_stated {
+        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Record from the \
+         start of the process, and repeat with the release of PyTorch that recorded"
+    } else {
+        "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
+         does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+    }
+}

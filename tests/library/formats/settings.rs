@@ -1,0 +1,112 @@
+//! What settings led to, in the formats that have a place for it.
+
+use ptmem::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, Study, Trial};
+use ptmem::replay::Position;
+use ptmem::report::{Format, RenderOptions, Subject};
+use serde_json::Value;
+
+use crate::support::history::MIB;
+use crate::support::html::check_html;
+use crate::support::readers::{check_json, check_markdown, check_table, require_cell};
+
+const NAME: &str = "=1|<b>`%0A\u{202e}";
+
+fn outcome(settings: &str, peak: u64) -> Outcome {
+    Outcome {
+        settings: settings.to_owned(),
+        earlier_memory_as_recorded: settings.is_empty(),
+        reserved_peak: peak,
+        free_at_peak: MIB,
+        segments_obtained: 3,
+        segments_returned: 1,
+        failed_requests_avoided: usize::from(peak < 90 * MIB),
+        new_failed_requests: usize::from(peak < 70 * MIB),
+    }
+}
+
+/// Settings that reserve less, of which the best two let another request fail.
+fn study() -> Study {
+    let trial = Trial {
+        release: NAME.to_owned(),
+        capacity: Some(128 * MIB),
+        failed: 1,
+        private_pools: 0,
+        streams: 2,
+        held_before: MIB,
+        cached_before: MIB,
+        check: SelfCheck::new(100 * MIB, 100 * MIB, MIB),
+        base: 0,
+        outcomes: vec![outcome("", 100 * MIB), outcome(NAME, 80 * MIB), outcome("c:1", 60 * MIB)],
+        left_out: vec![NAME.to_owned()],
+    };
+    let largest =
+        PinnedSegment { address: 0, bytes: 20 * MIB, free: 19 * MIB, blocks: 1, stack_of_largest: NAME.to_owned() };
+    let pin = Pin { stack: NAME.to_owned(), blocks: 1, bytes: MIB, segments: 1, free: 19 * MIB };
+    Study {
+        path: NAME.to_owned(),
+        bytes: 5,
+        device: 0,
+        recorded: String::new(),
+        is_stated: true,
+        has_history: true,
+        pinned: Pinned {
+            at: Position::of_count(4),
+            reserved: 100 * MIB,
+            active: 60 * MIB,
+            ideal: 60 * MIB,
+            unused: 0,
+            segments: vec![largest; 12],
+            stacks: vec![pin; 12],
+        },
+        trial: Some(trial),
+    }
+}
+
+fn render(study: &Study, format: Format) -> String {
+    format.render(Subject::Settings(study), &RenderOptions::default()).unwrap()
+}
+
+#[test]
+fn settings_can_be_read_in_each_format() {
+    let tried = study();
+    for study in [&Study { trial: None, ..study() }, &tried] {
+        check_table(&render(study, Format::Table));
+        check_markdown(&render(study, Format::Markdown), 1 << 16);
+        check_html(&render(study, Format::Html));
+        let json: Value = serde_json::from_str(&render(study, Format::Json)).unwrap();
+        check_json(&json);
+        let text = render(study, Format::Csv);
+        let rows: Vec<_> = csv::Reader::from_reader(text.as_bytes()).records().map(Result::unwrap).collect();
+        rows.iter().flatten().for_each(require_cell);
+        let [settings, stacks] = [&json["trial"]["settings"], &json["pinning_stacks"]];
+        assert_eq!(rows.len(), settings.as_array().or(stacks.as_array()).unwrap().len());
+    }
+}
+
+#[test]
+fn the_best_settings_let_no_other_request_fail() {
+    let table = render(&study(), Format::Table);
+    for expected in [
+        "the same requests reserve 20.00 MiB (20.0 %) less with =1|<b>`",
+        "the recorded out-of-memory is avoided by =1|<b>`",
+        "100.00 MiB at the peak, event 3",
+        "228.00 MiB in 12 segments that are more than half free",
+        "c:1; 1 other request did not fit",
+        "differ from the recording by at most 1.00 MiB (1.0 % of the peak)",
+        "2 streams\n",
+        "38.00 MiB  40.00 MiB       2  [2 others]",
+    ] {
+        assert!(table.contains(expected), "{expected}: {table}");
+    }
+}
+
+#[test]
+fn advice_needs_a_repetition_that_follows_the_recording() {
+    let mut study = study();
+    let trial = study.trial.as_mut().unwrap();
+    trial.check = SelfCheck::new(100 * MIB, 100 * MIB, MIB + 1);
+    assert!(!trial.check.trusted);
+    assert!(render(&study, Format::Table).contains("no advice: with the recorded settings"));
+    study.is_stated = false;
+    assert!(render(&study, Format::Table).contains("Give them in ptmem.toml: allocator-settings"));
+}
