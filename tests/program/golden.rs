@@ -34,12 +34,13 @@ fn examples_in_the_documentation_print_what_is_written() {
     }
 }
 
-/// README.md and docs/*.md.
+/// README.md, docs/*.md and the skill for agents.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut pages: Vec<_> = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
     pages.push(root.join("README.md"));
+    pages.push(root.join("python/ptmem_gate/SKILL.md"));
     pages.sort();
     pages
 }

@@ -41,6 +41,7 @@ mod repeatable;
 mod settings;
 mod simulate;
 mod simulated_torch;
+mod skill;
 mod source;
 mod statements;
 mod stored;
