@@ -196,7 +196,7 @@ fn a_program_is_recorded_as_it_is() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");
-    let inputs = "          python-version: '3.10' # as pyproject.toml says\n          install: |\n            pip install uv\n\
+    let inputs = "          python-version: '3.10' # pyproject.toml\n          install: |\n            pip install uv\n\
                   \x20           ptmem pip install torch\n            ptmem pip install .[test]\n          # It ends after the \
                   steps that are recorded.\n          record: python train.py\n          record-steps: 1..8\n";
     assert_eq!(workflow.matches(inputs).count(), 2, "{workflow}");
@@ -264,6 +264,23 @@ fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_progr
         let workflow = read(place.path(), ".github/workflows/memory.yml");
         assert!(workflow.contains(install), "{workflow}");
     }
+}
+
+#[test]
+fn imports_of_the_repositorys_own_modules_are_installed() {
+    let files = [
+        ("requirements.txt", "torch\nhydra-core\n"),
+        ("tools/train.py", &*format!("from lib.log import Log\nfrom omegaconf import x\nimport helper\n{PROGRAM}")),
+        ("tools/helper.py", "def f():\n    import os, pandas as p\n"),
+        ("lib/__init__.py", "from .part import x\nfrom . import other\n"),
+        ("lib/part.py", "import einops\n"),
+        ("lib/log.py", "from torch.utils.tensorboard import SummaryWriter\nimport wandb\n"),
+        ("lib/unused.py", "import timm\n"),
+        ("wandb/run/log.txt", ""),
+    ];
+    let place = repository(&files);
+    let told = init(place.path(), &[]);
+    assert!(told.contains("installed for their imports: einops, pandas, tensorboard, wandb\n"), "{told}");
 }
 
 #[test]

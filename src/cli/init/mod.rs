@@ -1,10 +1,12 @@
 //! `ptmem init`: writes the files that set a gate up, and never over one that is there.
 
+mod devices;
 mod packages;
 mod plan;
 mod programs;
 mod python;
 mod repository;
+mod torch;
 mod workflows;
 
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! The packages that the recorded programs need and no file of the repository names.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::programs::{Interface, Program};
 
@@ -82,30 +83,82 @@ pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Ve
     let naming = NAMING.into_iter().chain(files.iter().map(String::as_str));
     let named: String = naming.map(|file| fs::read_to_string(root.join(file)).unwrap_or_default()).collect();
     let named = named.to_ascii_lowercase().replace('_', "-");
-    let texts: Vec<(&Program, String)> = programs
-        .iter()
-        .filter_map(|program| Some((program, fs::read_to_string(root.join(&program.path)).ok()?)))
-        .collect();
-    let imported = KNOWN
-        .into_iter()
-        .filter(|(module, _)| texts.iter().any(|(program, text)| imports(root, program, text, module)));
+    let modules: BTreeSet<String> = programs.iter().flat_map(|program| imported(root, program)).collect();
+    let imported = KNOWN.into_iter().filter(|(module, _)| modules.contains(*module));
     let mut packages: Vec<&str> =
         imported.map(|(module, package)| if package.is_empty() { module } else { package }).collect();
     if programs.iter().any(|program| program.interface == Interface::Notebook) {
         packages.extend(["ipython", "ipywidgets", "nbformat"]);
     }
+    // Hydra brings it.
+    packages.retain(|package| *package != "omegaconf" || !named.contains("hydra-core"));
     packages.retain(|package| !named.contains(&package.to_ascii_lowercase()));
     packages
 }
 
-/// True if a program imports a module that is not the repository's own.
-fn imports(root: &Path, program: &Program, text: &str, module: &str) -> bool {
-    let beside = root.join(&program.path).with_file_name(module);
-    let is_own = [root.join(module), beside].iter().any(|place| place.is_dir() || place.with_extension("py").is_file());
-    // A line of a notebook is a string of JSON.
-    let lines = text
-        .lines()
-        .map(|line| line.trim_start_matches([' ', '"']).trim_end_matches(['"', ',']).trim_end_matches("\\n"));
-    let mut names = lines.filter_map(|line| line.strip_prefix("import ").or_else(|| line.strip_prefix("from ")));
-    !is_own && names.any(|name| name.split(['.', ' ', ',']).next() == Some(module))
+/// Maximum number of the repository's own files that the imports of a program are followed to.
+const MOST_FILES: usize = 100;
+
+/// The packages that a program imports, and those that the modules of the repository import for it.
+fn imported(root: &Path, program: &Program) -> BTreeSet<String> {
+    let mut packages = BTreeSet::new();
+    let mut files = vec![root.join(&program.path)];
+    let mut next = 0;
+    while let Some(file) = files.get(next).filter(|_| next < MOST_FILES).cloned() {
+        next += 1;
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        for module in text.lines().flat_map(modules_of) {
+            let own = own_files(root, &root.join(&program.path), &file, module);
+            if own.is_empty() && !module.starts_with('.') {
+                packages.insert(
+                    if module.starts_with("torch.utils.tensorboard") { "tensorboard" } else { top(module) }.to_owned(),
+                );
+            }
+            for found in own {
+                if !files.contains(&found) {
+                    files.push(found);
+                }
+            }
+        }
+    }
+    packages
+}
+
+/// The modules that a line imports, in a file of Python or a notebook, where it is a string of JSON.
+fn modules_of(line: &str) -> Vec<&str> {
+    let line = line.trim_start_matches([' ', '\t', '"']).trim_end_matches(['"', ',']).trim_end_matches("\\n");
+    let names = match (line.strip_prefix("import "), line.strip_prefix("from ")) {
+        (Some(names), _) => names.split(',').collect(),
+        (_, Some(name)) => vec![name],
+        _ => Vec::new(),
+    };
+    names.into_iter().filter_map(|name| name.split_whitespace().next()).collect()
+}
+
+fn top(module: &str) -> &str {
+    module.split('.').next().unwrap_or(module)
+}
+
+/// True for a file of Python, or a folder with one: folders of data can have the name of a package.
+fn is_module(path: &Path) -> bool {
+    let has_python = |entry: fs::DirEntry| entry.path().extension().is_some_and(|suffix| suffix == "py");
+    path.with_extension("py").is_file() || fs::read_dir(path).into_iter().flatten().flatten().any(has_python)
+}
+
+/// The files of the repository that an import in `file` runs: beside the program, or below the root.
+fn own_files(root: &Path, program: &Path, file: &Path, module: &str) -> Vec<PathBuf> {
+    let name = module.trim_start_matches('.');
+    let levels = module.len() - name.len();
+    let path: PathBuf = name.split('.').collect();
+    let folders = match levels {
+        0 => vec![program.with_file_name(""), root.to_owned(), root.join("src")],
+        levels => file.ancestors().nth(levels).map(Path::to_owned).into_iter().collect(),
+    };
+    let is_file = |folder: &PathBuf| folder.join(&path).with_extension("py").is_file();
+    let is_own = |folder: &PathBuf| is_file(folder) || is_module(&folder.join(top(name)));
+    let Some(folder) = folders.into_iter().find(is_own) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = path.ancestors().map(|part| folder.join(part).join("__init__.py")).collect();
+    found.push(folder.join(&path).with_extension("py"));
+    found.retain(|file| file.is_file());
+    if found.is_empty() { vec![folder.join(path)] } else { found }
 }

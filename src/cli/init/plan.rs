@@ -130,7 +130,7 @@ fn github(repository: &Repository, runner: Option<&str>, is_stored: bool, action
 /// The input for a version of Python that the repository asks for.
 fn python(repository: &Repository) -> String {
     let python = repository.python.as_ref();
-    python.map_or(String::new(), |python| format!("          python-version: '{python}' # as {} says\n", python.source))
+    python.map_or(String::new(), |python| format!("          python-version: '{python}' # {}\n", python.source))
 }
 
 /// Inputs that record both commits.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::devices;
 use crate::cli::checkout;
 
 /// How a program takes its arguments.
@@ -147,7 +148,16 @@ impl Program {
         let documented = documented(root, &path).filter(|arguments| arguments.starts_with(own));
         let mut required = required(text);
         required.retain(|name| documented.is_none() || name.starts_with('-'));
-        let arguments = documented.unwrap_or_else(|| own.to_owned());
+        let mut arguments = documented.unwrap_or_else(|| own.to_owned());
+        if !arguments.contains("trainer=gpu") {
+            for argument in devices::arguments(root, &path, interface, text) {
+                let name = argument.split([' ', '=']).next().unwrap_or_default();
+                if !arguments.split([' ', '=']).any(|word| word == name) {
+                    arguments = format!("{arguments} {argument}");
+                }
+            }
+        }
+        let arguments = arguments.trim_start().to_owned();
         required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
         Self { required, path, interface, arguments }
     }
@@ -208,7 +218,7 @@ fn required(text: &str) -> Vec<String> {
 }
 
 /// The arguments of a call, up to its end.
-fn call(text: &str) -> &str {
+pub(super) fn call(text: &str) -> &str {
     let mut depth = 1;
     let end = text.find(|c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');
@@ -233,6 +243,7 @@ mod tests {
     fn each_interface_gets_what_it_needs_to_train_on_a_gpu() {
         for (text, command) in [
             ("p = ArgumentParser()", "python src/ppo.py"),
+            ("p = ArgumentParser()\np.add_argument('--device', default='cpu')\n", "python src/ppo.py --device cuda"),
             ("LightningCLI(Model)", "python src/ppo.py fit"),
             ("@hydra.main()", "python src/ppo.py"),
             ("", "python src/ppo.py"),

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use super::torch::Torch;
 use super::workflows;
 
 /// A version of Python 3, and the file that says so.
@@ -33,7 +34,11 @@ const PINS: [&str; 2] = [".python-version", ".tool-versions"];
 impl Python {
     /// The version; `None` for any.
     pub(super) fn of(root: &Path) -> Option<Self> {
-        pinned(root).or_else(|| named(root)).or_else(|| of_its_time(root))
+        let allowed = Allowed { requirement: Requirement::of(root), torch: Torch::of(root) };
+        pinned(root)
+            .or_else(|| named(root, &allowed))
+            .or_else(|| of_its_time(root, &allowed))
+            .or_else(|| allowed.newest())
     }
 }
 
@@ -63,17 +68,44 @@ fn lines(root: &Path, files: &[&'static str]) -> Vec<(&'static str, String)> {
     all
 }
 
-/// The newest version that the repository names and allows.
-fn named(root: &Path) -> Option<Python> {
-    let requirement = Requirement::of(root);
+/// The versions that a package and the wheels of PyTorch allow.
+#[derive(Debug)]
+struct Allowed {
+    requirement: Requirement,
+    torch: Torch,
+}
+
+impl Allowed {
+    fn contains(&self, minor: u32) -> bool {
+        OFFERED.contains(&minor) && self.requirement.allows(minor) && self.torch.allows(minor)
+    }
+
+    /// The newest, where some are excluded: otherwise any will do.
+    fn newest(&self) -> Option<Python> {
+        let minor = OFFERED.rev().find(|minor| self.contains(*minor)).filter(|minor| minor != OFFERED.end())?;
+        let is_of_package = !self.requirement.allows(minor + 1);
+        let source = if is_of_package { self.requirement.file.to_owned() } else { self.torch.source.clone() };
+        Some(Python { minor, source })
+    }
+}
+
+/// The newest version that the repository names and allows. One that is too old for PyTorch's newest allowed release is
+/// raised, unless other packages are pinned.
+fn named(root: &Path, allowed: &Allowed) -> Option<Python> {
     let names = workflows::versions_of_python(root).into_iter().chain(classifiers(root));
-    let allowed = names.filter(|name| OFFERED.contains(&name.minor) && requirement.allows(name.minor));
-    allowed.max_by_key(|name| name.minor).or_else(|| {
-        // Where nothing is excluded, any will do.
-        let minor =
-            OFFERED.rev().find(|minor| requirement.allows(*minor)).filter(|_| !requirement.allows(*OFFERED.end()))?;
-        Some(Python { minor, source: requirement.file.to_owned() })
+    let named = names.filter(|name| allowed.contains(name.minor)).max_by_key(|name| name.minor)?;
+    let least = allowed.torch.least();
+    let is_free = allowed.contains(least) && count_of_pins(root) == 0;
+    Some(if named.minor < least && is_free {
+        Python { minor: least, source: "the newest PyTorch needs it".to_owned() }
+    } else {
+        named
     })
+}
+
+/// Number of releases that requirements.txt pins.
+fn count_of_pins(root: &Path) -> usize {
+    read(root, "requirements.txt").lines().filter(|line| line.contains("==")).count()
 }
 
 /// The classifiers of a package.
@@ -88,17 +120,16 @@ fn classifiers(root: &Path) -> Vec<Python> {
 }
 
 /// Where releases are pinned, the newest Python that was half a year old when they last changed: their wheels are for it.
-fn of_its_time(root: &Path) -> Option<Python> {
+fn of_its_time(root: &Path, allowed: &Allowed) -> Option<Python> {
     let file = "requirements.txt";
-    let pins = read(root, file).lines().filter(|line| line.contains("==")).count();
     let output = Command::new("git").args(["log", "-1", "--format=%cs", "--", file]).current_dir(root).output().ok()?;
-    let date = String::from_utf8(output.stdout).ok().filter(|_| pins > 0)?;
+    let date = String::from_utf8(output.stdout).ok().filter(|_| count_of_pins(root) > 0)?;
     let mut parts = date.trim().split('-').map_while(|part| part.parse::<u32>().ok());
     let year = parts.next()?;
     let month = parts.next()?;
     // Version 3.N comes out in October of the year 2011 + N.
     let minor = (year.checked_sub(2012)? + u32::from(month >= 4)).min(*OFFERED.end());
-    OFFERED.contains(&minor).then(|| Python { minor, source: format!("{file} pins packages of {year}") })
+    allowed.contains(minor).then(|| Python { minor, source: format!("{file} pins packages of {year}") })
 }
 
 fn read(root: &Path, file: &str) -> String {
@@ -205,6 +236,14 @@ mod tests {
         assert_eq!(version(&[("environment.yml", conda)]).as_deref(), Some("3.9 environment.yml"));
         assert_eq!(version(&[("environment.yml", "dependencies:\n  - python>=3.8\n")]), None);
         assert_eq!(version(&[]), None);
+        let torch = ("requirements.txt", "torch==2.1.0\n");
+        assert_eq!(version(&[torch]).as_deref(), Some("3.11 requirements.txt (torch==2.1.0)"));
+        let tested = (".github/workflows/tests.yml", "python-version: ['3.8', '3.10', \"3.13\"]\n");
+        assert_eq!(version(&[torch, tested]).as_deref(), Some("3.10 .github/workflows/tests.yml"));
+        // Too old for PyTorch of today, unless packages are pinned.
+        let old = (".github/workflows/tests.yml", "python-version: 3.8\n");
+        assert_eq!(version(&[old]).as_deref(), Some("3.10 the newest PyTorch needs it"));
+        assert_eq!(version(&[old, torch]).as_deref(), Some("3.8 .github/workflows/tests.yml"));
     }
 
     #[test]
@@ -232,6 +271,6 @@ mod tests {
         assert_eq!(version(&[tested, project]).as_deref(), Some("3.10 .github/workflows/tests.yml"));
         let listed =
             "classifiers = [\"Programming Language :: Python :: 3\", \"Programming Language :: Python :: 3.9\"]\n";
-        assert_eq!(version(&[("setup.cfg", listed)]).as_deref(), Some("3.9 setup.cfg"));
+        assert_eq!(version(&[("setup.cfg", &listed.replace("3.9", "3.11"))]).as_deref(), Some("3.11 setup.cfg"));
     }
 }

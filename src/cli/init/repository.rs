@@ -54,7 +54,8 @@ impl Installation {
         match self {
             Self::Workflow(file, _) => vec![file.clone()],
             Self::Requirements(files) => files.clone(),
-            Self::Locked | Self::Package | Self::Conda(..) | Self::Unknown => Vec::new(),
+            Self::Locked => vec!["uv.lock".to_owned()],
+            Self::Package | Self::Conda(..) | Self::Unknown => Vec::new(),
         }
     }
 }
