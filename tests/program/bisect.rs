@@ -46,10 +46,14 @@ impl History {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.run_command(arguments, &["sh", "run.sh"])
+    }
+
+    fn run_command(&self, arguments: &[&str], recorded: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.root()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
         command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        command.args(["bisect"]).args(arguments).args(["--steps", "none", "--", "sh", "run.sh"]).output().unwrap()
+        command.args(["bisect"]).args(arguments).args(["--steps", "none", "--"]).args(recorded).output().unwrap()
     }
 
     pub(super) fn report(&self, range: &str) -> Value {
@@ -95,7 +99,43 @@ fn a_range_without_growth_is_reported_as_it_is() {
     let history = History::new();
     let output = history.run(&["main~7..main~4", "--max-growth", "5%"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("nothing to search for"), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    for expected in [
+        "both ends of the range are within the limits, so no commit between them was recorded: from ",
+        "\"Change 1\" to ",
+        "\"Change 4\", peak did not change, allowed 5 %. To search, name a range whose last commit exceeds the limit",
+    ] {
+        assert!(report.contains(expected), "{expected}: {report}");
+    }
+    let output = history.run(&["main~7..main", "--max-growth", "200%"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    let expected = "allowed 200 %. To search, lower the limit below that growth, or name a range";
+    assert!(report.contains("\"Change 8\", peak grew ") && report.contains(expected), "{report}");
+    assert_eq!(history.runs_of(), ["1", "4", "8"]);
+}
+
+/// An environment without PyTorch ends the search with the first commit, and `git bisect run` as well.
+#[test]
+fn nothing_is_searched_without_pytorch() {
+    let history = History::new();
+    let broken = "echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1";
+    let good = folder().join("before.pkl");
+    for (range, code) in [("main~7..main", 2), (&*good.to_string_lossy(), 128)] {
+        let output = history.run_command(&[range, "--max-growth", "5%"], &["sh", "-c", broken]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        let error = text(&output.stderr);
+        let expected = "error: nothing can be recorded here: the Python of the command has no PyTorch; install it there \
+                        (ptmem pip install torch), or give the command another Python\n";
+        assert!(error.ends_with(expected) && error.matches("note: ").count() <= 1, "{error}");
+    }
+    let output = history.run_command(&["main~7..main", "--max-growth", "5%"], &["true"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("the command wrote no snapshot to the file that PTMEM_SNAPSHOT names (its output: "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -237,12 +237,18 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         ),
         (
             &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
-            "; give it an option that it has (",
+            "; give it an option that it has (its output: ",
         ),
         (&["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"], "search those, such as batch=8..512/8"),
         (
+            &["batch=1..4", "--", "true", "{batch}"],
+            "batch = 1: the command never used a CUDA device from Python; if it trains on the CPU by default, give it the \
+             argument that selects the GPU (its output: ",
+        ),
+        (
             &["batch=1..4", "--", "sh", "-c", "echo \"No module named 'torch'\" >&2; exit 1", "{batch}"],
-            "batch = 1: its Python has no PyTorch; install it there (ptmem pip install torch)",
+            "batch = 1: the Python of the command has no PyTorch; install it there (ptmem pip install torch), or give the command \
+             another Python\n",
         ),
     ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));

@@ -90,11 +90,25 @@ fn what_keeps_it_from_an_answer_is_said() {
         (&[&fixture("before.pkl"), "--settings", "max_split_size_mb"], "invalid allocator setting 'max_split_size_mb'"),
         (
             &[&fixture("before.pkl"), "--python", "no-such-python"],
-            "no-such-python has no PyTorch; run this in the environment",
+            "error: no settings were tried, because no-such-python is not a program; run this in the environment",
         ),
     ] {
         let output = ptmem(place.path(), &[&["settings"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    // A Python that cannot repeat requests says why.
+    #[cfg(all(feature = "simulate", target_os = "linux"))]
+    for (script, expected) in [
+        ("echo 'unusable: has no PyTorch' >&2; exit 1", "python has no PyTorch; run this"),
+        ("exit 0", "python did not record the requests; run this"),
+        ("echo 'RuntimeError: no' >&2; exit 1", "repeated with '' by "),
+    ] {
+        let python = place.path().join("python");
+        fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let output = ptmem(place.path(), &["settings", &fixture("before.pkl"), "--python", &python.to_string_lossy()]);
+        assert_eq!(output.status.code(), Some(2), "{script}");
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
     // What the snapshot itself says is there all the same.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::verdict::{Gate, Verdict};
@@ -16,6 +16,7 @@ use super::super::config::{self, Loaded};
 use super::super::output::{self, Output};
 use super::super::{diff, exit_code};
 use super::commits::Commits;
+use super::failure::{Cause, Failure};
 use super::recordable::{Found, Recordable, TREE};
 use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files, python_of};
 use super::releases::Releases;
@@ -44,6 +45,14 @@ pub(crate) struct BisectArguments {
 /// Exit code by which `git bisect run` skips a commit.
 const SKIP: u8 = 125;
 
+/// Exit code that ends `git bisect run`.
+const ABORT: u8 = 128;
+
+/// The environment has no PyTorch, or another part that no commit can do without.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing can be recorded here: {0}")]
+struct NoRecording(Failure);
+
 pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Result<ExitCode> {
     let BisectArguments { range, record, limits, stacks, trust, config, mut view } = arguments;
     let config = found_config(&config)?;
@@ -60,10 +69,10 @@ pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Resu
     }
     if Path::new(&range).exists() {
         let code = compare(&range, &record, &mut diff, &loaded);
-        // What says nothing about the commit must not end the bisection.
+        // What says nothing about the commit must not end the bisection, unless it keeps all commits from being recorded.
         return Ok(ExitCode::from(code.unwrap_or_else(|error| {
             output::print_error(&format!("{error:#}"));
-            SKIP
+            if error.is::<NoRecording>() { ABORT } else { SKIP }
         })));
     }
     let commits = Commits::of(&range)?;
@@ -99,7 +108,7 @@ fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loade
             output::print_note(&gate.headline().in_full());
             Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
         }
-        Recorded::Failed(reason) => bail!("cannot be recorded: {reason}"),
+        Recorded::Failed(failure) => Err(refused(failure, "the checkout", "")),
     }
 }
 
@@ -116,21 +125,24 @@ impl<S: Recordable> Bisection<'_, S> {
     /// Searches, and reports the first bad one with the one before it.
     fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
         let [good, bad] = self.set.ends();
-        let [of_good, of_bad] = [&good, &bad].map(|end| self.required(end));
-        let (of_good, of_bad) = (of_good?, of_bad?);
+        let of_good = self.required(&good)?;
+        let of_bad = self.required(&bad)?;
         self.diff.set_inputs(of_good.clone(), of_bad);
         let whole = diff::judge(&self.diff, &self.loaded)?;
         if !whole.is_gated() {
             bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
         }
         if whole.verdict() != Verdict::Regression {
-            output::print_note(&format!("{bad} is compared with {good}: nothing to search for"));
-            return diff::report(&self.diff, &self.loaded, None, output);
+            let said = unsearched(&good, &bad, &whole, noun);
+            return diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output);
         }
         let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
         let asked = search(self.set, known, |candidate| {
             Ok(match self.record(candidate)? {
-                Recorded::Failed(reason) => Answer::Skipped(reason),
+                Recorded::Failed(failure) if failure.cause == Cause::Environment => {
+                    return Err(refused(failure, &candidate.to_string(), ""));
+                }
+                Recorded::Failed(failure) => Answer::Skipped(failure.to_string()),
                 Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
                     self.diff.set_inputs(of_good.clone(), path);
                     let gate = diff::judge(&self.diff, &self.loaded)?;
@@ -166,7 +178,7 @@ impl<S: Recordable> Bisection<'_, S> {
         output::print_note(&format!("{} without the edit at {}", found.bad, edit.place()));
         let Some(recorded) = self.set.without(found, edit, &self.recorder, self.command)? else { return Ok(None) };
         let shown = match recorded {
-            Recorded::Failed(reason) => format!("it cannot be recorded, so the cause is not proven: {reason}"),
+            Recorded::Failed(failure) => format!("it cannot be recorded, so the cause is not proven: {failure}"),
             Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
                 self.diff.set_inputs(before, path);
                 match diff::judge(&self.diff, &self.loaded)?.verdict() {
@@ -192,11 +204,33 @@ impl<S: Recordable> Bisection<'_, S> {
         output::print_note(&format!("{one}"));
         match self.record(one)? {
             Recorded::Whole(path) | Recorded::OutOfMemory(path) => Ok(path),
-            Recorded::Failed(reason) => {
-                bail!("{one}: cannot be recorded: {reason}; or give another end of the range")
-            }
+            Recorded::Failed(failure) => Err(refused(failure, &one.to_string(), "; or give another end of the range")),
         }
     }
+}
+
+/// The error for one that must have a recording, with what else to do where that is the fault of this one.
+fn refused(failure: Failure, one: &str, advice: &str) -> Error {
+    match failure.cause {
+        Cause::Environment => NoRecording(failure).into(),
+        Cause::Unrecorded | Cause::Candidate => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+    }
+}
+
+/// Says why nothing was searched between ends of which the bad one does not exceed the limits.
+fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String {
+    let sentence = gate.headline().sentence;
+    if gate.verdict() == Verdict::Inconclusive {
+        return format!(
+            "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
+        );
+    }
+    let grew = gate.comparisons().flat_map(|of| &of.judgement.checks).any(|check| check.delta > Some(0));
+    let lower = if grew { "lower the limit below that growth, or " } else { "" };
+    format!(
+        "both ends of the range are within the limits, so no {noun} between them was recorded: from {good} to {bad}, {sentence}. \
+         To search, {lower}name a range whose last {noun} exceeds the limit"
+    )
 }
 
 /// Says which one was found, and what that rests on.

@@ -2,6 +2,7 @@
 
 pub(super) mod bisect;
 mod commits;
+mod failure;
 pub(super) mod numbers;
 mod recordable;
 pub(super) mod recorder;

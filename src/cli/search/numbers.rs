@@ -15,6 +15,7 @@ use ptmem::scale::{Options, Run, Scale, Search};
 use ptmem_simulate::Card;
 
 use super::super::input;
+use super::failure::Cause;
 use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files};
 use super::{Answer, Asked, Candidates, search};
 
@@ -255,12 +256,13 @@ impl Fitting<'_> {
         match recorded {
             Recorded::Whole(path) => Ok((true, self.profile(&path)?)),
             Recorded::OutOfMemory(path) => Ok((false, self.profile(&path)?)),
-            Recorded::Failed(reason) => {
+            Recorded::Failed(failure) => {
                 let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
-                bail!(
-                    "{}: {reason}; if the command takes only some numbers, search those, such as batch=8..512/8",
-                    pairs.collect::<Vec<_>>().join(", ")
-                )
+                let advice = match failure.cause {
+                    Cause::Candidate => "; if it takes only some numbers, search those, such as batch=8..512/8",
+                    Cause::Environment | Cause::Unrecorded => "",
+                };
+                bail!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
             }
         }
     }

@@ -11,6 +11,7 @@ use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
 use super::commits::{Commit, Commits};
+use super::failure::Failure;
 use super::recorder::{Job, Recorded, Recorder};
 use super::releases::{Releases, paths_of};
 use super::{Asked, Candidates};
@@ -61,7 +62,7 @@ impl Recordable for Commits {
     fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
         match self.check_out(one, &recorder.place(TREE)) {
             Ok(folder) => record_in(&folder, one.short(), recorder, command),
-            Err(error) => Ok(Recorded::Failed(format!("{error:#}"))),
+            Err(error) => Ok(Recorded::Failed(Failure::of_candidate(format!("{error:#}")))),
         }
     }
 
@@ -124,7 +125,7 @@ impl Recordable for Releases {
         let environment = recorder.place("environment");
         let variables = match self.install(one, &environment)? {
             Ok(variables) => variables,
-            Err(reason) => return Ok(Recorded::Failed(reason)),
+            Err(reason) => return Ok(Recorded::Failed(Failure::of_candidate(reason))),
         };
         let here = env::current_dir()?;
         let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables, memory: None });

@@ -12,6 +12,7 @@ use ptmem::profile::{EndingKind, Profile, ReadOptions};
 
 use super::super::args::heading;
 use super::super::{checkout, input};
+use super::failure::Failure;
 
 /// How candidates are recorded.
 #[derive(Debug, Args)]
@@ -39,8 +40,8 @@ pub(super) enum Recorded {
     Whole(PathBuf),
     /// Until memory ran out.
     OutOfMemory(PathBuf),
-    /// Without a recording that can be used, for this reason.
-    Failed(String),
+    /// Without a recording that can be used.
+    Failed(Failure),
 }
 
 /// A command in a folder, with variables of its own.
@@ -117,8 +118,7 @@ impl<'a> Recorder<'a> {
             fs::write(folder.join("exit"), code.to_string())?;
             return Ok(recorded);
         }
-        let text = fs::read_to_string(&log).unwrap_or_default();
-        Ok(Recorded::Failed(format!("{} ({})", last_words(&text, code), log.display())))
+        Ok(Recorded::Failed(Failure::of_command(code, &log)))
     }
 
     fn command(&self, snapshot: &Path, job: &Job<'_>) -> Result<Command> {
@@ -172,30 +172,6 @@ fn ran_out_of_memory(path: &Path) -> bool {
         Some(ending) => ending.kind == EndingKind::Oom,
         None => devices.iter().any(|device| !device.figures.ooms.is_empty()),
     }
-}
-
-/// Words of commands that fail, and what to do about it.
-const ADVICE: [(&[&str], &str); 3] = [
-    (&["the optimizer made 0 steps"], "--steps all records a program without an optimizer"),
-    (&["unrecognized arguments", "no such option", "No such option"], "give it an option that it has"),
-    (&[": command not found"], "give a program that is there"),
-];
-
-/// The last lines of a command that failed.
-fn last_words(log: &str, code: i32) -> String {
-    let lines = log
-        .lines()
-        .rev()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("ptmem simulate: nothing"));
-    let mut lines: Vec<&str> = lines.take(2).collect();
-    lines.reverse();
-    if log.contains("No module named 'torch'") {
-        return "its Python has no PyTorch; install it there (ptmem pip install torch)".to_owned();
-    }
-    let known = ADVICE.iter().find(|(words, _)| words.iter().any(|word| log.contains(word)));
-    let advice = known.map_or("make it run with ptmem simulate first", |(_, advice)| advice);
-    format!("the command failed with exit code {code}: {}; {advice}", lines.join(" / "))
 }
 
 /// The Python of a command: its first word, or the one on the path.

@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     if arguments.python.as_os_str() != NO_PYTHON {
         match tried(arguments, &snapshot, &study, arguments.memory.memory(&config).map(|memory| memory.bytes)) {
             Ok(trial) => study.trial = Some(trial),
-            Err(error) => failure = Some(error.context(study.path.clone())),
+            Err(error) => failure = Some(error),
         }
     }
     arguments.view.write(Subject::Settings(&study), output)?;
@@ -84,7 +84,8 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
 
 #[cfg(feature = "simulate")]
 fn tried(arguments: &SettingsArguments, snapshot: &Snapshot, study: &Study, memory: Option<u64>) -> Result<Trial> {
-    repeat::Repetition::new(&arguments.python, snapshot, study, memory)?.trial(&arguments.settings)
+    let repetition = repeat::Repetition::new(&arguments.python, snapshot, study, memory);
+    repetition.with_context(|| study.path.clone())?.trial(&arguments.settings)
 }
 
 #[cfg(not(feature = "simulate"))]

@@ -10,7 +10,11 @@ import sys
 try:
     import torch
 except ImportError:
-    sys.exit("there is no PyTorch")
+    sys.exit("unusable: has no PyTorch")
+if not (hasattr(torch, "version") and torch.version.cuda):
+    sys.exit(f"unusable: has PyTorch {torch.__version__} without CUDA")
+if not hasattr(torch.cuda.memory, "_set_allocator_settings") or torch.__version__.startswith("2.0."):
+    sys.exit(f"unusable: has PyTorch {torch.__version__}, which cannot record the requests; 2.1 or later is needed")
 
 
 class Allocator:

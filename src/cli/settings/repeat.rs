@@ -204,6 +204,9 @@ impl<'a> Repetition<'a> {
         if !ended.status.success() {
             return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));
         }
+        if !dump.exists() {
+            return Err(unusable(self.python, "did not record the requests"));
+        }
         let release = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
         let repeated = self.read(&dump, run)?;
         // Temporary; the folder goes anyway.
@@ -214,15 +217,15 @@ impl<'a> Repetition<'a> {
     /// Why settings could not be tried, and what to do.
     fn failure(&self, settings: &str, errors: &str) -> anyhow::Error {
         let python = self.python.display();
+        if errors.contains(": command not found") {
+            return unusable(self.python, "is not a program");
+        }
+        if let Some(reason) = errors.lines().find_map(|line| line.strip_prefix("unusable: ")) {
+            return unusable(self.python, reason);
+        }
         let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
         let reason = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
         let reason = reason.copied().unwrap_or("it printed nothing");
-        if errors.contains("there is no PyTorch") || errors.contains("command not found") {
-            return anyhow!(
-                "no settings were tried: {python} has no PyTorch; run this in the environment of the program, or name its Python \
-                 with --python ('--python none' leaves this part out)"
-            );
-        }
         anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
     }
 
@@ -257,6 +260,15 @@ impl<'a> Repetition<'a> {
         };
         Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
+}
+
+/// Why a Python cannot repeat requests, and what to do.
+fn unusable(python: &Path, reason: &str) -> anyhow::Error {
+    anyhow!(
+        "no settings were tried, because {} {reason}; run this in the environment of the recorded program, or name its Python with \
+         --python ('--python none' tries no settings)",
+        python.display()
+    )
 }
 
 /// Pairs of the best settings of different names.
