@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Literal, Optional
 
-from ._facts import Facts, collector_paused, write
+from ._facts import Facts, collector_paused, gpu_of, has_xpu, native, write
 from ._watch import Watch
 
 #: Frames of a call stack that are recorded: of Python and C++, or only of Python.
@@ -20,13 +20,15 @@ class RecordingWarning(UserWarning):
 
 
 def import_torch() -> Any:
-    """PyTorch, with CUDA. Asks no driver: a process that did so could no longer fork."""
+    """PyTorch, built for GPUs. Asks no driver: a process that did so could no longer fork."""
     try:
         import torch
     except ImportError as error:
-        raise RecordingError(f"PyTorch cannot be imported: {error}; install a build with CUDA") from error
-    if not torch.backends.cuda.is_built():
-        raise RecordingError(f"PyTorch {torch.__version__} is built without CUDA; install a build with CUDA")
+        raise RecordingError(f"PyTorch cannot be imported: {error}; install a build for your GPU") from error
+    if not (torch.backends.cuda.is_built() or has_xpu(torch)):
+        raise RecordingError(
+            f"PyTorch {torch.__version__} is built without CUDA, ROCm and XPU; install a build for your GPU"
+        )
     return torch
 
 
@@ -48,17 +50,17 @@ class History:
         self.watch: Optional[Watch] = None
 
     def begin(self) -> None:
-        """Turns it on, at once or when the program first uses CUDA: nothing here is the first use."""
-        self.torch.cuda._lazy_call(self._turn_on)
+        """Turns it on, at once or when the program first uses the GPU: nothing here is the first use."""
+        gpu_of(self.torch)._lazy_call(self._turn_on)
 
     def _turn_on(self) -> None:
-        is_enabled = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
+        is_enabled = native(self.torch, "isHistoryEnabled")
         self.was_on = is_enabled is not None and bool(is_enabled())
         self.restart()
 
     def restart(self) -> None:
         """Drops the recorded events, and continues recording. Blocks keep the stacks of their allocation."""
-        record = self.torch.cuda.memory._record_memory_history
+        record = gpu_of(self.torch).memory._record_memory_history
         self.facts.torch = self.torch
         with collector_paused():
             try:
@@ -81,7 +83,7 @@ class History:
     def stop(self) -> None:
         """Turns it off, which drops the recorded events."""
         if self.is_on and not self.was_on:
-            self.torch.cuda.memory._record_memory_history(self._off)
+            gpu_of(self.torch).memory._record_memory_history(self._off)
             self.is_on = False
 
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
@@ -104,16 +106,16 @@ class History:
 
     def watch_failures(self, observer: Callable[[], None]) -> None:
         """Calls the observer when memory has run out. PyTorch cannot remove an observer."""
-        attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
+        attach = native(self.torch, "attach_out_of_memory_observer")
         if attach is not None:
             attach(lambda *_: observer())
 
     def has_gpu(self) -> bool:
         """Asks the driver, so only where the program will not fork any more."""
-        return bool(self.torch.cuda.is_available())
+        return bool(gpu_of(self.torch).is_available())
 
     def is_out_of_memory(self, error: Optional[BaseException]) -> bool:
-        kind = getattr(self.torch.cuda, "OutOfMemoryError", None)
+        kind = getattr(gpu_of(self.torch), "OutOfMemoryError", getattr(self.torch, "OutOfMemoryError", None))
         return kind is not None and isinstance(error, kind)
 
 
@@ -126,9 +128,10 @@ def checked(stacks: Stacks) -> Stacks:
 
 def warn_of_old_blocks(torch: Any) -> Optional[str]:
     """Memory without a stack because it was allocated before the recording."""
-    if not torch.cuda.is_initialized():
+    gpu = gpu_of(torch)
+    if not gpu.is_initialized():
         return None
-    held = sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
+    held = sum(gpu.memory_allocated(device) for device in range(gpu.device_count()))
     if held == 0:
         return None
     return (

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from ._facts import COUNTERS, path_of_rank, write_whole
+from ._facts import COUNTERS, gpu_of, path_of_rank, write_whole
 from ._history import RecordingError, import_torch
 from ._result import PathLike
 
@@ -29,9 +29,10 @@ def measure(path: PathLike, *, case: Optional[str] = None) -> Iterator[None]:
     torch = import_torch()
     target = path_of_rank(os.fspath(path), None)
     others = _cases(target) if case is not None else {}
-    if torch.cuda.is_initialized():
-        for device in range(torch.cuda.device_count()):
-            torch.cuda.reset_peak_memory_stats(device)
+    gpu = gpu_of(torch)
+    if gpu.is_initialized():
+        for device in range(gpu.device_count()):
+            gpu.reset_peak_memory_stats(device)
     yield
     devices = _devices(torch)
     if not devices:
@@ -43,15 +44,17 @@ def measure(path: PathLike, *, case: Optional[str] = None) -> Iterator[None]:
 
 def _devices(torch: Any) -> dict[str, dict[str, int]]:
     """The counters of each device that was used, in bytes."""
-    if not torch.cuda.is_initialized():
+    gpu = gpu_of(torch)
+    if not gpu.is_initialized():
         return {}
+    kind = "cuda" if gpu is torch.cuda else "xpu"
     devices = {}
-    for device in range(torch.cuda.device_count()):
-        stats = torch.cuda.memory_stats(device)
+    for device in range(gpu.device_count()):
+        stats = gpu.memory_stats(device)
         keys = [f"{name}.all.{point}" for name in COUNTERS for point in ("current", "peak")]
         figures = {key: int(stats[key]) for key in keys if key in stats}
         if any(figures.values()):
-            devices[f"cuda:{device}"] = figures
+            devices[f"{kind}:{device}"] = figures
     return devices
 
 
@@ -64,6 +67,6 @@ def _cases(path: str) -> dict[str, Any]:
         return {}
     except (ValueError, OSError) as error:
         raise RecordingError(f"{path} is not a file of measured cases: {error}") from error
-    if not isinstance(cases, dict) or "schema" in cases or any(name.startswith("cuda:") for name in cases):
+    if not isinstance(cases, dict) or "schema" in cases or any(name.startswith(("cuda:", "xpu:")) for name in cases):
         raise RecordingError(f"{path} is not a file of measured cases; give another one")
     return cases

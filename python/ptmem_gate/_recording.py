@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collector_paused, last_line, path_of_rank
+from ._facts import Facts, collector_paused, gpu_of, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, Stacks, checked, import_torch, warn_of_old_blocks
 from ._ran import Ran
 from ._result import PathLike
@@ -153,6 +153,8 @@ class Recording(ContextDecorator):
             raise RecordingError(f"{_active.path} is being recorded; end that recording before another one begins")
         self._reset()
         torch = import_torch()
+        if self._watches and gpu_of(torch) is not torch.cuda:
+            raise RecordingError("modules, purposes and shapes are recorded on GPUs of NVIDIA and AMD alone; leave them out")
         self._process = os.getpid()
         self._facts.note_rank()
         # If this run writes nothing, nothing must be taken for its recording.
@@ -264,7 +266,7 @@ class Recording(ContextDecorator):
         """Discards the history from before the steps to record."""
         with collector_paused():
             if self._watch is not None:
-                self._watch.begin(self._history.torch.cuda.memory._snapshot())
+                self._watch.begin(gpu_of(self._history.torch).memory._snapshot())
             self._history.restart()
 
     def _step_ended(self, number: int) -> None:

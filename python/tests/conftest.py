@@ -33,10 +33,13 @@ def tool() -> str:
     return program()
 
 
-@pytest.fixture(params=list(Release))
+KINDS = [(release, "cuda") for release in Release] + [(Release.V2_8, "xpu")]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: f"{kind[0].value}-{kind[1]}")
 def any_torch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
-    """A stand-in for each release of PyTorch whose signatures differ."""
-    yield from installed(FakeTorch(request.param), monkeypatch)
+    """A stand-in for each release of PyTorch whose signatures differ, and for GPUs of Intel."""
+    yield from installed(FakeTorch(*request.param), monkeypatch)
 
 
 @pytest.fixture

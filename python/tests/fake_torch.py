@@ -29,8 +29,10 @@ class OutOfMemoryError(RuntimeError):
 class FakeTorch:
     """The parts of PyTorch that a recording uses."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: Release, kind: str = "cuda") -> None:
         self.release = release
+        #: The part of PyTorch for its GPUs: cuda or xpu.
+        self.kind = kind
         self.calls: list[str] = []
         self.names: list[str] = []
         self.events: list[str] = []
@@ -160,11 +162,12 @@ class FakeTorch:
     def modules(self) -> dict[str, ModuleType]:
         """What `import torch` and its parts give."""
         memory = SimpleNamespace(_record_memory_history=self.record_memory_history, _snapshot=self.snapshot)
-        cuda = SimpleNamespace(
+        gpu = SimpleNamespace(
             memory=memory,
             _lazy_call=self.lazy_call,
             is_initialized=lambda: self.initialized,
             is_available=lambda: self.cuda_is_built and self.has_gpu,
+            _is_compiled=lambda: True,
             memory_allocated=lambda device: self.allocated,
             memory_stats=self.flat_memory_stats,
             reset_peak_memory_stats=self.reset_peak_memory_stats,
@@ -177,19 +180,18 @@ class FakeTorch:
             empty_cache=lambda: None,
             OutOfMemoryError=OutOfMemoryError,
         )
-        core = SimpleNamespace(
-            _cuda_memoryStats=self.memory_stats, _cuda_attach_out_of_memory_observer=self.observers.append
-        )
+        core = SimpleNamespace(**{f"_{self.kind}_memoryStats": self.memory_stats})
+        setattr(core, f"_{self.kind}_attach_out_of_memory_observer", self.observers.append)
         if self.release is not Release.V2_0:
-            core._cuda_isHistoryEnabled = lambda: self.enabled
+            setattr(core, f"_{self.kind}_isHistoryEnabled", lambda: self.enabled)
         torch = ModuleType("torch")
         vars(torch).update(
             __version__=f"{self.release.value}.0+fake",
             __path__=[],
-            cuda=cuda,
+            **{"cuda": SimpleNamespace(), self.kind: gpu},
             _C=core,
             profiler=SimpleNamespace(record_function=self.record_function),
-            backends=SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: self.cuda_is_built)),
+            backends=SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: self.cuda_is_built and self.kind == "cuda")),
         )
         optim = ModuleType("torch.optim")
         vars(optim).update(__path__=[])

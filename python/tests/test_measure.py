@@ -15,15 +15,16 @@ def use(torch: FakeTorch, peak: int, end: int) -> None:
     torch.highest, torch.allocated = max(torch.highest, peak), end
 
 
-def test_parts_have_peaks_of_their_own(torch: FakeTorch, tmp_path: Path) -> None:
+def test_parts_have_peaks_of_their_own(any_torch: FakeTorch, tmp_path: Path) -> None:
+    device = f"{any_torch.kind}:0"
     path = tmp_path / "memory.json"
     for case, peak, end in [("train", 900, 300), ("evaluate", 500, 300)]:
         with measure(path, case=case):
-            use(torch, peak, end)
+            use(any_torch, peak, end)
     cases = json.loads(path.read_text())
-    peaks = {name: devices["cuda:0"]["allocated_bytes.all.peak"] for name, devices in cases.items()}
+    peaks = {name: devices[device]["allocated_bytes.all.peak"] for name, devices in cases.items()}
     assert peaks == {"train": 900, "evaluate": 500}
-    assert cases["train"]["cuda:0"]["allocated_bytes.all.current"] == 300
+    assert cases["train"][device]["allocated_bytes.all.current"] == 300
 
 
 def test_without_a_case_a_file_holds_one_part(

@@ -99,7 +99,7 @@ class Facts:
         """A snapshot with the facts about it. `ending` is whole, exception or oom."""
         with collector_paused():
             before = self._counters()
-            snapshot = self.torch.cuda.memory._snapshot()
+            snapshot = gpu_of(self.torch).memory._snapshot()
             after = self._counters()
         if not isinstance(snapshot, dict):
             return snapshot
@@ -127,11 +127,12 @@ class Facts:
     def _counters(self) -> dict[int, Any]:
         """PyTorch's counters of each device, and the numbers of allocations and frees."""
         found = {}
-        for device in range(self.torch.cuda.device_count()):
+        memory_stats = native(self.torch, "memoryStats")
+        for device in range(gpu_of(self.torch).device_count()):
             try:
-                stats = self.torch._C._cuda_memoryStats(device)
+                stats = memory_stats(device)
             except RuntimeError:
-                continue  # CUDA is not in use yet.
+                continue  # The GPU is not in use yet.
             bytes_of = {name: stats[name]["all"] for name in COUNTERS if name in stats}
             found[device] = {
                 "current": {name: counter["current"] for name, counter in bytes_of.items()},
@@ -149,10 +150,10 @@ class Facts:
         ]
 
     def _cards(self, dumped: dict[int, Any]) -> list[dict[str, Any]]:
-        """The cards that this process used. Communicators are on the one that is current."""
+        """The cards of NVIDIA and AMD that this process used. Communicators are on the one that is current."""
         found = []
         for device, counters in dumped.items():
-            if counters["calls"][0] == 0:
+            if counters["calls"][0] == 0 or gpu_of(self.torch) is not self.torch.cuda:
                 continue
             card = self.torch.cuda.get_device_properties(device)
             is_current = device == self.torch.cuda.current_device()
@@ -183,6 +184,26 @@ class Facts:
             if version is not None:
                 versions.setdefault(name, version)
         return [[name, version] for name, version in sorted(versions.items())]
+
+
+def gpu_of(torch: Any) -> Any:
+    """The part of PyTorch for the GPUs that it is built for: torch.cuda, also for ROCm, or else torch.xpu."""
+    if torch.backends.cuda.is_built() or not has_xpu(torch):
+        return torch.cuda
+    return torch.xpu
+
+
+def has_xpu(torch: Any) -> bool:
+    """True for a build for GPUs of Intel that can record their memory: PyTorch 2.11 and later."""
+    xpu = getattr(torch, "xpu", None)
+    is_compiled = getattr(xpu, "_is_compiled", lambda: False)
+    return is_compiled() and hasattr(getattr(xpu, "memory", None), "_record_memory_history")
+
+
+def native(torch: Any, name: str) -> Any:
+    """A function of PyTorch's binary for these GPUs, or None where the release lacks it."""
+    kind = "cuda" if gpu_of(torch) is torch.cuda else "xpu"
+    return getattr(torch._C, f"_{kind}_{name}", None)
 
 
 @contextlib.contextmanager
