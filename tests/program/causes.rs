@@ -130,6 +130,17 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     checkout.write("other.py", "x = 1\n");
     let lead = verdict(&checkout.ptmem(&limits)).1;
     assert!(lead.contains("Stacks lead from less than half of the growth at the peak to one edit"), "{lead}");
+
+    // A file that was not read may have one that can.
+    fs::remove_file(checkout.path().join("other.py")).unwrap();
+    for at in 0..20 {
+        checkout.write(&format!("tests/test_{at}.py"), format!("x = 1  # {}\n", "y".repeat(900)).repeat(1_000));
+    }
+    let lead = verdict(&checkout.ptmem(&limits)).1;
+    assert!(
+        lead.ends_with(" 5 changed files were not read: the change is large.") && !lead.contains("inferred"),
+        "{lead}"
+    );
 }
 
 #[test]

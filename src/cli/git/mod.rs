@@ -157,9 +157,10 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let mut left = MOST_TEXT;
     for (done, part) in changes.chunks(FILES_AT_ONCE).enumerate() {
         if left == 0 {
-            let unread = changes.len() - done * FILES_AT_ONCE;
+            patch.unread = changes.len() - done * FILES_AT_ONCE;
             messages::print_note(&format!(
-                "--git: {unread} of {} changed files are not read: the files before them have {} of text or more",
+                "--git: {} of {} changed files are not read: the files before them have {} of text or more",
+                patch.unread,
                 changes.len(),
                 Size(MOST_TEXT as u64)
             ));

@@ -41,6 +41,11 @@ impl Settings {
         requested.max(1).next_multiple_of(512)
     }
 
+    /// The settings in snapshots of GPUs of Intel.
+    fn to_value_of_xpu(self, text: &str) -> Value {
+        Value::dict([("PYTORCH_ALLOC_CONF", text.into()), ("expandable_segments", self.expandable.into())])
+    }
+
     fn to_value(self, text: &str) -> Value {
         let divisions = (0..16).map(|power| (1_u64 << power, self.divisions.unwrap_or(0)));
         let divisions = divisions.map(|(size, value)| (Value::from(size.to_string().as_str()), value.into()));
@@ -83,6 +88,8 @@ pub(super) struct Allocator {
     pub(super) leaves_unrounded: bool,
     /// True for releases whose events name their pool, from 2.12 on.
     pub(super) names_pools: bool,
+    /// True for the allocator of GPUs of Intel, whose addresses are high.
+    is_of_xpu: bool,
     /// The pool that never splits its segments.
     unsplit_pool: Option<(u64, u64)>,
     pub(super) segments: Vec<Segment>,
@@ -99,6 +106,7 @@ impl Allocator {
             text: settings.text(),
             leaves_unrounded: false,
             names_pools: true,
+            is_of_xpu: false,
             unsplit_pool,
             segments: Vec::new(),
             counters: [0; 4],
@@ -106,6 +114,13 @@ impl Allocator {
             history: vec![[0; 4]],
             next_address: 0x7f00_0000_0000,
         }
+    }
+
+    /// The allocator of GPUs of Intel under settings given as text, of which it follows one.
+    pub(super) fn of_xpu(given: Settings) -> Self {
+        let settings = Settings { expandable: given.expandable, ..Settings::default() };
+        let next_address = 0xff00_7f00_0000_0000;
+        Self { text: given.text(), is_of_xpu: true, names_pools: false, next_address, ..Self::new(settings, None) }
     }
 
     fn event(&mut self, action: &str, addr: u64, size: u64) {
@@ -269,7 +284,8 @@ impl Allocator {
             ("segments", segments.collect::<Vec<_>>().into()),
             ("device_traces", vec![self.events[first..].to_vec().into()].into()),
         ]);
-        let settings = self.settings.to_value(&self.text);
+        let settings =
+            if self.is_of_xpu { self.settings.to_value_of_xpu(&self.text) } else { self.settings.to_value(&self.text) };
         let settings =
             if self.leaves_unrounded { settings.without("graph_capture_record_stream_reuse") } else { settings };
         let value = if states_settings { value.with("allocator_settings", settings) } else { value };

@@ -351,6 +351,19 @@ proptest! {
     }
 
     #[test]
+    fn gpus_of_intel_follow_expandable_segments_alone(
+        steps in steps(),
+        given in settings(),
+        cut in any::<prop::sample::Index>(),
+        from_start in any::<bool>(),
+    ) {
+        let mut allocator = Allocator::of_xpu(given);
+        run(&mut allocator, &steps, &[]);
+        let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
+        compare(&allocator, first, &allocator.snapshot(first, true))?;
+    }
+
+    #[test]
     fn settings_that_change_at_run_time_give_figures_within_their_bounds(
         steps in steps(),
         before in settings(),

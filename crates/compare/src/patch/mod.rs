@@ -23,6 +23,8 @@ pub struct CodeLine {
 /// A change of the code. Files of the before go by the name they had there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
+    /// Number of changed files that were not read, because the change is large.
+    pub unread: usize,
     /// The Python files that differ.
     files: Sides<BTreeSet<String>>,
     /// Its edits; comments, formatting and renames are not among them.

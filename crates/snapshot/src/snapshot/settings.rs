@@ -6,6 +6,10 @@ use std::str::FromStr;
 /// Key under which a snapshot keeps the text that was last given to the allocator.
 const TEXT: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
+/// The same in snapshots of GPUs of Intel, which have no other key of a text. Their allocator rounds as the one for CUDA
+/// does by default, and of this text it follows `expandable_segments` alone (c10/xpu/XPUCachingAllocator.cpp, 2026-05).
+const TEXT_OF_XPU: &str = "PYTORCH_ALLOC_CONF";
+
 /// A key of snapshots since PyTorch 2.9.
 const SINCE_2_9: &str = "graph_capture_record_stream_reuse";
 
@@ -85,20 +89,25 @@ impl AllocatorSettings {
         let is_default = !self.expandable_segments
             && self.max_split_size.is_none()
             && self.roundup_power2_divisions.iter().all(|&divisions| divisions <= 1);
-        is_default && self.present && self.all.get(TEXT).is_some_and(String::is_empty)
+        is_default && self.present && self.text().is_some_and(String::is_empty)
     }
 
     /// True if the text that was last given to the allocator is known, so that other settings may have been before.
     #[must_use]
     pub fn has_text(&self) -> bool {
-        self.all.contains_key(TEXT)
+        self.text().is_some()
+    }
+
+    /// The text that was last given to the allocator.
+    fn text(&self) -> Option<&String> {
+        self.all.get(TEXT).or_else(|| self.all.get(TEXT_OF_XPU))
     }
 
     /// True if the settings cannot all come from the text that was given last: texts that do not name
     /// `expandable_segments` leave it as it was, so another text named it.
     #[must_use]
     pub fn are_of_several_texts(&self) -> bool {
-        let text = self.all.get(TEXT).filter(|text| !text.is_empty());
+        let text = self.text().filter(|text| !text.is_empty());
         self.expandable_segments && text.is_some_and(|text| !text.contains("expandable_segments"))
     }
 

@@ -33,9 +33,11 @@ impl Diff {
             before: Marks::new(&profiles.before, Side::Before, &edits, patch, checkout),
             after: Marks::new(&profiles.after, Side::After, &edits, patch, checkout),
         };
-        let only = only(&edits, &marks, diagnostics);
+        // A file that was not read may have edits that can matter.
+        let only = only(&edits, &marks, diagnostics).filter(|_| patch.unread == 0);
         for device in devices {
             causes(device, profiles, &edits, &marks, only);
+            device.causes.iter_mut().for_each(|cause| cause.unread = patch.unread as u64);
         }
     }
 }

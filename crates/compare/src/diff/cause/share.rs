@@ -68,6 +68,8 @@ pub struct Cause {
     pub shrunk: u64,
     /// Bytes by which the peak of the before, which is elsewhere, exceeds the compared place.
     pub elsewhere: u64,
+    /// Number of changed files that were not read: their edits are not among these.
+    pub unread: u64,
     /// The only edit that can matter, where nothing else is known to differ.
     pub only: Option<usize>,
 }
@@ -135,6 +137,7 @@ impl Cause {
             without_python: 0,
             shrunk: 0,
             elsewhere: 0,
+            unread: 0,
             only,
         }
     }

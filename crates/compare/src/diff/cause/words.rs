@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::Sides;
+use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
 use super::growth::Growth;
@@ -128,7 +129,7 @@ impl Cause {
         if !listed.is_empty() {
             text += &format!(" The change has other edits that can matter: {listed}.");
         }
-        Some(text)
+        Some(text + &self.without_unread())
     }
 
     fn without_lead(&self) -> Option<String> {
@@ -144,7 +145,17 @@ impl Cause {
             0 => format!("No stack grew {}", self.place),
             _ => format!("Stacks lead from less than half of the growth {} to one edit", self.place),
         };
-        Some(format!("{why}{}. Edits that can matter: {listed}.", self.without_python()))
+        Some(format!("{why}{}. Edits that can matter: {listed}.{}", self.without_python(), self.without_unread()))
+    }
+
+    /// A sentence about the files that were not read.
+    fn without_unread(&self) -> String {
+        match self.unread {
+            0 => String::new(),
+            unread => {
+                format!(" {} not read: the change is large.", count(unread, "changed file was", "changed files were"))
+            }
+        }
     }
 
     /// What no stack can lead from, as the rest of a sentence.
