@@ -154,7 +154,9 @@ class Recording(ContextDecorator):
         self._reset()
         torch = import_torch()
         if self._watches and gpu_of(torch) is not torch.cuda:
-            raise RecordingError("modules, purposes and shapes are recorded on GPUs of NVIDIA and AMD alone; leave them out")
+            raise RecordingError(
+                "modules, purposes and shapes are recorded on GPUs of NVIDIA and AMD alone; leave them out"
+            )
         self._process = os.getpid()
         self._facts.note_rank()
         # If this run writes nothing, nothing must be taken for its recording.

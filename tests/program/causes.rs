@@ -138,7 +138,7 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     }
     let lead = verdict(&checkout.ptmem(&limits)).1;
     assert!(
-        lead.ends_with(" 5 changed files were not read: the change is large.") && !lead.contains("inferred"),
+        lead.ends_with(" 6 changed files were not read: the change is large.") && !lead.contains("inferred"),
         "{lead}"
     );
 }
