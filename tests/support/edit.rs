@@ -46,6 +46,7 @@ fn environment(file: &str) -> Option<&str> {
 }
 
 /// A snapshot that can be edited. Frames and their lists stay shared.
+#[derive(Clone)]
 pub struct Edited {
     tree: Tree,
     root: u32,
@@ -381,7 +382,12 @@ impl Edited {
             nodes.sort_by_key(|&at| rank(seed, at));
             all.push(self.push(Node::List(nodes)));
         }
-        let [key, value] = [self.leaf("read before everything else"), self.push(Node::List(all))];
+        self.put_first(all);
+    }
+
+    /// Adds a list under a key that no reader knows, before all other keys.
+    pub fn put_first(&mut self, list: Vec<u32>) {
+        let [key, value] = [self.leaf("read before everything else"), self.push(Node::List(list))];
         let Node::Dict(items) = &mut self.tree.nodes[self.root as usize] else { panic!("no dict") };
         items.splice(0..0, [key, value]);
     }

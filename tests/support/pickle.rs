@@ -118,7 +118,7 @@ pub enum Node {
 }
 
 /// Builds plain trees in an arena, so that values may be shared and may hold themselves.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Tree {
     pub nodes: Vec<Node>,
     /// Whether it keeps runs of memo references.
