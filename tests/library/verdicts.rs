@@ -239,6 +239,23 @@ fn the_peak_leads_the_line_where_other_figures_grew_more() {
     assert_eq!(judgement.checks[1].of.name(), "reserved");
 }
 
+/// One device whose peak is 4 MiB, and which holds `mib` MiB at the end.
+fn ending_with(mib: u64) -> Profile {
+    let first = [event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+    let freed = ["free_requested", "free_completed"].map(|action| event(action, A, 4 * MIB));
+    let last = event("alloc", A, mib * MIB);
+    let events = first.into_iter().chain(freed).chain([last]).collect();
+    read(vec![segment(0, mib * MIB)], vec![events])
+}
+
+#[test]
+fn a_comparison_without_limits_names_what_grew_beside_the_peak() {
+    let diff = compare(ending_with(1), ending_with(3));
+    let (verdict, line) = told(&judge_diff(&diff, &Thresholds::default()));
+    let expected = "PASS nothing was gated (no limit was given): peak did not change, but end grew 2.00 MiB (+200.0 %)";
+    assert_eq!((verdict, &*line), (Verdict::Pass, expected));
+}
+
 #[test]
 fn headroom_is_left_on_the_device() {
     let judge = |memory: u64, overhead: Option<u64>, least: u64| {

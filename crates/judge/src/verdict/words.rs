@@ -213,6 +213,8 @@ pub struct PeakChange {
     pub peak: Sides<u64>,
     /// The row that grew most, with the bytes that it gained.
     pub most: Option<(String, i128)>,
+    /// Of the other figures the one that grew most, if by enough to be listed.
+    other: Option<(Metric, Sides<u64>)>,
     /// How far the change is known where a side lacks a part; the error is the reason why its direction is not.
     bound: Result<Option<Bound>, String>,
 }
@@ -240,13 +242,25 @@ impl PeakChange {
         let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
         let most = most.map(|row| (row.label.clone(), row.delta()));
-        Some(Self { device: device.ordinal(), peak, most, bound })
+        let other = grown_elsewhere(device, thresholds.min_delta);
+        Some(Self { device: device.ordinal(), peak, most, other, bound })
     }
 
     /// Bytes gained.
     pub(super) fn delta(&self) -> i128 {
         self.peak.delta()
     }
+}
+
+/// Of the figures beside the peak the one that grew most.
+fn grown_elsewhere(device: &DeviceDiff, min_delta: u64) -> Option<(Metric, Sides<u64>)> {
+    let others = [Metric::End, Metric::Baseline, Metric::Reserved].into_iter().filter_map(|metric| {
+        let Sides { before, after } = device.metric(metric);
+        Some((metric, Sides { before: before?, after: after? }))
+    });
+    let grown = others.filter(|(_, sides)| sides.delta() > 0 && sides.delta() >= i128::from(min_delta));
+    // From the back: of equal ones `max_by_key` takes the last.
+    grown.rev().max_by_key(|(_, sides)| sides.delta())
 }
 
 /// The reason why a whole run may need more than a side holds.
@@ -269,9 +283,12 @@ impl fmt::Display for PeakChange {
             Err(reason) => return write!(f, "peak cannot be compared: {reason}"),
             Ok(bound) => write!(f, "peak {}", change(self.delta(), Some(self.peak.before), *bound))?,
         }
-        match &self.most {
-            Some((label, delta)) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
-            Some(_) | None => Ok(()),
+        match (&self.most, &self.other) {
+            (Some((label, delta)), _) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
+            (_, Some((metric, sides))) if self.delta() <= 0 && self.bound == Ok(None) => {
+                write!(f, ", but {} {}", metric.name(), change(sides.delta(), Some(sides.before), None))
+            }
+            _ => Ok(()),
         }
     }
 }
