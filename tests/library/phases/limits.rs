@@ -46,6 +46,12 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
         judge(&["phase=1GiB"]).headline().to_string(),
         "PASS no outermost named phase grew by more than 1.00 GiB"
     );
+    // A limit on outermost phases says where an inner one grew by more.
+    assert_eq!(
+        judge(&["phase=1%"]).headline().to_string(),
+        "PASS no outermost named phase grew by more than 1 % (inside another phase, forward grew 4.00 MiB: a limit on \
+         phase:forward would gate it)"
+    );
     assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
 }
 

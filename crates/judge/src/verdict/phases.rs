@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{shorten, thousands};
+use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, PhaseRow, Side, Sides};
 use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
@@ -43,6 +44,18 @@ impl<'a> Gated<'a> {
     fn excess(&self, row: &PhaseRow) -> Option<i128> {
         let allowed = i128::try_from(self.growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
         Some(row.delta()?.saturating_sub(allowed))
+    }
+
+    /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
+    fn growth_inside(&self) -> Option<String> {
+        let is_listed = |row: &&PhaseRow| self.patterns().any(|pattern| pattern.matches(&row.name));
+        let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !is_listed(row));
+        let grown = inner.filter(|row| self.growth.target.pattern.is_none() && self.excess(row) > Some(0));
+        // From the back: of equal ones `max_by_key` takes the last.
+        let most = grown.rev().max_by_key(|row| row.delta())?;
+        let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));
+        let name = shorten(&most.name, LONGEST_NAME);
+        Some(format!("inside another phase, {name} grew {bytes}: a limit on phase:{name} would gate it"))
     }
 
     fn errors_of_phases(&self) -> Sides<Option<u64>> {
@@ -111,6 +124,7 @@ impl Judge {
             self.doubt(&mut nearest, gated.errors_of_phases());
             let Check { outcome, reason, scope, .. } = nearest;
             let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
+            let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(Check { outcome, reason, ..gated.check() });
         }
     }
