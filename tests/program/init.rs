@@ -371,6 +371,9 @@ fn the_doctor_tells_good_recordings_from_bad_ones() {
             assert!(told.contains(part), "{name}: {part}: {told}");
         }
         assert_eq!(output.status.code(), Some(code), "{name}: {told}");
+        // A state has neither a beginning nor steps nor times.
+        let of_history = ["beginning", "steps", "clock"].map(|aspect| told.contains(&format!("  {aspect} ")));
+        assert_eq!(of_history, [name != "state-only.pkl"; 3], "{name}: {told}");
     }
     let saved = ptmem(place.path(), &["profile", &fixture("leak.pkl"), "-o", "saved.json"]);
     assert_eq!(saved.status.code(), Some(0));

@@ -96,6 +96,11 @@ pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examine
     };
     let mut findings = vec![(Aspect::History, history(device, active.len()))];
     findings.extend(profile.run.as_ref().map(|facts| (Aspect::Run, run(facts))));
+    if device.figures.history == HistoryKind::StateOnly {
+        // Without a history, it has neither a beginning nor steps.
+        findings.extend([(Aspect::Stacks, stacks(device)), (Aspect::Settings, settings(profile))]);
+        return findings;
+    }
     findings.extend([
         (Aspect::Beginning, beginning(profile)),
         (Aspect::Memory, memory(&active)),
@@ -230,7 +235,8 @@ fn stacks(device: &DeviceProfile) -> Examined {
     let unnamed = device.stacks.iter().filter(|stack| stack.bucket.is_some());
     let unnamed: u64 = unnamed.fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
     let share = format_share(unnamed, total).unwrap_or_else(|| "nothing".to_owned());
-    let words = format!("{} of {} at the peak have none ({share})", Size(unnamed), Size(total));
+    let moment = if device.figures.history == HistoryKind::StateOnly { "dump" } else { "peak" };
+    let words = format!("{} of {} at the {moment} have none ({share})", Size(unnamed), Size(total));
     if unnamed.saturating_mul(SMALL_SHARE) > total {
         return weak(words, FROM_THE_START);
     }

@@ -74,7 +74,7 @@ fn report(findings: &[(Aspect, Examined)], health: Health, width: usize) -> Stri
     let sum = match health {
         Health::Good => "fit to gate",
         Health::Weak => "fit to gate; weak points make reports less exact or less detailed",
-        Health::Unfit => "not fit to gate: a limit on the peak is inconclusive or a regression",
+        Health::Unfit => "not fit to gate: mend what is unfit before you trust a verdict on the peak",
     };
     text + "\n" + sum + "\n"
 }
