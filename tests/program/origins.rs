@@ -76,3 +76,16 @@ fn a_saved_profile_has_neither() {
         assert!(text(&output.stderr).contains(&format!("does not keep which {by} an allocation belongs to")));
     }
 }
+
+#[test]
+fn a_grouping_that_the_recording_lacks_says_how_to_record_it() {
+    let folder = fixtures::folder();
+    for (by, expected) in [
+        ("module", "the recording has no modules: record with 'ptmem simulate --modules'"),
+        ("purpose", "the recording has no purposes: record with 'ptmem simulate --modules'"),
+        ("shape", "the recording has no shapes: record with 'ptmem simulate --shapes'"),
+    ] {
+        let shown = ptmem(&folder, &["show", "phases-after.pkl", "--group-by", by]);
+        assert!(text(&shown.stdout).contains(expected), "{by}: {}", text(&shown.stdout));
+    }
+}

@@ -2,8 +2,9 @@
 
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
-use ptmem_trace::profile::{Bucket, Held, HeldLines, Member, Moment, StackTotal};
-use ptmem_trace::stack::Code;
+use ptmem_trace::profile::{Bucket, DeviceProfile, Held, HeldLines, Member, Moment, StackTotal};
+use ptmem_trace::stack::{Code, GroupBy};
+use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::device::{moment_name, moment_of};
 use super::snapshot::Shown;
@@ -78,7 +79,7 @@ impl Listing<'_> {
         }
         Content::Table(Table {
             total: Size(total).to_string(),
-            below: others.and_then(median_note),
+            below: others.and_then(median_note).or_else(|| how_to_record(by, self.shown.device)),
             without_frames: with_frames.more,
             ..Table::new(columns, rows).titled(format!("largest {} {}", by.plural(), self.moment))
         })
@@ -121,8 +122,20 @@ impl Listing<'_> {
     }
 }
 
+/// How to record what a grouping goes by, where no memory of a device has it.
+fn how_to_record(by: GroupBy, device: &DeviceProfile) -> Option<String> {
+    let how = match by {
+        GroupBy::Module | GroupBy::Purpose => HOW_TO_RECORD,
+        GroupBy::Shape => "record with 'ptmem simulate --shapes'",
+        _ => return None,
+    };
+    let classes = &device.trace.classes;
+    let is_without = !classes.is_empty() && classes.iter().all(|class| class.tags.of(by).is_none());
+    is_without.then(|| format!("the recording has no {}: {how}", by.plural()))
+}
+
 /// The meaning of the columns about other ranks.
 pub(super) fn median_note(others: &Others<'_>) -> Option<String> {
     let median = others.median?;
-    Some(format!("median: {median}, in the middle; ranks: on how many it is the same"))
+    Some(format!("median: the figure of {median}, the middle one; ranks: how many have the same figure as this rank"))
 }
