@@ -16,8 +16,8 @@ use super::{NARROWEST_TEXT, Page};
 const MOST_CHECKS: usize = 10;
 
 impl Page {
-    /// The warnings, each in a line, and the number of things that are left out of a group; all in full where nothing is left
-    /// out.
+    /// The warnings, each in a line unless there is only one, and the number of things that are left out of a group; all in
+    /// full where nothing is left out.
     pub(super) fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {
         let mut shown = group.open_remarks();
         let notes = group.folded_remarks();
@@ -30,8 +30,9 @@ impl Page {
         if !has_verdict && is_anything {
             self.gap();
         }
+        let warnings = shown.iter().filter(|remark| remark.code.severity() == Severity::Warning).count();
         for remark in shown {
-            left_out.cut += u64::from(self.remark(remark)?);
+            left_out.cut += u64::from(self.remark(remark, warnings > 1)?);
         }
         match (self.more, left_out.words()) {
             (Some(more), words) if !words.is_empty() => {
@@ -42,15 +43,15 @@ impl Page {
         }
     }
 
-    /// A remark. Returns whether its end is cut off.
-    fn remark(&mut self, remark: &Remark) -> Result<bool, fmt::Error> {
+    /// A remark, a warning in one line if there are several. Returns whether its end is cut off.
+    fn remark(&mut self, remark: &Remark, several: bool) -> Result<bool, fmt::Error> {
         let severity = remark.code.severity();
         let style = match severity {
             Severity::Warning => YELLOW,
             Severity::Note => DIM,
         };
         // The notes that are shown belong to the verdict, and some end in a command.
-        let is_cut = self.more.is_some() && severity == Severity::Warning;
+        let is_cut = self.more.is_some() && several && severity == Severity::Warning;
         let head = format!("{severity}[{}]", remark.code);
         let text = format!("{head} {}{}", remark.scope, printable(&remark.message));
         let width = self.room.line.max(NARROWEST_TEXT);
