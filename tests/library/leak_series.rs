@@ -95,7 +95,7 @@ fn many_stacks_that_grow_a_little_are_a_leak_together() {
     let found = series(profiles, &LeakOptions { min_growth: Some(40_000), ..LeakOptions::default() });
     let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
-    assert_eq!(leak.label, "<many stacks, a little each>");
+    assert_eq!(leak.label, "<several stacks together>");
     assert_eq!(verdict(&found), Verdict::Regression);
 }
 

@@ -117,6 +117,8 @@ fn a_peak_of_an_after_that_lacks_a_part_can_only_fail() {
         let line = compare(pair(GREW, [Whole, part]), &Thresholds::default().max_growth("5%").unwrap());
         let line = line.judgement.headline().to_string();
         assert!(line.starts_with("FAIL peak grew by at least 20.") && line.contains("the after lacks the "), "{line}");
+        let says_why = line.contains("the recording ended earlier, or its program does less");
+        assert_eq!(says_why, matches!(part, NoTail), "{line}");
     }
 }
 

@@ -115,10 +115,10 @@ fn every_format_has_the_steps() {
     assert_eq!(of("stack", "night-12.json"), of("peak", "night-12.json"));
     let markdown = succeed(place.path(), &["history", ".", "--format", "markdown", "--export", "csv=out.csv"]);
     check_markdown(&markdown, 1 << 20);
-    assert!(markdown.contains("Steps of the peak"), "{markdown}");
+    assert!(markdown.contains("Changes of the peak"), "{markdown}");
     assert_eq!(fs::read_to_string(place.path().join("out.csv")).unwrap(), csv);
     let table = succeed(place.path(), &["history", "."]);
-    assert!(table.contains("steps of the peak"), "{table}");
+    assert!(table.contains("changes of the peak"), "{table}");
     assert!(table.contains("night-12.json"), "{table}");
 }
 

@@ -129,7 +129,7 @@ fn both_sides_are_compared_at_the_same_place_of_the_program() {
     let report = json(folder.path(), &["diff", "before.pkl", "after.pkl"]);
     assert_eq!(report["at"], "aligned");
     // What the peak of the before held elsewhere closes the sum: the peak grew by 10 MiB.
-    let elsewhere = "[the before's peak was 10.00 MiB higher elsewhere: step (train.py:7) (event 13)]";
+    let elsewhere = "[the before had its peak, 10.00 MiB higher, elsewhere: step (train.py:7) (event 13)]";
     assert_eq!(rows(&report), [("forward (train.py:7)".to_owned(), mib(20)), (elsewhere.to_owned(), mib(-10))]);
     let device = &report["devices"][0];
     assert_eq!(device["metrics"]["peak"]["delta"], mib(10));

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Member, Missing, Rank};
+use ptmem_base::text::count;
 
 use super::find::Found;
 use super::name::natural;
@@ -164,7 +165,10 @@ fn order(a: &Member, b: &Member) -> Ordering {
 fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::Error {
     let (Member { rank, label }, last) = &files[files.len() - 1];
     let of = if rank.is_some() { "of" } else { "called" };
-    let likewise = if others > 0 { format!(" ({others} more have several files, too)") } else { String::new() };
+    let likewise = match others {
+        0 => String::new(),
+        _ => format!(" ({} with several files)", count(others as u64, "more rank", "more ranks")),
+    };
     let ending = last.name.strip_prefix(last.stem()).unwrap_or_default();
     anyhow!(
         "{}: {} files are {of} {label}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{}'",
@@ -256,7 +260,10 @@ mod tests {
     fn two_files_of_one_rank_are_an_error() {
         let steps = error(&["step_1/rank0.pkl", "step_1/rank1.pkl", "step_2/rank0.pkl", "step_2/rank1.pkl"]);
         assert!(steps.starts_with("a: 2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{steps}");
-        assert!(steps.contains("1 more have several") && steps.ends_with("such as 'runs/step_2/*.pkl'"), "{steps}");
+        assert!(
+            steps.contains("1 more rank with several") && steps.ends_with("such as 'runs/step_2/*.pkl'"),
+            "{steps}"
+        );
         let both = error(&["rank0.pkl", "rank0.ptmem.json", "rank1.pkl"]);
         assert!(both.ends_with("such as 'runs/*.ptmem.json'"), "{both}");
         let padded = error(&["x3_rank_00.pkl", "y3_rank_00.pkl"]);

@@ -118,7 +118,7 @@ impl Missing {
         match self.end {
             End::Head => "the ring buffer dropped it, or the recording began later",
             End::Tail if ran_out => "memory ran out there",
-            End::Tail => "the recording ended earlier",
+            End::Tail => "the recording ended earlier, or its program does less",
         }
     }
 }

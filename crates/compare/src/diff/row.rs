@@ -171,7 +171,7 @@ impl Row {
     /// The row for the bytes by which the peak of the before is higher than the place that is compared. `place` is where
     /// that peak lies.
     pub(super) fn peak_elsewhere(bytes: u64, place: &str) -> Self {
-        let label = format!("[the before's peak was {} higher elsewhere: {place}]", Size(bytes));
+        let label = format!("[the before had its peak, {} higher, elsewhere: {place}]", Size(bytes));
         let held = Sides { before: Held { bytes, blocks: 0 }, after: Held::default() };
         Self::without_stack(RowKind::PeakElsewhere, label, format!("<{PEAK_ELSEWHERE}>"), held)
     }

@@ -127,10 +127,7 @@ fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
             "the first snapshot of a series has no earlier one to compare with".to_owned()
         }
         _ if device.sizes_grow => {
-            format!(
-                "nothing leaks: {}; the last ones hold more at their end, as their sizes grow",
-                no_leak(device, mode)
-            )
+            format!("nothing leaks: {}; the last steps end with more memory because sizes grow", no_leak(device, mode))
         }
         _ => format!("nothing leaks: {}", no_leak(device, mode)),
     }
@@ -139,7 +136,7 @@ fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
 fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
         Mode::Steps => format!("no stack leaves blocks behind in {}", steps(device.judged, device.noun(mode))),
-        Mode::Series => "no stack holds more and more at the end".to_owned(),
+        Mode::Series => "no stack grows from snapshot to snapshot".to_owned(),
     }
 }
 

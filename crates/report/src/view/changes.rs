@@ -235,7 +235,7 @@ impl Changed<'_> {
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
         Row {
-            note: manner.map(|manner| format!("{manner} ({} on average)", Value::sizes(mean))),
+            note: manner.map(|manner| with_mean(&manner, row)),
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
@@ -266,6 +266,11 @@ fn row_tone(row: &diff::Row) -> Tone {
         (RowKind::Stack, ChangeKind::Same | ChangeKind::HeldEarlier | ChangeKind::HeldLater)
         | (RowKind::Bucket(_) | RowKind::Others(_) | RowKind::PeakElsewhere, _) => Tone::Faint,
     }
+}
+
+/// A change in words, with the mean size of the blocks on both sides.
+pub(super) fn with_mean(manner: &str, row: &diff::Row) -> String {
+    format!("{manner} ({} on average)", Value::sizes(row.held.map(|held| held.mean())))
 }
 
 /// The direction in which a stack changed, and how its code did.

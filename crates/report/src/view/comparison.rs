@@ -7,7 +7,7 @@ use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
 use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Member, Outcome, PairOrJob, Ranks, Standing, has_ranks};
 
-use super::changes::{self, Changed};
+use super::changes::{self, Changed, with_mean};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
@@ -239,5 +239,7 @@ fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
         None => grew_most(device, &after),
     }?;
     let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));
-    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner: row.manner(), place })
+    // The number of blocks alone could hide that their size changed by more.
+    let manner = row.manner().map(|manner| with_mean(&manner, row));
+    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner, place })
 }

@@ -135,7 +135,7 @@ fn name(history: &History, at: usize) -> String {
 /// The steps of the peak, with the stacks that made them.
 fn steps(history: &History, device: &DeviceHistory) -> Table {
     let heads = [figure("change").main(), figure("peak"), words("since"), words("largest changes")];
-    Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("steps of the peak")
+    Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("changes of the peak")
 }
 
 fn step_row(history: &History, step: &Step) -> Row {

@@ -146,6 +146,9 @@ fn steps(device: &DeviceLeaks) -> Fact {
     let total = thousands(device.points.len() as u64);
     let how = match &device.how {
         None => "none".to_owned(),
+        Some(How::Windows) if device.unclear.as_ref().is_some_and(|unclear| unclear.lacks_steps) => {
+            "none found".to_owned()
+        }
         Some(How::Named(pattern)) => format!("{total} by {pattern}"),
         Some(How::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
         Some(How::Windows) => format!("{total} equal parts of the history"),
@@ -153,7 +156,7 @@ fn steps(device: &DeviceLeaks) -> Fact {
     let mut lines = vec![vec![how]];
     if device.how.is_some() && device.unclear.is_none() {
         let usable = thousands(device.judged as u64);
-        lines.push(vec![format!("{usable} usable ({}the last still in use)", warm_up(device))]);
+        lines.push(vec![format!("{usable} usable ({}blocks of the last are still in use)", warm_up(device))]);
     }
     Fact::of_lines("steps", lines)
 }

@@ -50,11 +50,13 @@ pub struct Unclear {
     pub reason: String,
     /// Additional advice, if a setting would help.
     pub advice: Option<Advice>,
+    /// True if no steps were found, so that the history was divided into equal parts.
+    pub lacks_steps: bool,
 }
 
 impl From<String> for Unclear {
     fn from(reason: String) -> Self {
-        Self { reason, advice: None }
+        Self { reason, advice: None, lacks_steps: false }
     }
 }
 

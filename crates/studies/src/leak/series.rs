@@ -138,7 +138,7 @@ impl DeviceSeries<'_> {
             }
         }
         // A little in each of many stacks, or in new ones every time.
-        let label = if has_stacks { "<many stacks, a little each>" } else { "allocated memory" };
+        let label = if has_stacks { "<several stacks together>" } else { "allocated memory" };
         leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
             label: label.to_owned(),
             key: Bucket::Others.label().to_owned(),

@@ -162,8 +162,8 @@ impl DeviceSteps<'_> {
             .into());
         }
         if !self.steps.are_plausible(&self.course, self.grouper.code()) {
-            return Err(self
-                .unnamed("no steps were found in the history: it seems to be shorter than a few steps; record more"));
+            let reason = "no steps were found in the history: it seems to be shorter than a few steps; record more";
+            return Err(Unclear { lacks_steps: true, ..self.unnamed(reason) });
         }
         Ok(())
     }
@@ -173,10 +173,12 @@ impl DeviceSteps<'_> {
         if self.profile.keeps_annotations {
             let reason =
                 format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
-            return Unclear { reason, advice: Some(Advice::NameSteps) };
+            return Unclear { reason, advice: Some(Advice::NameSteps), lacks_steps: false };
         }
-        format!("{reason}. Give two or more snapshots: only PyTorch 2.5 and later keep the names of annotated steps")
-            .into()
+        let reason = format!(
+            "{reason}. Give two or more snapshots: only PyTorch 2.5 and later keep the names of annotated steps"
+        );
+        reason.into()
     }
 
     /// The stacks that leak, or the reason why that is not clear.
