@@ -267,6 +267,8 @@ fn guesses_are_told_once_with_their_functions_until_they_are_known() {
     assert_eq!(guesses(place, &old, &new), [format!("after: {both}")]);
     assert_eq!(guesses(place, &new, &new), [format!("both: {both}")]);
     assert_eq!(guesses(place, &new, &old).len(), 2, "the after does not name all that the before has");
+    let metric = guessing(&[("torchmetrics/functional/stat_scores.py:_binary_stat_scores_tensor_validation", 320)]);
+    assert_eq!(guesses(place, &metric, &metric), [""; 0], "a check that only raises");
     fs::write(place.join("ptmem.toml"), "[simulate.known]\n\"train.py:has_nan\" = \"skips a histogram\"\n").unwrap();
     let one = "7 conditions of the program were guessed on simulated GPUs in train.py:stops (line 9)";
     assert_eq!(guesses(place, &old, &new), [format!("after: {one}")]);

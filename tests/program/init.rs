@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, say, text};
+use crate::support::tool::{git, ptmem, say, text};
 
 fn repository(files: &[(&str, &str)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
@@ -281,6 +281,28 @@ fn imports_of_the_repositorys_own_modules_are_installed() {
     let place = repository(&files);
     let told = init(place.path(), &[]);
     assert!(told.contains("installed for their imports: einops, pandas, tensorboard, wandb\n"), "{told}");
+}
+
+/// Packages of that time import a part of setuptools that later releases lack.
+#[test]
+fn old_pins_get_the_setuptools_and_the_python_of_their_time() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("train.py"), PROGRAM).unwrap();
+    fs::write(place.path().join("requirements.txt"), "wandb==0.13.5\n").unwrap();
+    git(place.path(), &["init", "--quiet"]);
+    git(place.path(), &["add", "."]);
+    let mut commit = Command::new("git");
+    commit.args(["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "pins"]);
+    commit.current_dir(place.path()).env("GIT_COMMITTER_DATE", "2022-12-01T00:00:00Z");
+    commit.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    assert!(commit.status().unwrap().success());
+    let told = init(place.path(), &[]);
+    assert!(
+        told.contains("Python 3.11: requirements.txt pins packages of 2022\n") && !told.contains("setuptools"),
+        "{told}"
+    );
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    assert!(workflow.contains("ptmem pip install torch -r requirements.txt 'setuptools<82'\n"), "{workflow}");
 }
 
 #[test]

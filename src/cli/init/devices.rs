@@ -1,4 +1,5 @@
-//! Arguments that make a program compute on a GPU where it computes on the host without them.
+//! Arguments that make a program compute on a GPU where it computes on the host without them, and with made-up data
+//! where it offers that.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +15,8 @@ struct Declared {
     default: String,
     /// Values that it takes, as code.
     choices: String,
+    /// Its description, as code.
+    help: String,
     /// Whether it takes no value, and is false without it.
     is_flag: bool,
     /// Whether it takes True or False.
@@ -27,6 +30,8 @@ const NUMBERS: [&str; 4] = ["gpu", "gpu_id", "gpu_ids", "cuda_device"];
 const COUNTS: [&str; 5] = ["gpus", "num_gpus", "n_gpus", "n_gpu", "ngpu"];
 const TRUTHS: [&str; 7] = ["cuda", "use_cuda", "gpu", "use_gpu", "accel", "use_accel", "enable_cuda"];
 const DENIALS: [&str; 5] = ["no_cuda", "no_gpu", "use_cpu", "cpu", "no_accel"];
+/// Parts of names of flags that replace a data set.
+const FAKES: [&str; 3] = ["dummy", "fake", "synthetic"];
 
 impl Declared {
     /// The value that selects a GPU; `None` if the default does, or nobody can tell. Flags have an empty one.
@@ -36,7 +41,10 @@ impl Declared {
         let takes = |value: &str| self.choices.is_empty() || self.choices.contains(value);
         let is = |names: &[&str]| names.contains(&&*name);
         if self.is_flag {
-            return is(&TRUTHS).then_some("");
+            // Shapes decide about memory, not the values of data.
+            let makes_data =
+                FAKES.iter().any(|fake| name.contains(fake)) && (name.clone() + &self.help).contains("data");
+            return (is(&TRUTHS) || makes_data).then_some("");
         }
         if self.is_truth {
             let value = if is(&TRUTHS) { ("False", "True") } else { ("True", "False") };
@@ -97,6 +105,7 @@ fn of_call(call: &str) -> Option<Declared> {
         is_truth: action.is_empty() && !kind.is_empty() && kind.to_ascii_lowercase().contains("bool"),
         default: default.to_owned(),
         choices: keyword(&parts, "choices").to_owned(),
+        help: keyword(&parts, "help").to_owned(),
     })
 }
 
@@ -168,6 +177,7 @@ fn of_name(name: &str, kind: &str, default: &str, interface: Interface) -> Decla
         is_truth: is_bool && interface != Interface::Tyro,
         default: default.to_owned(),
         choices: if kind.starts_with("Literal") { kind.to_owned() } else { String::new() },
+        help: String::new(),
     }
 }
 
@@ -216,6 +226,8 @@ mod tests {
             ("'--cuda', action='store_true', default=False, help='use CUDA'", "--cuda"),
             ("'--accel', action=\"store_true\"", "--accel"),
             ("'--no-cuda', action='store_true'", ""),
+            ("'--dummy', action='store_true', help=\"use fake data to benchmark\"", "--dummy"),
+            ("'--fake-loss', action='store_true'", ""),
             ("'--no_cuda', type=str2bool, default=True", "--no_cuda False"),
             ("'--use_gpu', type=bool, default=False", "--use_gpu True"),
             ("'--lr', default='cpu'", ""),

@@ -92,7 +92,7 @@ pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Ve
     }
     // Hydra brings it.
     packages.retain(|package| *package != "omegaconf" || !named.contains("hydra-core"));
-    packages.retain(|package| !named.contains(&package.to_ascii_lowercase()));
+    packages.retain(|package| !named.contains(package.to_ascii_lowercase().trim_end_matches("-headless")));
     packages
 }
 

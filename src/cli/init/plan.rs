@@ -2,6 +2,7 @@
 
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
+use super::python::date_of_pins;
 use super::repository::{Ci, Installation, Repository};
 
 /// A file to write.
@@ -73,6 +74,10 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
     let mut unnamed = unnamed(&repository.root, recorded(repository, runner), &repository.installation.files());
     if repository.installation == Installation::Unknown && !unnamed.contains(&"numpy") {
         unnamed.insert(0, "numpy");
+    }
+    // Packages of then import a part of setuptools that it had until 2026.
+    if date_of_pins(&repository.root).is_some_and(|(year, _)| year < 2026) {
+        unnamed.push("'setuptools<82'");
     }
     if let (Some(last), false) = (lines.last_mut(), unnamed.is_empty()) {
         last.push(' ');

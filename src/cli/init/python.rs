@@ -23,7 +23,7 @@ impl fmt::Display for Python {
 }
 
 /// Minor versions of Python 3 that are offered.
-const OFFERED: std::ops::RangeInclusive<u32> = 8..=14;
+const OFFERED: std::ops::RangeInclusive<u32> = 8..=15;
 
 /// Files of conda that name the packages of an environment.
 pub(super) const CONDA: [&str; 4] = ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml"];
@@ -121,15 +121,19 @@ fn classifiers(root: &Path) -> Vec<Python> {
 
 /// Where releases are pinned, the newest Python that was half a year old when they last changed: their wheels are for it.
 fn of_its_time(root: &Path, allowed: &Allowed) -> Option<Python> {
-    let file = "requirements.txt";
-    let output = Command::new("git").args(["log", "-1", "--format=%cs", "--", file]).current_dir(root).output().ok()?;
-    let date = String::from_utf8(output.stdout).ok().filter(|_| count_of_pins(root) > 0)?;
-    let mut parts = date.trim().split('-').map_while(|part| part.parse::<u32>().ok());
-    let year = parts.next()?;
-    let month = parts.next()?;
+    let (year, month) = date_of_pins(root)?;
     // Version 3.N comes out in October of the year 2011 + N.
     let minor = (year.checked_sub(2012)? + u32::from(month >= 4)).min(*OFFERED.end());
-    allowed.contains(minor).then(|| Python { minor, source: format!("{file} pins packages of {year}") })
+    allowed.contains(minor).then(|| Python { minor, source: format!("requirements.txt pins packages of {year}") })
+}
+
+/// The year and the month in which requirements.txt last changed, if it pins releases.
+pub(super) fn date_of_pins(root: &Path) -> Option<(u32, u32)> {
+    let words = ["log", "-1", "--format=%cs", "--", "requirements.txt"];
+    let output = Command::new("git").args(words).current_dir(root).output().ok()?;
+    let date = String::from_utf8(output.stdout).ok().filter(|_| count_of_pins(root) > 0)?;
+    let mut parts = date.trim().split('-').map_while(|part| part.parse::<u32>().ok());
+    Some((parts.next()?, parts.next()?))
 }
 
 fn read(root: &Path, file: &str) -> String {

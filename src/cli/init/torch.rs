@@ -5,8 +5,15 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Minor versions of Python 3 with wheels for Linux, by release of PyTorch.
-const WHEELS: [((u32, u32), RangeInclusive<u32>); 6] =
-    [((1, 12), 7..=10), ((1, 13), 7..=11), ((2, 0), 8..=11), ((2, 2), 8..=12), ((2, 5), 9..=13), ((2, 9), 10..=14)];
+const WHEELS: [((u32, u32), RangeInclusive<u32>); 7] = [
+    ((1, 12), 7..=10),
+    ((1, 13), 7..=11),
+    ((2, 0), 8..=11),
+    ((2, 2), 8..=12),
+    ((2, 5), 9..=13),
+    ((2, 9), 10..=14),
+    ((2, 15), 10..=15),
+];
 
 /// Files that name packages, and the name of PyTorch there.
 const FILES: [&str; 5] = ["requirements.txt", "pyproject.toml", "setup.py", "environment.yml", "environment.yaml"];
@@ -106,7 +113,7 @@ mod tests {
     #[test]
     fn its_wheels_decide_which_pythons_do() {
         let place = tempfile::tempdir().unwrap();
-        assert_eq!(Torch::of(place.path()).pythons(), 10..=14);
+        assert_eq!(Torch::of(place.path()).pythons(), 10..=15);
         fs::write(place.path().join("requirements.txt"), "numpy==1.24\ntorch==2.1.0 # as in the paper\n").unwrap();
         let torch = Torch::of(place.path());
         assert_eq!((torch.pythons(), &*torch.source), (8..=11, "requirements.txt (torch==2.1.0)"));
