@@ -277,6 +277,10 @@ fn produce(code: Code) -> Codes {
             let wrong = segments().into_iter().map(|segment| segment.with("total_size", 24 * MIB)).collect();
             case.show(&snapshot(wrong, events()))
         }
+        Code::LimitNotChecked => {
+            let made = snapshot(segments(), events());
+            case.diff(&made, &made, &["--max-growth", "phase=5%", "--max-growth", "5%"])
+        }
         Code::NotRead => case.show(&snapshot(segments(), events()).with("brand_new", 1)),
         Code::TimeBackwards => case.show(&story(passing_block().into_iter().map(|event| event.with("time_us", 1)))),
         Code::SizesBounded => case.show(&bounded()),

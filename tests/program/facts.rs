@@ -313,6 +313,8 @@ fn a_second_recording_is_held_against_the_first() {
     assert!(differs.contains("peak 27.00 MiB and 28.00 MiB (+3.7 %)"), "{differs}");
     assert!(differs.contains("step (train.py:12) aten::_to_copy, probably an input, differs in size"), "{differs}");
     assert!(differs.contains("seed the program (torch.manual_seed"), "{differs}");
+    assert!(differs.contains("fit to gate only with limits above what differs between two runs"), "{differs}");
+    assert!(!again("a.pkl").contains("only with limits"), "{}", again("a.pkl"));
 }
 
 /// The ring buffer of one side ran over: the flag of PyTorch's main, at the top level, one for each device.

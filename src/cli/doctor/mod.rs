@@ -73,6 +73,10 @@ fn report(findings: &[(Aspect, Examined)], health: Health, width: usize) -> Stri
     }
     let sum = match health {
         Health::Good => "fit to gate",
+        // Two runs of one program that differ are taken for a change of it.
+        Health::Weak if findings.iter().any(|(aspect, found)| *aspect == Aspect::Again && found.health == health) => {
+            "fit to gate only with limits above what differs between two runs of the same program"
+        }
         Health::Weak => "fit to gate; weak points make reports less exact or less detailed",
         Health::Unfit => "not fit to gate: mend what is unfit before you trust a verdict on the peak",
     };

@@ -159,7 +159,11 @@ impl Judge {
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
-            None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => return,
+            None if thresholds.growth.iter().any(|other| other.target.about != About::Phases) => {
+                let why = if is_empty { "neither side has any phases" } else { "no phase is on both sides" };
+                let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
+                return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
+            }
             Some(_) if thresholds.may_match_nothing => return,
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
             _ if is_empty => {
