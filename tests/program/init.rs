@@ -238,6 +238,15 @@ fn each_of_several_programs_has_a_gate_of_its_own() {
 }
 
 #[test]
+fn programs_that_the_readme_runs_come_first() {
+    let names = ["a.py", "b.py", "c.py", "d.py"];
+    let readme = ("README.md", "    uv run python d.py --data x\n    python c.py --data x\n");
+    let files: Vec<(&str, &str)> = names.map(|name| (name, PROGRAM)).into_iter().chain([readme]).collect();
+    let told = init(repository(&files).path(), &[]);
+    assert!(told.contains("records d.py (argparse), c.py (argparse), a.py (argparse)\n"), "{told}");
+}
+
+#[test]
 fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_programs() {
     let program = format!("import yaml, utils\nfrom datasets import X\nfrom torchvision.datasets import Y\n{PROGRAM}");
     let notebook = "{\"cells\": [{\"source\": [\n  \"import torch\\n\",\n  \"import torchvision\\n\",\n  \"loss.cuda().backward()\"\n]}]}";

@@ -54,6 +54,8 @@ pub(super) struct Program {
     arguments: String,
     /// Arguments that it requires and nobody can guess.
     pub(super) required: Vec<String>,
+    /// The line of the README with the first command that runs it, if there is one.
+    place: Option<usize>,
 }
 
 /// Programs that are recorded; the others are named.
@@ -77,7 +79,9 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
     programs.sort_by_key(|program| {
         let path = &program.path;
         let needs = !program.required.is_empty();
-        (path.contains("example"), !is_training(path), needs, path.matches('/').count(), path.clone())
+        // What the README runs first needs least.
+        let place = program.place.unwrap_or(usize::MAX);
+        (path.contains("example"), !is_training(path), needs, place, path.matches('/').count(), path.clone())
     });
     programs
 }
@@ -159,7 +163,8 @@ impl Program {
         }
         let arguments = arguments.trim_start().to_owned();
         required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
-        Self { required, path, interface, arguments }
+        let place = commands(root, &path).first().map(|(place, _)| *place);
+        Self { required, path, interface, arguments, place }
     }
 
     /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
@@ -181,17 +186,22 @@ impl Program {
 
 /// The arguments of the first command in the README that runs a program. Whatever stands for something else is none.
 fn documented(root: &Path, path: &str) -> Option<String> {
-    let text = fs::read_to_string(root.join("README.md")).ok()?;
-    let mut arguments = text.lines().filter_map(|line| {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
+    let mut arguments = commands(root, path).into_iter().map(|(_, arguments)| arguments);
+    arguments.find(|words| words.chars().all(is_plain) && !words.contains("path") && !words.contains("..."))
+}
+
+/// The commands in the README that run a program: the number of the line, and the arguments.
+fn commands(root: &Path, path: &str) -> Vec<(usize, String)> {
+    let text = fs::read_to_string(root.join("README.md")).unwrap_or_default();
+    let commands = text.lines().enumerate().filter_map(|(number, line)| {
         let line = line.trim().trim_start_matches("$ ");
+        let line = line.strip_prefix("uv run ").unwrap_or(line);
         let rest = line.strip_prefix("python ").or_else(|| line.strip_prefix("python3 "))?;
         let arguments = rest.trim_start_matches("./").strip_prefix(path)?;
-        (arguments.is_empty() || arguments.starts_with(' ')).then(|| arguments.trim())
+        (arguments.is_empty() || arguments.starts_with(' ')).then(|| (number, arguments.trim().to_owned()))
     });
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
-    arguments
-        .find(|words| words.chars().all(is_plain) && !words.contains("path") && !words.contains("..."))
-        .map(str::to_owned)
+    commands.collect()
 }
 
 /// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template.
@@ -276,6 +286,7 @@ mod tests {
             assert_eq!(command(readme), plain, "{readme}");
         }
         assert_eq!(command("python train.py\npython train.py x --config --resume\n").0, "python train.py");
+        assert_eq!(command("uv run python train.py x --config=a\n").0, "python train.py x --config=a");
         let readme = "Train:\n```sh\npython train.py <data>\n$ python3 ./train.py fake --config=a.yml\n```\n";
         assert_eq!(command(readme), ("python train.py fake --config=a.yml".to_owned(), 0));
     }
