@@ -96,6 +96,10 @@ fn many_stacks_that_grow_a_little_are_a_leak_together() {
     let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
     assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
     assert_eq!(leak.label, "<several stacks together>");
+    // It names those that grew most, so that there is a place to look at.
+    assert_eq!((leak.also.len(), &*leak.also[0]), (4, "layer_0 (job.py:3)"));
+    let line = judge_leaks(&found, 0, false).headline().to_string();
+    assert!(line.contains("grows 200.00 KiB per snapshot, 5 of 5 times, most in layer_0"), "{line}");
     assert_eq!(verdict(&found), Verdict::Regression);
 }
 

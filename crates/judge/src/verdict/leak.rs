@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
-use ptmem_trace::profile::InputKind;
+use ptmem_trace::profile::{Bucket, InputKind};
 
 use super::headline::{Part, headline};
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
@@ -146,14 +146,20 @@ fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
     let Leak { label, more, grew, judged, .. } = leak;
     match mode {
         Mode::Steps => format!("{label}{more} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
+        // One change is no trend: it is stated as what it is.
+        Mode::Series if *judged == 1 => format!("{label}{more} grew {bytes} from one {noun} to the next{}", most(leak)),
         Mode::Series => {
             let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-            format!(
-                "{label}{more} grows {bytes} per {noun}{since}, {grew} of {}",
-                count(*judged as u64, "time", "times")
-            )
+            let most = most(leak);
+            format!("{label}{more} grows {bytes} per {noun}{since}, {grew} of {judged} times{most}")
         }
     }
+}
+
+/// The stack that grew most of those that grow only together, as the rest of a sentence.
+fn most(leak: &Leak) -> String {
+    let first = leak.also.first().filter(|_| leak.bucket == Some(Bucket::Others));
+    first.map(|label| format!(", most in {label}")).unwrap_or_default()
 }
 
 /// A number of steps, or of what a search goes through in their place.

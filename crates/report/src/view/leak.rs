@@ -201,6 +201,8 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     let slopes =
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)];
     let known = slopes.into_iter().filter_map(|(name, slope)| Some((name, slope?)));
+    // Where nothing grows or shrinks, the sentence below says so.
+    let known = known.filter(|_| slopes.iter().any(|(_, slope)| slope.is_some_and(|slope| slope != 0)));
     let mut facts: Vec<Fact> =
         known.map(|(name, slope)| Fact::new(name, format!("{} per {noun}", Delta(slope)))).collect();
     facts.extend(growth.runs_out_after.map(|left| {

@@ -131,7 +131,8 @@ pub struct Leak {
     pub bucket: Option<Bucket>,
     /// The stack that leaks most of those that are compared as one.
     pub stack: Option<StackId>,
-    /// The names of the others of those, without those of the same name, as many as people read.
+    /// The names of the others of those, without those of the same name, as many as people read. Of stacks that grow only
+    /// together: those that grew most.
     pub also: Vec<String>,
     /// How many lines or operators it sums beside the one that it is named after.
     pub more: More,

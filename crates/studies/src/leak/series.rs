@@ -8,7 +8,9 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
 use super::trend::Growing;
-use super::{DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, Mode, Point, Search, fragmentation_grows, sort};
+use super::{
+    DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Point, Search, fragmentation_grows, sort,
+};
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
 /// `skipped` are files that could not be read, with the reason.
@@ -125,6 +127,7 @@ impl DeviceSeries<'_> {
             others = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
         }
         let mut leaks = Vec::new();
+        let mut grown: Vec<(i128, String)> = Vec::new();
         for track in tracks::stacks(self.profiles, self.device) {
             let held = self.held(&track, found.skip);
             if let Some(leak) = found.leak(&held, Growing::Yes, self.options) {
@@ -134,15 +137,19 @@ impl DeviceSeries<'_> {
                 let leak = Leak { label: track.label, key: track.key, bucket: track.bucket, ..leak };
                 leaks.push(leak.of_stacks(&grouper, &stacks));
             } else {
+                grown.push((gained(&held), track.label));
                 others.iter_mut().zip(held).for_each(|(sum, held)| *sum = sum.plus(held));
             }
         }
+        grown.retain(|(bytes, _)| *bytes > 0);
+        grown.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         // A little in each of many stacks, or in new ones every time.
         let label = if has_stacks { "<several stacks together>" } else { "allocated memory" };
         leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
             label: label.to_owned(),
             key: Bucket::Others.label().to_owned(),
             bucket: Some(Bucket::Others),
+            also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
             ..leak
         }));
         leaks.extend(found.fragmentation(|point| point.fragmentation, self.options));
@@ -161,6 +168,12 @@ impl DeviceSeries<'_> {
         let all = track.held.iter().zip(&self.device.indices);
         all.filter(|(_, index)| index.is_some()).map(|(held, _)| *held).skip(skip).collect()
     }
+}
+
+/// Bytes by which the last of some moments exceeds the first.
+fn gained(held: &[Held]) -> i128 {
+    let [first, last] = [held.first(), held.last()].map(|held| held.map_or(0, |held| i128::from(held.bytes)));
+    last - first
 }
 
 fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> {
