@@ -27,10 +27,10 @@ pub enum Bound {
     AtMost,
 }
 
-/// A part that a side lacks, in words.
+/// A part that a side lacks, in words. A warning says why it can be missing.
 pub(super) fn in_words(missing: Missing, device: &DeviceProfile) -> String {
-    let cause = missing.cause(device.ran_out_of_memory());
-    format!("the {} lacks {} that the other side records: {cause}", missing.side, missing.part())
+    let ran_out = if device.ran_out_of_memory() && missing.end == End::Tail { ": memory ran out there" } else { "" };
+    format!("the {} lacks {} that the other side records{ran_out}", missing.side, missing.part())
 }
 
 /// The parts of one side of a device that a limit is about.
