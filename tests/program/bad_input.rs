@@ -261,7 +261,7 @@ fn limits_that_mean_nothing_say_what_is_accepted() {
         (&["check", path, "--max", "phase:x=5GiB"], "'phase:x'", metrics),
         (&["check", path], "nothing to check", "--max reserved=75GiB"),
         (&["show", path, "--at", "lunch"], "lunch", "peak, baseline, end, oom, event:N"),
-        (&["show", path, "--device-memory", "much"], "much", "is not a number"),
+        (&["show", path, "--device-memory", "much"], "much", "is not a size; expected a number with a unit"),
         (&["diff", path, path, "--min-delta", "-1"], "-1", "start at 0"),
     ];
     for (arguments, names, accepted) in cases {

@@ -18,6 +18,10 @@ impl ParseError {
         Self(format!("'{text}' is not a number; expected digits with an optional decimal point, such as 1.5"))
     }
 
+    fn twice(text: &str) -> Self {
+        Self(format!("'{text}' adds two of a kind; expected one percentage and one size, such as 5%+128MiB"))
+    }
+
     fn too_large(text: &str) -> Self {
         Self(format!("'{text}' is more than 2^64-1 bytes"))
     }
@@ -73,7 +77,9 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let number = &text[..split];
     let unit = text[split..].trim();
     if number.is_empty() {
-        return Err(ParseError::number(text));
+        return Err(ParseError(format!(
+            "'{text}' is not a size; expected a number with a unit, such as 200MiB or 1.5GB"
+        )));
     }
     let value = Decimal::parse(number)?;
     let factor = match unit {
@@ -119,12 +125,12 @@ impl Limit {
             let part = part.trim();
             if let Some(number) = part.strip_suffix('%') {
                 if limit.percent.is_some() {
-                    return Err(ParseError::number(text));
+                    return Err(ParseError::twice(text));
                 }
                 limit.percent = Some(Decimal::parse(number.trim())?);
             } else {
                 if limit.bytes.is_some() {
-                    return Err(ParseError::number(text));
+                    return Err(ParseError::twice(text));
                 }
                 limit.bytes = Some(parse_size(part)?);
             }
@@ -218,5 +224,10 @@ mod tests {
         for text in ["", "5 percent", "-3%", "5GB%", "5%+5%", "1MiB+1MiB", "%", "+"] {
             assert!(Limit::parse(text).is_err(), "{text}");
         }
+        let twice = Limit::parse("5%+6%").unwrap_err().to_string();
+        assert!(twice.contains("expected one percentage and one size"), "{twice}");
+        // The example has a unit, without which it would be refused.
+        let word = Limit::parse("lots").unwrap_err().to_string();
+        assert_eq!(word, "'lots' is not a size; expected a number with a unit, such as 200MiB or 1.5GB");
     }
 }

@@ -230,9 +230,11 @@ impl<'de> Deserialize<'de> for Texts {
             }
             value => value.as_str().map(|text| vec![text.to_owned()]),
         };
-        texts
-            .map(Self)
-            .ok_or_else(|| de::Error::custom("expected a text in quotes, a list of texts, or a table of texts"))
+        texts.map(Self).ok_or_else(|| {
+            de::Error::custom(
+                "expected a text in quotes, such as \"5%\" or \"60GiB\", a list of texts, or a table of texts",
+            )
+        })
     }
 }
 

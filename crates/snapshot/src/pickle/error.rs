@@ -14,7 +14,7 @@ pub struct Error<E: std::error::Error + 'static> {
 #[derive(Debug, thiserror::Error)]
 pub enum ErrorKind<E: std::error::Error + 'static> {
     /// The stream ends before STOP.
-    #[error("the pickle ends in the middle of {opcode}; the file is truncated")]
+    #[error("the pickle ends in the middle of {opcode}; the file is truncated: copy it again, or record it again")]
     Truncated {
         /// The opcode, or a description of the place.
         opcode: &'static str,
