@@ -79,7 +79,7 @@ fn the_figure_that_grew_decides_about_the_edit() {
     let through = "passes through m.py:4, where this change writes `h = wider(x)`";
     let end = edited("+y1 +y2 +y3 -y1 -y2 -y3 +x1 -x1", "+y1 +y2 +y3 -y1 -y2 -y3 +x1");
     let lead = cause(&end, "end=0")["lead"].as_str().unwrap().to_owned();
-    let largest = "Largest: forward (m.py:4), freed before, now kept until the end of the recording.";
+    let largest = "Largest: forward (m.py:4) (freed before, now kept until the end of the recording).";
     assert_eq!(lead, format!("All of the growth at the end {through}. {largest}"));
     // Every limit that this growth exceeds passes by one agreement.
     let accepted = "[[accept]]\nthrough = 'h = wider(x)'\nbytes = '1MiB'\nreason = 'r'\nexpires = 2999-12-31\n";

@@ -164,7 +164,7 @@ fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
     let through = "passes through forward, where this change writes";
     let line = format!(
         "FAIL peak grew 14.00 MiB (+70.0 %), allowed 5 %. All of the growth at the peak {through} `h = wider(x)` \
-         (src/net/model.py:4). Largest: layer (src/net/model.py:4), more allocations."
+         (src/net/model.py:4). Largest: layer (src/net/model.py:4) (more allocations)."
     );
     assert_eq!(verdict(&output), (1, line));
     let report = text(&output.stdout);
@@ -244,7 +244,7 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
     assert_eq!(checkout.led(), [led(13, "line", 2), led(1, "line", 2)]);
     let report = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
     let lead = "50 % of the growth at the peak (2.00 MiB of 4.00 MiB) passes through net.py:13, where this change writes \
-                `z = torch.gelu(y)`. Largest: relu (net.py:13), more allocations. The change has other edits that can \
+                `z = torch.gelu(y)`. Largest: relu (net.py:13) (more allocations). The change has other edits that can \
                 matter: 50 %: extra/new file.py:1 (added `def g(x):`).";
     assert_eq!(verdict(&report).1, format!("FAIL peak grew 4.00 MiB (+100.0 %), allowed 0 B. {lead}"));
 }

@@ -115,10 +115,11 @@ impl Cause {
             };
         }
         if let Some((label, growth)) = lead.share.map(|share| &share.row) {
-            text += &format!(". Largest: {label}, {growth}");
+            text += &format!(". Largest: {label} ({growth}");
             if matches!(growth, Growth::Kept(_)) && edit.is_of_gradients() {
-                text += "; a graph is now recorded here (inferred)";
+                text += "; inferred: a graph is now recorded here";
             }
+            text += ")";
         }
         text += ".";
         let rest = self
