@@ -46,7 +46,7 @@ fn a_repository_gets_the_files_of_a_gate() {
     fs::create_dir_all(place.path().join("src/x")).unwrap();
     // From a folder within.
     let told = init(&place.path().join("src"), &[]);
-    for part in ["GitHub Actions", "scripts that train: src/x/train.py\n", "written  ptmem.toml", "Next:"] {
+    for part in ["for GitHub Actions, found scripts that train: src/x/train.py\n", "written  ptmem.toml", "Next:"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");
@@ -264,7 +264,7 @@ fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_progr
         (
             &[("1_mlp.ipynb", notebook), ("notes.ipynb", "{}")],
             "ptmem pip install torch numpy torchvision ipython ipywidgets nbformat\n",
-            "records 1_mlp.ipynb (notebook)\nno file states how to install the repository\n",
+            "records 1_mlp.ipynb (notebook)\nfound no file that states how to install the repository\n",
         ),
     ] {
         let place = repository(files);

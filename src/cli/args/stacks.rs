@@ -18,7 +18,7 @@ pub(crate) struct Stacks {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
     /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak); or the highest point between
     /// two of them, such as phase:forward#2:start..phase:backward#2:end. [default: peak; for 'ptmem diff' aligned: the
-    /// peak of the after and the corresponding place of the before]
+    /// peak of the after and the corresponding moment of the before]
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
     #[command(flatten)]

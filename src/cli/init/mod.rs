@@ -90,13 +90,13 @@ fn stored(snapshot: &Path) -> Result<File> {
 /// The facts about the repository, and what the gate leaves out.
 fn found(repository: &Repository, runner: Option<&str>) -> String {
     let ci = match repository.ci {
-        Ci::Github => "GitHub Actions",
-        Ci::Gitlab => "GitLab CI",
+        Ci::Github => "for GitHub Actions",
+        Ci::Gitlab => "for GitLab CI",
     };
     let recorded = plan::recorded(repository, runner);
     let scripts = match (recorded, &repository.scripts[..]) {
-        ([], []) => "no program that trains".to_owned(),
-        ([], scripts) => format!("scripts that train: {}", scripts.join(", ")),
+        ([], []) => "found no script that trains".to_owned(),
+        ([], scripts) => format!("found scripts that train: {}", scripts.join(", ")),
         (programs, _) => format!("records {}", listed(programs)),
     };
     let mut text = printable(&format!("{}: {ci}, {scripts}", repository.root.display())) + "\n";

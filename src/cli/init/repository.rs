@@ -44,7 +44,7 @@ impl Installation {
             Self::Requirements(files) => &files.join(", "),
             Self::Package => "pyproject.toml or setup.py",
             Self::Conda(file, _) => file,
-            Self::Unknown => return "no file states how to install the repository".to_owned(),
+            Self::Unknown => return "found no file that states how to install the repository".to_owned(),
         };
         format!("installed as {source} says")
     }

@@ -60,7 +60,7 @@ fn explain(explanation: &Explanation, options: &RenderOptions) -> Markup {
                 None => { code { (name(&explanation.label)) } }
             }
             " " (explanation.kind.name()) ": " strong { (Delta(explanation.delta)) }
-            @if let Some(manner) = &explanation.manner { ", " (manner) }
+            @if let Some(manner) = &explanation.manner { ", " (arrows(manner)) }
         }
     }
 }

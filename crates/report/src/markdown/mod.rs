@@ -168,7 +168,7 @@ fn heading(page: &mut Page, view: &View, options: &RenderOptions) {
 }
 
 fn explain(page: &mut Page, explanation: &Explanation, options: &RenderOptions) {
-    let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
+    let manner = explanation.manner.iter().map(|manner| format!(", {}", arrows(manner))).collect::<String>();
     let kind = explanation.kind.name();
     let label = code(&explanation.label);
     let label = match explanation.place.as_ref().and_then(|place| options.address_of(place)) {

@@ -39,9 +39,9 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Table {
         return Table { total, ..table(&["before", "after", "change", "peak inside", "#"], "phase", rows) }
             .titled("phases");
     }
-    let all = thousands(groups.len() as u64);
+    let all = count(groups.len() as u64, "phase", "phases");
     Table { total: format!("{total} of {all}"), ..by_name(groups.into_iter().enumerate().collect(), options.top()) }
-        .titled("phases, the highest occurrence of each")
+        .titled("phases, each at its highest occurrence")
 }
 
 fn without_phases(device: &DeviceProfile) -> Table {
