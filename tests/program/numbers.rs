@@ -100,6 +100,22 @@ fn limits_apply_to_what_is_known() {
     }
     let stacks = ptmem(folder.path(), &["diff", "a.json", "b.json", "--max-growth", "stack=1MiB"]);
     assert!(text(&stacks.stdout).contains("record the same run"), "{}", text(&stacks.stdout));
+    // Rules about stacks are not unused where there are none.
+    let rule = "[[accept]]\npattern = 'attention'\nbytes = '1MiB'\nreason = 'x'\nexpires = 2999-12-31\n";
+    fs::write(folder.path().join("ptmem.toml"), rule).unwrap();
+    let quiet = ptmem(folder.path(), &["diff", "a.json", "b.json", "--max-growth", "5%", "-v"]);
+    assert!(!text(&quiet.stdout).contains("unused-rule"), "{}", text(&quiet.stdout));
+}
+
+#[test]
+fn a_case_of_a_file_is_not_rewritten() {
+    let folder =
+        folder(&[("a.csv", "case,peak\ntrain,100\neval,200\n"), ("b.csv", "case,peak\ntrain,100\neval,180\n")]);
+    for (profile, expected) in [("a.csv", "cases of a file"), ("a.csv#eval", "write the case 'eval' of a.csv anew")] {
+        let output = ptmem(folder.path(), &["diff", "--update", profile, "b.csv"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

@@ -96,7 +96,10 @@ pub(super) fn report(
         arguments.view.require_no_history("a comparison of the ranks of a job")?;
     }
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
-        bail!("--update rewrites one profile; rewrite those of ranks with 'ptmem profile', one for each");
+        bail!(
+            "--update rewrites one profile, and this before is several: ranks of a job, or cases of a file; write each \
+             anew, as with 'ptmem profile'"
+        );
     }
     let mut gate = compare_all(&pairs, arguments, &loaded.config)?;
     gate.remark(remark);

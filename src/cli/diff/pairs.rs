@@ -112,6 +112,12 @@ fn require_before(profile: &PathBuf, before: &PathBuf, after: &Path) -> Result<(
         );
     }
     if !profile.exists() {
+        let text = profile.to_string_lossy();
+        if let Some((file, case)) = text.rsplit_once('#').filter(|(file, _)| Path::new(file).exists()) {
+            bail!(
+                "--update rewrites whole files: write the case '{case}' of {file} anew, as with ptmem_gate.measure()"
+            );
+        }
         let profile = profile.display();
         let after = shell_word(&after.display().to_string());
         bail!("{profile}: no such file; write the first one with: ptmem profile {after} -o {profile}");

@@ -74,12 +74,14 @@ fn rules(config: &Config) -> Vec<Rule<'_>> {
 }
 
 /// The rules of a configuration that nothing matched so far, and the names that they were compared with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Usage<'c> {
     rules: Vec<Rule<'c>>,
     /// Categories by their places in the configuration.
     categories: Vec<(usize, &'c str)>,
     names: BTreeMap<Noun, BTreeSet<String>>,
+    /// Whether a comparison had anything but numbers, which no rule names.
+    has_names: bool,
 }
 
 impl<'c> Usage<'c> {
@@ -87,11 +89,15 @@ impl<'c> Usage<'c> {
     #[must_use]
     pub fn new(config: &'c Config) -> Self {
         let categories = config.rules.categories.iter().map(|category| &*category.name);
-        Self { rules: rules(config), categories: categories.enumerate().collect(), names: BTreeMap::new() }
+        Self { rules: rules(config), categories: categories.enumerate().collect(), ..Self::default() }
     }
 
     /// Leaves out the rules that a comparison uses.
     pub fn add(&mut self, diff: &Diff) {
+        if diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
+            return;
+        }
+        self.has_names = true;
         let nouns: BTreeSet<Noun> = self.rules.iter().map(|rule| rule.noun).collect();
         for noun in nouns {
             self.names.entry(noun).or_default().extend(noun.names(diff));
@@ -106,6 +112,9 @@ impl<'c> Usage<'c> {
     /// A warning for each rule that nothing matched, with the nearest name that there is.
     #[must_use]
     pub fn unused(&self) -> Vec<Diagnostic> {
+        if !self.has_names {
+            return Vec::new();
+        }
         let of_rules = self.rules.iter().map(|Rule { key, pattern, noun }| {
             let names = self.names.get(noun).into_iter().flatten();
             let noun: &str = noun.into();
@@ -131,6 +140,7 @@ mod tests {
         .unwrap();
         let mut usage = Usage::new(&config);
         usage.rules.remove(1);
+        usage.has_names = true;
         usage.names = [(Noun::Stack, ["attention (model.py:7)", "mlp (model.py:9)"].map(str::to_owned).into())].into();
         let messages: Vec<String> = usage.unused().into_iter().map(|found| found.message).collect();
         assert_eq!(
