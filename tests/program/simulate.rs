@@ -388,3 +388,19 @@ print(*calls)
         assert_eq!(text(&output.stdout).trim(), stacks, "{}", text(&output.stderr));
     }
 }
+
+/// A check of PyTorch's that only raises is a guard, whatever the line of the program does with the result.
+#[test]
+fn the_line_that_reads_a_value_decides_whether_it_is_a_guard() {
+    let library = "import os, ptmem_simulate_guesses as guesses\nOWN = os.path.dirname(guesses.__file__)\n\
+                   def check():\n    assert (place := guesses.Place.current(OWN, __file__))\n    return place\n\
+                   def test():\n    return guesses.Place.current(OWN, __file__)\n";
+    let program = "import library\nfor place in library.check(), library.test():\n    \
+                   print(place.mark(), place.line, place.is_guard())\n";
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("library.py"), library).unwrap();
+    fs::write(place.path().join("program.py"), program).unwrap();
+    let output = command(place.path(), &[], &["python3", "program.py"]).current_dir(place.path()).output().unwrap();
+    let expected = "program.py:<module> 2 True\nprogram.py:<module> 2 False\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+}

@@ -22,19 +22,24 @@ def place_of(file):
 class Place:
     """A line of the program, in a function; neither is known within the backward pass."""
 
-    def __init__(self, file=None, function=None, line=None):
+    def __init__(self, file=None, function=None, line=None, reader=None):
         self.file, self.function, self.line = file, function, line
+        # The file and the line that read the value, which may be PyTorch's.
+        self.reader = reader
 
     @classmethod
-    def current(cls, foreign):
-        """The innermost line outside of `foreign`, prefixes of paths."""
+    def current(cls, own, foreign):
+        """The innermost line outside of `own` and `foreign`, prefixes of paths. The latter may have read the value."""
         frame = sys._getframe()
+        reader = None
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith(foreign) and not file.startswith("<"):
-                return cls(file, frame.f_code.co_name, frame.f_lineno)
+            if not file.startswith((own, "<")):
+                reader = reader or (file, frame.f_lineno)
+                if not file.startswith(foreign):
+                    return cls(file, frame.f_code.co_name, frame.f_lineno, reader)
             frame = frame.f_back
-        return cls()
+        return cls(reader=reader)
 
     def mark(self):
         """The file and the function, which survive a moved line: `train.py:has_nan`."""
@@ -45,7 +50,7 @@ class Place:
 
     def is_guard(self):
         """True for a condition that only leads to an error or a message: it makes no difference to memory."""
-        return self.file is not None and self.line in guards(self.file)
+        return self.reader is not None and self.reader[1] in guards(self.reader[0])
 
 
 class Guesses:

@@ -157,7 +157,7 @@ class Engine:
         self.libraries = []
         self.guesses = guesses.Guesses()
         self.folder = os.path.dirname(os.path.abspath(__file__))
-        self.own = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, self.folder + os.sep)
+        self.prefixes = (self.folder + os.sep, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
 
     def install(self, namespace, rules):
         """Puts a function before all operators of a namespace that have a rule."""
@@ -259,7 +259,7 @@ class Engine:
 
     def followed(self, kind):
         """Notes that something followed from values that are not known, and in which line of the program."""
-        place = guesses.Place.current(self.own)
+        place = guesses.Place.current(*self.prefixes)
         if kind == CONDITION and place.is_guard():
             return
         self.library.followed(kind)
