@@ -7,7 +7,8 @@ use crate::support::program::Program;
 use crate::support::tool;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::profile::{self, Profile};
-use ptmem::verdict::{Verdict, judge_leaks};
+use ptmem::report::{Format, RenderOptions, Subject};
+use ptmem::verdict::{JudgedSearch, LeakGate, Verdict, judge_leaks};
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
     leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
@@ -262,4 +263,20 @@ fn a_folder_with_one_profile_is_the_first_night() {
     assert_eq!(leak_of(&folder, &["."]).status.code(), Some(0));
     assert_eq!(leak_of(&folder, &[".", "--strict"]).status.code(), Some(3));
     assert_eq!(leak_of(&folder, &["night-00.json"]).status.code(), Some(0));
+}
+
+#[test]
+fn each_leak_is_listed_once_beside_the_verdict() {
+    let profiles = of_series(4, |program, step| {
+        for line in [3, 4] {
+            program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 4 << 20);
+        }
+    });
+    let search = series(profiles, &LeakOptions::default());
+    let judgement = judge_leaks(&search, 0, false);
+    let gate = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
+    let table = Format::Table.render(Subject::Leaks(&gate), &RenderOptions::default()).unwrap();
+    assert_eq!(table.matches("FAIL").count(), 1, "{table}");
+    assert!(table.contains(", and 1 more leak\n"), "{table}");
+    assert!(table.contains("layer_3 (job.py:3)") && table.contains("layer_4 (job.py:3)"), "{table}");
 }

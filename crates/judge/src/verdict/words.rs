@@ -101,7 +101,9 @@ impl Judgement {
         };
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {
-            line.push_str(&format!(", and {}", count(more as u64, "more check", "more checks")));
+            let is_leak = check.about() == About::Leaks;
+            let [one, several] = if is_leak { ["more leak", "more leaks"] } else { ["more check", "more checks"] };
+            line.push_str(&format!(", and {}", count(more as u64, one, several)));
         }
         match self.count_exceeded(Level::Warn) {
             0 => {}

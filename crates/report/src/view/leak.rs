@@ -3,13 +3,13 @@
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
-use ptmem_judge::verdict::{JudgedSearch, LeakGate, Mark, Verdict};
+use ptmem_judge::verdict::{About, JudgedSearch, LeakGate, Mark, Verdict};
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
 
 use super::device::overhead;
-use super::remarks::{checks, remarks};
+use super::remarks::{checks_of, remarks};
 use super::stacks::{Frames, frames};
 use super::table::rows;
 use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
@@ -94,7 +94,8 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
         sources: sources(search),
         sections: sections.collect(),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), search.devices.len() > 1),
-        checks: checks(judgement),
+        // Each leak is a row of a table.
+        checks: checks_of(judgement, |check| check.about() != About::Leaks || check.scope.is_none()),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
 use ptmem_base::sides::Side;
-use ptmem_judge::verdict::{Judgement, Mark};
+use ptmem_judge::verdict::{Check, Judgement, Mark};
 
 use super::Group;
 
@@ -76,7 +76,12 @@ pub(crate) struct CheckLine {
 
 /// The checks of a judgement, the worst first; those of one cause in one line.
 pub(super) fn checks(judgement: &Judgement) -> Vec<CheckLine> {
-    let causes = judgement.by_cause().into_iter();
+    checks_of(judgement, |_| true)
+}
+
+/// Of these those that `is_shown` selects.
+pub(super) fn checks_of(judgement: &Judgement, is_shown: impl Fn(&Check) -> bool) -> Vec<CheckLine> {
+    let causes = judgement.by_cause().into_iter().filter(|(check, _)| is_shown(check));
     let lines = causes.map(|(check, others)| CheckLine {
         mark: Mark::of(check),
         sentence: judgement.sentence_of_cause(check, &others),
