@@ -325,3 +325,12 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
     );
     assert_eq!(diff.devices[0].rows.iter().map(|row| row.held.after.bytes).sum::<u64>(), 56 * MIB);
 }
+
+#[test]
+fn a_full_pool_is_described_without_zeros() {
+    let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB), oom(50 * MIB)];
+    let profile = load(&file(vec![segment(A, &[(20 * MIB, true)])], events), Moment::Peak);
+    let table = Format::Table.render(Subject::Profile(&profile, None), &report::RenderOptions::default()).unwrap();
+    assert!(table.contains("its pool had no free memory"), "{table}");
+    assert!(!table.contains("unusable") && !table.contains("at most 0 B"), "{table}");
+}

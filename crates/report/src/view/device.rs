@@ -148,9 +148,14 @@ fn out_of_memory(oom: &Oom) -> Fact {
     }
     let demand = format!("with the request {} would have been allocated", known_size(oom.demand()));
     let mut unused = vec![format!("fragmentation {}", with_share(oom.fragmentation(), oom.reserved))];
-    unused.extend(oom.unusable().map(|bytes| format!("{} of it unusable for this request", Size(bytes))));
+    unused.extend(
+        oom.unusable()
+            .filter(|bytes| *bytes > 0)
+            .map(|bytes| format!("{} of it unusable for this request", Size(bytes))),
+    );
     let pool = match oom.pool_free.zip(oom.largest_free) {
         None => vec!["the free memory of its pool is unknown".to_owned()],
+        Some((0, _)) => vec!["its pool had no free memory".to_owned()],
         Some((all, largest)) => {
             vec![format!("its pool had {} free", Size(all)), format!("at most {} at once", Size(largest))]
         }
