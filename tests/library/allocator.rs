@@ -1,6 +1,6 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
-use ptmem::allocator::{Earlier, Error, Requests, curve, pinned};
+use ptmem::allocator::{Derivation, Earlier, Error, PoolSource, Requests, curve, pinned};
 use ptmem::diagnostic::Code;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
@@ -27,8 +27,15 @@ fn story() -> Snapshot {
     read(file(vec![first, segment(B, &[(40 * MIB, true)])], events))
 }
 
+fn derive(snapshot: &Snapshot, earlier: Earlier) -> Result<Requests, Error> {
+    let device = &snapshot.devices[&0];
+    let replay = replay::run_with(snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let how = Derivation { earlier, descending: false, pools: PoolSource::Inferred };
+    Requests::new(snapshot, device, &replay, how)
+}
+
 fn requests(snapshot: &Snapshot, how: Earlier) -> Requests {
-    Requests::new(snapshot, 0, &snapshot.devices[&0], how, false).unwrap()
+    derive(snapshot, how).unwrap()
 }
 
 fn text(requests: &Requests) -> String {
@@ -95,7 +102,7 @@ fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
 #[test]
 fn a_history_without_requests_is_refused() {
     let state = read(file(vec![segment(A, &[(2 * MIB, true)])], Vec::new()));
-    let refused = |snapshot: &Snapshot| Requests::new(snapshot, 0, &snapshot.devices[&0], Earlier::Packed, false);
+    let refused = |snapshot: &Snapshot| derive(snapshot, Earlier::Packed);
     assert_eq!(refused(&state).unwrap_err(), Error::NoHistory);
     let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
     let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));

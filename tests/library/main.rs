@@ -9,6 +9,7 @@ mod support;
 
 mod align;
 mod allocator;
+mod allocator_pools;
 mod architecture;
 mod code_changes;
 mod configuration_schema;

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ptmem::allocator::{self, Study, Trial};
 use ptmem::profile::Opened;
-use ptmem::replay::{self, HistoryKind, Wanted};
+use ptmem::replay::{self, HistoryKind, Replay, Wanted};
 use ptmem::report::Subject;
-use ptmem::snapshot::{AllocatorSettings, Snapshot};
+use ptmem::snapshot::{AllocatorSettings, Device, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
 
 use super::args::{ConfigArguments, DeviceArguments, StudyView, heading};
@@ -41,6 +41,15 @@ pub(crate) struct SettingsArguments {
     config: ConfigArguments,
     #[command(flatten)]
     view: StudyView,
+}
+
+/// The history of a device.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "simulate"), expect(dead_code, reason = "requests are repeated on simulated GPUs"))]
+struct Recording<'a> {
+    snapshot: &'a Snapshot,
+    device: &'a Device,
+    replay: &'a Replay,
 }
 
 pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<ExitCode> {
@@ -73,7 +82,12 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     };
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
-        match tried(arguments, &snapshot, &study, arguments.memory.memory(&config).map(|memory| memory.bytes)) {
+        match tried(
+            arguments,
+            Recording { snapshot: &snapshot, device: of_device, replay: &replay },
+            &study,
+            arguments.memory.memory(&config).map(|memory| memory.bytes),
+        ) {
             Ok(trial) => study.trial = Some(trial),
             Err(error) => failure = Some(error),
         }
@@ -83,13 +97,13 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
 }
 
 #[cfg(feature = "simulate")]
-fn tried(arguments: &SettingsArguments, snapshot: &Snapshot, study: &Study, memory: Option<u64>) -> Result<Trial> {
-    let repetition = repeat::Repetition::new(&arguments.python, snapshot, study, memory);
+fn tried(arguments: &SettingsArguments, recording: Recording<'_>, study: &Study, memory: Option<u64>) -> Result<Trial> {
+    let repetition = repeat::Repetition::new(&arguments.python, recording, study, memory);
     repetition.with_context(|| study.path.clone())?.trial(&arguments.settings)
 }
 
 #[cfg(not(feature = "simulate"))]
-fn tried(_: &SettingsArguments, _: &Snapshot, _: &Study, _: Option<u64>) -> Result<Trial> {
+fn tried(_: &SettingsArguments, _: Recording<'_>, _: &Study, _: Option<u64>) -> Result<Trial> {
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
 }
 

@@ -92,6 +92,8 @@ def main(requests, snapshot, earlier, limit):
             if address is not None:
                 torch.cuda.caching_allocator_delete(address)
         elif kind == "e":
+            # Within a pool it empties that pool only.
+            allocator.enter(0)
             torch.cuda.empty_cache()
         elif kind == "d":
             allocator.drop(numbers[0])

@@ -11,14 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::allocator::{self, Earlier, Outcome, Requests, SelfCheck, Study, Trial, curve};
+use ptmem::allocator::{self, Derivation, Earlier, Outcome, PoolSource, Requests, SelfCheck, Study, Trial, curve};
 use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
-use ptmem::snapshot::{Action, Snapshot};
+use ptmem::snapshot::Action;
 use ptmem::stack::{GroupBy, Grouper, Rules};
 use ptmem_simulate::Card;
 
 use super::super::input;
+use super::Recording;
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -50,15 +51,32 @@ const ORDERS: [&str; 2] = ["up", "down"];
 pub(super) struct Repetition<'a> {
     python: &'a Path,
     study: &'a Study,
-    /// Requests by the order of addresses, and packed.
-    requests: [Requests; 3],
+    /// As [`DERIVATIONS`].
+    requests: Vec<Requests>,
     capacity: Option<u64>,
     /// Reserved bytes after each request of the recording.
     recorded: Vec<(u64, bool)>,
     folder: tempfile::TempDir,
 }
 
-/// The requests with earlier memory packed, among [`Repetition::requests`].
+/// The derivations of requests: for each source of pools those for both orders of addresses, and packed.
+const DERIVATIONS: [Derivation; 6] = [
+    derivation(Earlier::AsRecorded, false, PoolSource::Inferred),
+    derivation(Earlier::AsRecorded, true, PoolSource::Inferred),
+    derivation(Earlier::Packed, false, PoolSource::Inferred),
+    derivation(Earlier::AsRecorded, false, PoolSource::Stated),
+    derivation(Earlier::AsRecorded, true, PoolSource::Stated),
+    derivation(Earlier::Packed, false, PoolSource::Stated),
+];
+
+const fn derivation(earlier: Earlier, descending: bool, pools: PoolSource) -> Derivation {
+    Derivation { earlier, descending, pools }
+}
+
+/// The first derivations of each source of pools.
+const SOURCES: [usize; 2] = [0, 3];
+
+/// How far behind these the requests with earlier memory packed are.
 const PACKED: usize = 2;
 
 /// A run: settings, the requests, and the order of addresses.
@@ -77,12 +95,10 @@ struct Repeated {
 }
 
 impl<'a> Repetition<'a> {
-    pub(super) fn new(python: &'a Path, snapshot: &'a Snapshot, study: &'a Study, memory: Option<u64>) -> Result<Self> {
-        let id = study.device;
-        let device = snapshot.devices.get(&id).with_context(|| format!("there is no device {id}"))?;
-        let derive = |how, descending| Requests::new(snapshot, id, device, how, descending);
-        let requests =
-            [derive(Earlier::AsRecorded, false)?, derive(Earlier::AsRecorded, true)?, derive(Earlier::Packed, false)?];
+    pub(super) fn new(python: &'a Path, of: Recording<'_>, study: &'a Study, memory: Option<u64>) -> Result<Self> {
+        let Recording { snapshot, device, replay } = of;
+        let requests = DERIVATIONS.map(|how| Requests::new(snapshot, device, replay, how));
+        let requests = requests.into_iter().collect::<Result<Vec<_>, _>>()?;
         let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
         fs::write(folder.path().join("repeat.py"), PROGRAM)?;
         for (number, requests) in requests.iter().enumerate() {
@@ -98,13 +114,11 @@ impl<'a> Repetition<'a> {
     /// Tries the recorded settings, and if they lead to the recorded memory, others.
     pub(super) fn trial(&self, own: &[String]) -> Result<Trial> {
         let recorded = &self.study.recorded;
-        let checks = [0, 1].map(|order| Run { settings: recorded.clone(), requests: order, order });
-        let mut checks = self.all(&checks).into_iter().collect::<Result<Vec<_>>>()?;
-        let order = usize::from(checks[1].deviation < checks[0].deviation);
-        let Repeated { outcome, deviation, release } = checks.swap_remove(order);
+        let (Run { requests: derived, order, .. }, Repeated { outcome, deviation, release }) = self.closest()?;
+        let packed = derived - order + PACKED;
         let recorded_peak = self.study.pinned.reserved;
         let check = SelfCheck::new(recorded_peak, outcome.reserved_peak, deviation);
-        let requests = &self.requests[0];
+        let requests = &self.requests[derived];
         let mut trial = Trial {
             release,
             capacity: self.capacity,
@@ -125,7 +139,7 @@ impl<'a> Repetition<'a> {
         if singles.is_empty() || !trial.check.trusted {
             return Ok(trial);
         }
-        let run = |settings: String| Run { settings, requests: PACKED, order };
+        let run = |settings: String| Run { settings, requests: packed, order };
         let mut first = Vec::new();
         if requests.reserved_before > 0 {
             first.push(run(recorded.clone()));
@@ -142,6 +156,26 @@ impl<'a> Repetition<'a> {
         let pairs: Vec<Run> = pairs(&trial.outcomes[trial.base + 1..]).into_iter().map(run).collect();
         self.add(&mut trial, &pairs);
         Ok(trial)
+    }
+
+    /// The repetition with the recorded settings that is closest to the recording, and how it was made.
+    fn closest(&self) -> Result<(Run, Repeated)> {
+        let mut closest: Option<(Run, Repeated)> = None;
+        for source in SOURCES {
+            let is_same = source > 0 && self.requests[source].list == self.requests[0].list;
+            if is_same || closest.as_ref().is_some_and(|(_, repeated)| repeated.deviation == 0) {
+                break;
+            }
+            let settings = &self.study.recorded;
+            let runs = [0, 1].map(|order| Run { settings: settings.clone(), requests: source + order, order });
+            for (run, repeated) in runs.iter().zip(self.all(&runs)) {
+                let repeated = repeated?;
+                if closest.as_ref().is_none_or(|(_, best)| repeated.deviation < best.deviation) {
+                    closest = Some((run.clone(), repeated));
+                }
+            }
+        }
+        closest.context("no order of addresses was tried")
     }
 
     /// Adds what settings led to. Those that this release of PyTorch refuses are left out.
@@ -188,7 +222,7 @@ impl<'a> Repetition<'a> {
         let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
         simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", ORDERS[*order], "--"]);
         simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
-        simulate.arg(if *requests == PACKED { "packed" } else { "recorded" });
+        simulate.arg(if is_packed(*requests) { "packed" } else { "recorded" });
         if is_collecting {
             simulate.arg((limit + 1).to_string());
         }
@@ -250,7 +284,7 @@ impl<'a> Repetition<'a> {
         let pairs = requests.outcomes().zip(&curve);
         let outcome = Outcome {
             settings: run.settings.clone(),
-            earlier_memory_as_recorded: run.requests != PACKED,
+            earlier_memory_as_recorded: !is_packed(run.requests),
             reserved_peak: at_peak.reserved,
             free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
@@ -260,6 +294,10 @@ impl<'a> Repetition<'a> {
         };
         Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
+}
+
+fn is_packed(requests: usize) -> bool {
+    DERIVATIONS[requests].earlier == Earlier::Packed
 }
 
 /// Why a Python cannot repeat requests, and what to do.

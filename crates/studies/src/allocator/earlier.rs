@@ -2,7 +2,8 @@
 
 use ptmem_snapshot::snapshot::{Block, BlockState, Segment};
 
-use super::requests::{Lane, Reader, Request};
+use super::reader::Reader;
+use super::requests::{Lane, Request};
 
 /// The largest request that a segment of the small pool serves, and the least that is split off in others.
 const SMALL: u64 = 1 << 20;

@@ -4,9 +4,12 @@
 mod earlier;
 mod limits;
 mod pinned;
+mod pools;
+mod reader;
 mod requests;
+mod space;
 mod study;
 
 pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
-pub use requests::{Earlier, Error, Lane, Request, Requests, curve};
+pub use requests::{Derivation, Earlier, Error, Lane, PoolSource, Request, Requests, curve};
 pub use study::{Outcome, SelfCheck, Study, Trial};

@@ -1,15 +1,14 @@
 //! The requests of a device, in order, and the curve of reserved bytes that they led to.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use ptmem_base::diagnostic::Code;
 use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot};
-use ptmem_trace::replay::{self, HistoryKind, Home, Replay, SegmentPart, Wanted};
-use rustc_hash::FxHashMap;
+use ptmem_trace::replay::{self, HistoryKind, Replay};
 
-use super::earlier;
-use super::limits::{Limits, is_retry};
+use super::limits::Limits;
+use super::pools::Homes;
+use super::reader::Reader;
 
 /// The stream and pool of a request, by numbers; 0 is the default stream, and the pool that everybody allocates from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -58,6 +57,26 @@ pub enum Earlier {
     Packed,
 }
 
+/// Where the pools of segments come from that went before the dump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolSource {
+    /// From the free blocks that requests passed over.
+    Inferred,
+    /// From the file: they are in the default pool unless it states another.
+    Stated,
+}
+
+/// How to derive requests from a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Derivation {
+    /// The memory from before the recording.
+    pub earlier: Earlier,
+    /// Whether its segments come from the highest address down.
+    pub descending: bool,
+    /// The pools.
+    pub pools: PoolSource,
+}
+
 /// The requests of a device.
 #[derive(Debug)]
 pub struct Requests {
@@ -80,9 +99,6 @@ pub struct Requests {
 /// Why the requests of a device cannot be repeated.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// The history cannot be replayed.
-    #[error(transparent)]
-    Replay(#[from] replay::Error),
     /// The history has no allocations.
     #[error(
         "no allocations were recorded; call torch.cuda.memory._record_memory_history() before the steps to measure"
@@ -98,12 +114,11 @@ const INCOMPLETE: [Code; 4] =
     [Code::AllocationsSkipped, Code::FreesSkipped, Code::SegmentsSkipped, Code::FreesNotRecorded];
 
 impl Requests {
-    /// The requests of a device.
+    /// The requests of a device, from a replay with its layout.
     ///
     /// # Errors
     /// If the history lacks them.
-    pub fn new(snapshot: &Snapshot, id: u32, device: &Device, how: Earlier, descending: bool) -> Result<Self, Error> {
-        let replay = replay::run_with(snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+    pub fn new(snapshot: &Snapshot, device: &Device, replay: &Replay, how: Derivation) -> Result<Self, Error> {
         if replay.figures.history != HistoryKind::Recorded {
             return Err(Error::NoHistory);
         }
@@ -111,19 +126,25 @@ impl Requests {
             return Err(Error::Skipped(found.code));
         }
         let layout = replay.layout.as_ref().ok_or(Error::NoHistory)?;
-        let mut reader = Reader {
-            snapshot,
-            homes: layout.segments.iter().map(|part| (part.address, part.home)).collect(),
-            numbers: Numbers::default(),
-            live: FxHashMap::default(),
-            blocks: 0,
-            list: Vec::new(),
-        };
-        let held_before = reader.begin(device, &replay, how, descending);
-        let reserved_before = layout.segments.iter().map(|part| part.bytes).sum();
         let events = snapshot.events_of(device);
+        let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
+        let mut segments = replay::state_at(snapshot, device, &allocations, replay::Position::START);
+        let homes = match how.pools {
+            PoolSource::Inferred => Homes::new(snapshot, events, layout, &segments, &replay.allocations),
+            PoolSource::Stated => Homes::stated(layout),
+        };
+        for segment in &mut segments {
+            segment.pool_id = homes.before.get(&segment.address).and_then(|home| home.pool_id);
+        }
+        if how.descending {
+            segments.reverse();
+        }
+        let mut reader = Reader::new(snapshot, homes.before);
+        let held_before = reader.begin(&segments, how.earlier);
+        let reserved_before = layout.segments.iter().map(|part| part.bytes).sum();
         let limits = Limits::new(events, reserved_before);
-        reader.follow(events, &layout.changes, limits.are_retries);
+        reader.follow(events, &homes.changes, limits.are_retries);
+        reader.keep_pools_in_use();
         let Reader { list, numbers, .. } = reader;
         Ok(Self {
             failed: list.iter().filter(|request| matches!(request, Request::Fail { .. })).count(),
@@ -180,157 +201,4 @@ pub fn curve(events: &[Event], reserved_before: u64) -> Vec<(u64, bool)> {
         }
     }
     curve
-}
-
-/// Numbers of streams and private pools, in the order in which they occur.
-#[derive(Default)]
-pub(super) struct Numbers {
-    streams: Vec<i128>,
-    pools: Vec<(u64, u64)>,
-}
-
-impl Numbers {
-    pub(super) fn lane(&mut self, stream: Option<i128>, pool: Option<(u64, u64)>) -> Lane {
-        if self.streams.is_empty() {
-            self.streams.push(0);
-        }
-        let stream = number(&mut self.streams, stream.unwrap_or(0));
-        let pool = pool.filter(|&pool| pool != (0, 0)).map_or(0, |pool| number(&mut self.pools, pool) + 1);
-        Lane { stream, pool }
-    }
-}
-
-fn number<T: PartialEq>(known: &mut Vec<T>, one: T) -> usize {
-    known.iter().position(|known| *known == one).unwrap_or_else(|| {
-        known.push(one);
-        known.len() - 1
-    })
-}
-
-pub(super) struct Reader<'s> {
-    snapshot: &'s Snapshot,
-    /// The requests that segments serve, by their first address.
-    homes: BTreeMap<u64, Home>,
-    pub(super) numbers: Numbers,
-    /// The number and the pool of the block at an address.
-    live: FxHashMap<u64, (usize, usize)>,
-    blocks: usize,
-    pub(super) list: Vec<Request>,
-}
-
-impl Reader<'_> {
-    /// Allocates what was held before the recording, and gives its bytes.
-    fn begin(&mut self, device: &Device, replay: &Replay, how: Earlier, descending: bool) -> u64 {
-        let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
-        let mut segments = replay::state_at(self.snapshot, device, &allocations, replay::Position::START);
-        if descending {
-            segments.reverse();
-        }
-        let held = segments.iter().map(|segment| segment.sums().active).sum::<i128>();
-        match how {
-            Earlier::AsRecorded => earlier::as_recorded(self, &segments),
-            Earlier::Packed => earlier::packed(self, &segments),
-        }
-        self.list.push(Request::Begin);
-        u64::try_from(held).unwrap_or(0)
-    }
-
-    pub(super) fn allocate(&mut self, size: u64, lane: Lane) -> usize {
-        self.blocks += 1;
-        self.list.push(Request::Allocate { block: self.blocks, size, lane });
-        self.blocks
-    }
-
-    /// Allocates the block at an address.
-    pub(super) fn allocate_at(&mut self, address: u64, size: u64, lane: Lane) {
-        // Where its free was not recorded, the earlier block is gone.
-        self.free(address);
-        let block = self.allocate(size, lane);
-        self.live.insert(address, (block, lane.pool));
-    }
-
-    fn free(&mut self, address: u64) {
-        if let Some((block, _)) = self.live.remove(&address) {
-            self.list.push(Request::Free(block));
-        }
-    }
-
-    fn lane_of(&mut self, event: &Event) -> Lane {
-        let tags = self.snapshot.tables.tags(event.tags);
-        let home = self.homes.range(..=event.addr).next_back().map(|(_, home)| *home).unwrap_or_default();
-        self.numbers.lane(tags.stream.or(home.stream), tags.pool_id.or(home.pool_id))
-    }
-
-    fn follow(&mut self, events: &[Event], changes: &[SegmentPart], are_retries: bool) {
-        let frees = events.iter().any(|event| event.action == Action::FreeCompleted);
-        let mut changes = changes.iter();
-        let mut run = Vec::new();
-        for (at, event) in events.iter().enumerate() {
-            match event.action {
-                Action::Alloc => {
-                    let lane = self.lane_of(event);
-                    self.allocate_at(event.addr, event.size, lane);
-                }
-                Action::Oom => {
-                    let tags = self.snapshot.tables.tags(event.tags);
-                    let lane = self.numbers.lane(tags.stream, tags.pool_id);
-                    self.list.push(Request::Fail { size: event.size, lane });
-                }
-                Action::FreeCompleted => self.free(event.addr),
-                Action::FreeRequested if !frees => self.free(event.addr),
-                Action::SegmentAlloc | Action::SegmentMap => {
-                    let part = changes.next();
-                    self.homes.retain_outside(event);
-                    self.homes.insert(event.addr, part.map(|part| part.home).unwrap_or_default());
-                }
-                Action::SegmentFree | Action::SegmentUnmap => {
-                    changes.next();
-                    run.push(event);
-                    let next = events.get(at + 1);
-                    let goes_on =
-                        next.is_some_and(|next| matches!(next.action, Action::SegmentFree | Action::SegmentUnmap));
-                    if !goes_on {
-                        let is_retry = are_retries && is_retry(event, next);
-                        self.give_back(&std::mem::take(&mut run), is_retry);
-                    }
-                }
-                Action::FreeRequested | Action::Snapshot | Action::Other(_) => {}
-            }
-        }
-    }
-
-    /// Segments went: on their own, or because a request did not fit.
-    fn give_back(&mut self, segments: &[&Event], is_retry: bool) {
-        let mut pools = Vec::new();
-        for event in segments {
-            let home = self.homes.range(..=event.addr).next_back().map(|(_, home)| *home).unwrap_or_default();
-            pools.push(self.numbers.lane(None, home.pool_id).pool);
-        }
-        let is_shared = pools.contains(&0);
-        pools.sort_unstable();
-        pools.dedup();
-        for &pool in pools.iter().filter(|pool| **pool != 0) {
-            if !self.live.values().any(|(_, of)| *of == pool) {
-                self.list.push(Request::Drop(pool));
-            }
-        }
-        if is_shared && !is_retry {
-            self.list.push(Request::Empty);
-        }
-    }
-}
-
-trait Homes {
-    fn retain_outside(&mut self, event: &Event);
-}
-
-impl Homes for BTreeMap<u64, Home> {
-    /// Forgets what lay where a segment comes.
-    fn retain_outside(&mut self, event: &Event) {
-        let end = event.addr.saturating_add(event.size);
-        let gone: Vec<u64> = self.range(event.addr..end).map(|(&start, _)| start).collect();
-        gone.iter().for_each(|start| {
-            self.remove(start);
-        });
-    }
 }
