@@ -317,9 +317,10 @@ impl Repository {
     }
 }
 
-/// True for Python files, and for scripts, which need no ending.
+/// True for Python files, and for scripts, which need no ending; `.gitignore` and its like are none.
 fn may_be_python(path: &str) -> bool {
-    Path::new(path).extension().is_none_or(|ending| ending == "py")
+    let is_hidden = path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
+    Path::new(path).extension().map_or(!is_hidden, |ending| ending == "py")
 }
 
 /// True for files that a program or its installation may be configured by; those of this tool configure neither.
@@ -333,4 +334,15 @@ fn may_configure(path: &str) -> bool {
 fn text_of(path: &Path) -> Option<String> {
     fs::metadata(path).ok().filter(|there| there.is_file() && there.len() <= LARGEST_FILE)?;
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_files_are_no_scripts() {
+        assert!(may_be_python("bin/train") && may_be_python("train.py") && may_be_python(".ci/x.py"));
+        assert!(!may_be_python(".gitignore") && !may_be_python("data/.gitkeep") && !may_be_python("README.md"));
+    }
 }
