@@ -74,7 +74,7 @@ impl Capacity {
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::TRUST)]
 pub(crate) struct Trust {
-    /// Treat untrustworthy comparisons as inconclusive (exit 3) instead of warning
+    /// Treat untrustworthy results as inconclusive (exit 3) instead of warning
     #[arg(long)]
     pub(crate) strict: bool,
     /// Exit with 0 whatever the verdict; errors still exit with 2
