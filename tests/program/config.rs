@@ -232,7 +232,7 @@ fn what_a_report_proposes_to_accept_covers_all_that_fails() {
         let output = diff(phase, "", pair);
         let told = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        let (_, rest) = told.split_once("add to ptmem.toml:\n").unwrap();
+        let (_, rest) = told.split_once("add to ptmem.toml (bytes beyond the limit):\n").unwrap();
         let proposed: String =
             rest.lines().take_while(|line| line.starts_with("  ")).map(|line| format!("{line}\n")).collect();
         assert_eq!(proposed.matches("[[accept]]").count(), entries, "{proposed}");

@@ -259,7 +259,8 @@ fn the_proposed_entries_cover_the_growth_once() {
     let folder = folder();
     let diff = ["diff", "before.pkl", "after.pkl", "--max-growth", "5%", "--max-growth", "stack=1MiB"];
     let report = text(&ptmem(folder.path(), &diff).stdout);
-    let proposed = report.split_once("add to ptmem.toml:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let proposed =
+        report.split_once("add to ptmem.toml (bytes beyond the limit):\n").unwrap().1.split_once("\n\n").unwrap().0;
     // The entry of the stack covers the peak as well, as far as the stack raised it.
     assert!(proposed.matches("[[accept]]").count() == 1 && proposed.contains("pattern = "), "{report}");
     fs::write(folder.path().join("ptmem.toml"), proposed).unwrap();

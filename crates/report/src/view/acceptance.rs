@@ -43,8 +43,11 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
         lines: given.commands.clone(),
         language: "sh",
     };
-    let entry =
-        Way { sentence: format!("until {}, add to ptmem.toml", given.expires), lines: entries, language: "toml" };
+    let entry = Way {
+        sentence: format!("until {}, add to ptmem.toml (bytes beyond the limit)", given.expires),
+        lines: entries,
+        language: "toml",
+    };
     let label = given.label.iter().map(|label| Way {
         sentence: format!("on this pull request, set the label {label}"),
         lines: Vec::new(),
