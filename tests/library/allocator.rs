@@ -1,7 +1,6 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
 use ptmem::allocator::{Derivation, Earlier, Error, PoolSource, Requests, curve, pinned};
-use ptmem::diagnostic::Code;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
@@ -106,7 +105,13 @@ fn a_history_without_requests_is_refused() {
     assert_eq!(refused(&state).unwrap_err(), Error::NoHistory);
     let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
     let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));
-    assert_eq!(refused(&without_frees).unwrap_err(), Error::Skipped(Code::FreesSkipped));
+    let expected = "the recorded requests are not complete: the history has allocations but no frees (skip_actions?), so the peak \
+                    cannot be computed";
+    assert_eq!(refused(&without_frees).unwrap_err().to_string(), expected);
+    let unbacked = vec![event("alloc", B, 2 * MIB), event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB)];
+    let unbacked = unbacked.into_iter().chain(free(B, 2 * MIB)).collect();
+    let error = refused(&read(file(vec![segment(A, &[(20 * MIB, true)])], unbacked))).unwrap_err();
+    assert!(error.to_string().contains("outside every known segment"), "{error}");
 }
 
 #[test]

@@ -68,7 +68,8 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let replay = replay::run_with(&snapshot, device, of_device, Wanted { layout: true, ..Wanted::default() })?;
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &config.rules);
     let Some(pinned) = allocator::pinned(&snapshot, of_device, &replay, &grouper) else {
-        bail!("{name}: the reserved peak cannot be known; 'ptmem doctor' says why, and how to record it");
+        let reason = allocator::missing(&replay).map(|message| format!(": {message}")).unwrap_or_default();
+        bail!("{name}: the reserved peak cannot be known{reason}; 'ptmem doctor' says how to record it");
     };
     let mut study = Study {
         path: name,

@@ -11,5 +11,5 @@ mod space;
 mod study;
 
 pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
-pub use requests::{Derivation, Earlier, Error, Lane, PoolSource, Request, Requests, curve};
+pub use requests::{Derivation, Earlier, Error, Lane, PoolSource, Request, Requests, curve, missing};
 pub use study::{Outcome, SelfCheck, Study, Trial};

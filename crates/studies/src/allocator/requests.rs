@@ -104,14 +104,26 @@ pub enum Error {
         "no allocations were recorded; call torch.cuda.memory._record_memory_history() before the steps to measure"
     )]
     NoHistory,
-    /// Events are missing.
-    #[error("events are missing ({}); record without skip_actions, with PyTorch 2.1 or later", .0.name())]
-    Skipped(Code),
+    /// Events are missing: what the replay says about it.
+    #[error("the recorded requests are not complete: {0}")]
+    Incomplete(String),
 }
 
 /// Diagnostics of histories without all requests or segments.
-const INCOMPLETE: [Code; 4] =
-    [Code::AllocationsSkipped, Code::FreesSkipped, Code::SegmentsSkipped, Code::FreesNotRecorded];
+const INCOMPLETE: [Code; 5] = [
+    Code::AllocationsSkipped,
+    Code::FreesSkipped,
+    Code::SegmentsSkipped,
+    Code::SegmentsUnknown,
+    Code::FreesNotRecorded,
+];
+
+/// What the replay says about missing events.
+#[must_use]
+pub fn missing(replay: &Replay) -> Option<&str> {
+    let found = replay.diagnostics.iter().find(|found| INCOMPLETE.contains(&found.code));
+    found.map(|found| &*found.message)
+}
 
 impl Requests {
     /// The requests of a device, from a replay with its layout.
@@ -122,8 +134,8 @@ impl Requests {
         if replay.figures.history != HistoryKind::Recorded {
             return Err(Error::NoHistory);
         }
-        if let Some(found) = replay.diagnostics.iter().find(|found| INCOMPLETE.contains(&found.code)) {
-            return Err(Error::Skipped(found.code));
+        if let Some(message) = missing(replay) {
+            return Err(Error::Incomplete(message.to_owned()));
         }
         let layout = replay.layout.as_ref().ok_or(Error::NoHistory)?;
         let events = snapshot.events_of(device);
