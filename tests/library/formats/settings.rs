@@ -106,7 +106,7 @@ fn advice_needs_a_repetition_that_follows_the_recording() {
     let trial = study.trial.as_mut().unwrap();
     trial.check = SelfCheck::new(100 * MIB, 100 * MIB, MIB + 1);
     assert!(!trial.check.trusted);
-    assert!(render(&study, Format::Table).contains("no advice: with the recorded settings"));
+    assert!(render(&study, Format::Table).contains("settings or a memory limit that the program set"));
     study.is_stated = false;
     assert!(render(&study, Format::Table).contains("Give them in ptmem.toml: allocator-settings"));
 }

@@ -220,8 +220,9 @@ pub(crate) fn advice(trial: &Trial, is_stated: bool) -> String {
 
 fn no_advice(is_stated: bool) -> &'static str {
     if is_stated {
-        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Record from the \
-         start of the process, and repeat with the release of PyTorch that recorded"
+        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Possible causes: memory from \
+         before the recording (record from the start of the process), another release of PyTorch, settings or a memory limit \
+         that the program set"
     } else {
         "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
          does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
