@@ -475,6 +475,9 @@ run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
 sys.meta_path.insert(0, Finder("torchvision.extension", after=(later("operators", "install_vision"),)))
+if ALONE:
+    stages = "torch.distributed.pipelining.stage"
+    sys.meta_path.insert(0, Finder(stages, after=(later("one_rank", "derive_gradients"),)))
 # The list of files that torch.compile leaves alone; up to 2.2 it is the second.
 for name in ("trace_rules", "skipfiles"):
     sys.meta_path.insert(0, Finder("torch._dynamo." + name, after=(later("answers", "hide_from_compiler"),)))
