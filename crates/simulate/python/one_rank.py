@@ -343,8 +343,11 @@ class Steering:
 
 
 def derive_gradients(stages):
-    """Has a stage of a pipeline know the metadata of its outputs' gradients: the next stage, which sends it from 2.15 on,
-    may run later. It is that of the outputs, as PyTorch itself derives it where nothing is sent."""
+    """Has a stage of a pipeline know the metadata of its outputs' gradients.
+
+    From 2.15 on the next stage sends it, which may run later. It is that of the outputs, as PyTorch itself derives it
+    where nothing is sent.
+    """
     base = getattr(stages, "PipelineStage", None)
     receive, derive = getattr(base, "_recv_meta", None), getattr(stages, "_derive_grad_metas", None)
     if receive is None or derive is None:
