@@ -10,6 +10,7 @@ mod error;
 mod field;
 mod forward;
 mod run;
+mod run_devices;
 mod settings;
 mod tables;
 mod value;
@@ -23,10 +24,8 @@ use ptmem_base::text::cut;
 
 pub use copy::Copier;
 pub use error::{Damage, Error};
-pub use run::{
-    CardFacts, Counters, DeviceCounters, DeviceModules, Ending, EndingKind, Followed, FunctionsOfFile, Guess,
-    OwnPackage, RecordedSteps, RunFacts,
-};
+pub use run::{Ending, EndingKind, Followed, FunctionsOfFile, Guess, OwnPackage, RecordedSteps, RunFacts};
+pub use run_devices::{CardFacts, Counters, DeviceCounters, DeviceModules};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 pub use write::{Contents, write};

@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
+use super::run_devices::{CardFacts, DeviceCounters, DeviceModules};
+
 /// Facts about a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -59,26 +61,6 @@ pub struct RunFacts {
     /// Number of modules of each kind: of one path apart from the numbers of layers.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "BTreeMap::is_empty")]
     pub module_counts: BTreeMap<String, u64>,
-}
-
-/// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
-/// number is an index into these three lists; the entries at index 0 are empty and mean none.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct DeviceModules {
-    /// Device ordinal.
-    pub device: u32,
-    /// Paths from the outermost module.
-    pub names: Vec<String>,
-    /// Purposes of the memory.
-    #[serde(default)]
-    pub purposes: Vec<String>,
-    /// Types and shapes of the tensors that were made in it.
-    #[serde(default)]
-    pub shapes: Vec<String>,
-    /// Runs of allocations in the order of events: how many, and the number.
-    pub allocations: Vec<[u64; 2]>,
-    /// Addresses of blocks from before the history, and the number.
-    pub blocks: Vec<[u64; 2]>,
 }
 
 /// The recorded steps, counted from 1.
@@ -172,55 +154,6 @@ pub struct Guess {
     pub line: Option<u64>,
     /// Their number.
     pub count: u64,
-}
-
-/// A card, and the known memory on it that is not PyTorch's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CardFacts {
-    /// Device ordinal.
-    pub device: u32,
-    /// Name that the driver gives.
-    pub name: String,
-    /// Compute capability.
-    pub capability: [u32; 2],
-    /// Streaming multiprocessors.
-    pub processors: u64,
-    /// NCCL's communicators: the number of ranks, and how many communicators have as many.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub communicators: Vec<[u64; 2]>,
-    /// Bytes in use at the dump that PyTorch's allocator had not reserved; `None` on a simulated card, which has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub others: Option<u64>,
-}
-
-impl CardFacts {
-    /// The kind of card, which one run has as the other.
-    fn kind(&self) -> (&str, [u32; 2], u64) {
-        (&self.name, self.capability, self.processors)
-    }
-}
-
-/// PyTorch's counters of a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceCounters {
-    /// Device ordinal.
-    pub device: u32,
-    /// Where the recorded part begins.
-    pub start: Counters,
-    /// At the dump.
-    pub dump: Counters,
-}
-
-/// PyTorch's counters at a moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Values, by PyTorch's names: `allocated_bytes` …
-    pub current: BTreeMap<String, u64>,
-    /// The highest values since the process began, or since the program reset them.
-    pub peak: BTreeMap<String, u64>,
-    /// Allocations and frees since the process began.
-    pub calls: [u64; 2],
 }
 
 impl RecordedSteps {
