@@ -35,11 +35,22 @@ impl Diff {
         };
         // A file that was not read may have edits that can matter.
         let only = only(&edits, &marks, diagnostics).filter(|_| patch.unread == 0);
+        let change = Change { edits: &edits, marks: &marks, only, unread: patch.unread as u64 };
         for device in devices {
-            causes(device, profiles, &edits, &marks, only);
-            device.causes.iter_mut().for_each(|cause| cause.unread = patch.unread as u64);
+            causes(device, profiles, change);
         }
     }
+}
+
+/// The edits of a change, and what is known of them.
+#[derive(Clone, Copy)]
+struct Change<'c, 'p> {
+    edits: &'c Arc<[Edit]>,
+    marks: &'c Sides<Marks<'p>>,
+    /// The only edit that can matter, if there is only one.
+    only: Option<usize>,
+    /// Number of changed files that were not read.
+    unread: u64,
 }
 
 /// The only edit that can matter, unless the recordings differ in more than the change says.
@@ -71,24 +82,18 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
 }
 
 /// Finds the causes of all figures of a device, and the edits of its rows.
-fn causes(
-    device: &mut DeviceDiff,
-    profiles: &Sides<Profile>,
-    edits: &Arc<[Edit]>,
-    marks: &Sides<Marks<'_>>,
-    only: Option<usize>,
-) {
+fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_, '_>) {
     let Some(lives) = Lives::new(device, profiles) else { return };
     let mut of_rows: Vec<Option<usize>> = vec![None; device.rows.len()];
     for (figure, places) in Figure::grown(device, lives.devices) {
-        let seen = Seen { device, figure, at: places.after, edits, marks, lives: &lives };
-        let cause = seen.cause(&figure.holdings(device, lives.devices, places), only, &mut of_rows);
+        let seen = Seen { device, figure, at: places.after, change, lives: &lives };
+        let cause = seen.cause(&figure.holdings(device, lives.devices, places), &mut of_rows);
         device.causes.push(cause);
     }
     for (row, edit) in device.rows.iter_mut().zip(of_rows) {
         let grew = row.delta() > 0 || row.highest.after > row.highest.before;
-        let found = edit.or_else(|| through_all(row, &marks.after));
-        row.edit = found.or(only).filter(|_| grew);
+        let found = edit.or_else(|| through_all(row, &change.marks.after));
+        row.edit = found.or(change.only).filter(|_| grew);
         row.leads = found.is_some() && row.delta() > 0;
     }
 }
@@ -108,19 +113,19 @@ struct Seen<'s, 'p> {
     figure: Figure,
     /// Its place in the after.
     at: Position,
-    edits: &'s Arc<[Edit]>,
-    marks: &'s Sides<Marks<'p>>,
+    change: Change<'s, 'p>,
     lives: &'s Lives<'p>,
 }
 
 impl Seen<'_, '_> {
     /// Divides the growth of rows among the edits; `of_rows` gets the edit of each that has none yet.
-    fn cause(self, holdings: &[Holding], only: Option<usize>, of_rows: &mut [Option<usize>]) -> Cause {
-        let Self { device, figure, edits, marks, .. } = self;
+    fn cause(self, holdings: &[Holding], of_rows: &mut [Option<usize>]) -> Cause {
+        let Self { device, figure, change, .. } = self;
+        let Change { edits, marks, only, unread } = change;
         let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, Growth)> = BTreeMap::new();
-        let mut cause = Cause::new(figure, device, Arc::clone(edits), only);
+        let mut cause = Cause { unread, ..Cause::new(figure, device, Arc::clone(edits), only) };
         for holding in holdings {
             let row = &device.rows[holding.row];
             let delta = holding.held.delta();
@@ -171,7 +176,7 @@ impl Seen<'_, '_> {
 
     /// The edits that a row leads to, with their bytes.
     fn attribution(self, holding: &Holding, growth: &Growth, bytes: u64) -> Vec<(usize, How, u64)> {
-        let Self { edits, marks, lives, .. } = self;
+        let Self { change: Change { edits, marks, .. }, lives, .. } = self;
         let is_kept = matches!(growth, Growth::Kept(_));
         let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
         let is_larger = *growth == Growth::Larger;
