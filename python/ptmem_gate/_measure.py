@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from ._facts import COUNTERS, gpu_of, path_of_rank, write_whole
+from ._facts import COUNTERS, gpu_of, kind_of, path_of_rank, write_whole
 from ._history import RecordingError, import_torch
 from ._result import PathLike
 
@@ -47,14 +47,13 @@ def _devices(torch: Any) -> dict[str, dict[str, int]]:
     gpu = gpu_of(torch)
     if not gpu.is_initialized():
         return {}
-    kind = "cuda" if gpu is torch.cuda else "xpu"
     devices = {}
     for device in range(gpu.device_count()):
         stats = gpu.memory_stats(device)
         keys = [f"{name}.all.{point}" for name in COUNTERS for point in ("current", "peak")]
         figures = {key: int(stats[key]) for key in keys if key in stats}
         if any(figures.values()):
-            devices[f"{kind}:{device}"] = figures
+            devices[f"{kind_of(torch)}:{device}"] = figures
     return devices
 
 

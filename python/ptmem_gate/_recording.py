@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collector_paused, gpu_of, last_line, path_of_rank
+from ._facts import Facts, collector_paused, gpu_of, kind_of, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, Stacks, checked, import_torch, warn_of_old_blocks
 from ._ran import Ran
 from ._result import PathLike
@@ -153,7 +153,7 @@ class Recording(ContextDecorator):
             raise RecordingError(f"{_active.path} is being recorded; end that recording before another one begins")
         self._reset()
         torch = import_torch()
-        if self._watches and gpu_of(torch) is not torch.cuda:
+        if self._watches and kind_of(torch) != "cuda":
             raise RecordingError(
                 "modules, purposes and shapes are recorded on GPUs of NVIDIA and AMD alone; leave them out"
             )

@@ -153,7 +153,7 @@ class Facts:
         """The cards of NVIDIA and AMD that this process used. Communicators are on the one that is current."""
         found = []
         for device, counters in dumped.items():
-            if counters["calls"][0] == 0 or gpu_of(self.torch) is not self.torch.cuda:
+            if counters["calls"][0] == 0 or kind_of(self.torch) != "cuda":
                 continue
             card = self.torch.cuda.get_device_properties(device)
             is_current = device == self.torch.cuda.current_device()
@@ -201,9 +201,13 @@ def has_xpu(torch: Any) -> bool:
 
 
 def native(torch: Any, name: str) -> Any:
-    """A function of PyTorch's binary for these GPUs, or None where the release lacks it."""
-    kind = "cuda" if gpu_of(torch) is torch.cuda else "xpu"
-    return getattr(torch._C, f"_{kind}_{name}", None)
+    """A function of PyTorch's binary for these GPUs; None if the release lacks it."""
+    return getattr(torch._C, f"_{kind_of(torch)}_{name}", None)
+
+
+def kind_of(torch: Any) -> str:
+    """The type of these devices, as PyTorch names it: cuda, also for ROCm, or xpu."""
+    return "cuda" if gpu_of(torch) is torch.cuda else "xpu"
 
 
 @contextlib.contextmanager

@@ -12,6 +12,11 @@ pub(super) fn is_retry(last: &Event, next: Option<&Event>) -> bool {
     })
 }
 
+/// True if a segment, or a part of one, goes.
+pub(super) fn returns_segment(event: &Event) -> bool {
+    matches!(event.action, Action::SegmentFree | Action::SegmentUnmap)
+}
+
 /// The memory of a device.
 pub(super) struct Limits {
     pub(super) capacity: Option<u64>,
@@ -48,7 +53,7 @@ impl Limits {
                 Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other(_) => {
                 }
             }
-            if !matches!(event.action, Action::SegmentFree | Action::SegmentUnmap) {
+            if !returns_segment(event) {
                 run = None;
             }
         }

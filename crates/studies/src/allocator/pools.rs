@@ -10,7 +10,7 @@ use ptmem_snapshot::snapshot::{Action, BlockState, Event, Segment, Snapshot};
 use ptmem_trace::replay::{Allocation, Home, Layout, SegmentPart};
 use rustc_hash::FxHashMap;
 
-use super::limits::is_retry;
+use super::limits::{is_retry, returns_segment};
 use super::space::Space;
 
 /// The largest request that is served from segments for small ones.
@@ -159,7 +159,7 @@ impl Observer {
                     groups.push(group);
                     gone.push(group);
                     let next = events.get(at as usize + 1);
-                    if !next.is_some_and(|next| matches!(next.action, Action::SegmentFree | Action::SegmentUnmap)) {
+                    if !next.is_some_and(returns_segment) {
                         let gone = std::mem::take(&mut gone);
                         if !is_retry(event, next) {
                             self.empty(gone);

@@ -7,7 +7,7 @@ use ptmem_trace::replay::Home;
 use rustc_hash::FxHashMap;
 
 use super::earlier;
-use super::limits::is_retry;
+use super::limits::{is_retry, returns_segment};
 use super::requests::{Earlier, Lane, Request};
 
 /// Numbers of streams and private pools, in the order in which they occur.
@@ -125,9 +125,7 @@ impl<'s> Reader<'s> {
                     changes.next();
                     run.push(event);
                     let next = events.get(at + 1);
-                    let goes_on =
-                        next.is_some_and(|next| matches!(next.action, Action::SegmentFree | Action::SegmentUnmap));
-                    if !goes_on {
+                    if !next.is_some_and(returns_segment) {
                         let is_retry = are_retries && is_retry(event, next);
                         self.give_back(&std::mem::take(&mut run), is_retry);
                     }

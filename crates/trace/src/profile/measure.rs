@@ -168,17 +168,16 @@ fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
     times
 }
 
-/// The times of all events, from `first_us` on; one without a time has that of the event before it.
+/// The time of every event since `first_us`. An event without one has that of the event before it.
 fn event_times(events: &[Event], first_us: i64) -> Vec<u64> {
     if events.iter().all(|event| event.time().is_none()) {
         return Vec::new();
     }
-    let mut latest = 0;
+    let mut before = 0;
     let times = events.iter().map(|event| {
         let passed = event.time().map(|time| i128::from(time) - i128::from(first_us));
-        // A clock that goes back does not bring events back.
-        latest = passed.and_then(|passed| u64::try_from(passed).ok()).map_or(latest, |passed| passed.max(latest));
-        latest
+        before = passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(before);
+        before
     });
     times.collect()
 }

@@ -79,9 +79,8 @@ impl Figure {
             return found;
         }
         let end = sides.map(|side| side.figures.allocated.end);
-        if end.after > end.before && sides.map(|side| side.figures.history) == both(HistoryKind::Recorded) {
-            found.push((Self::End, sides.map(|side| side.trace.dump())));
-        }
+        let of_end = Self::End.places(device, sides).filter(|_| end.after > end.before);
+        found.extend(of_end.map(|places| (Self::End, places)));
         let mut phases: Vec<(i128, usize)> =
             device.phases.iter().enumerate().filter_map(|(at, row)| Some((row.delta()?, at))).collect();
         phases.retain(|(delta, _)| *delta > 0);
