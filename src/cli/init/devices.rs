@@ -34,33 +34,45 @@ const DENIALS: [&str; 5] = ["no_cuda", "no_gpu", "use_cpu", "cpu", "no_accel"];
 const FAKES: [&str; 3] = ["dummy", "fake", "synthetic"];
 
 impl Declared {
-    /// The value that selects a GPU; `None` if the default does, or nobody can tell. Flags have an empty one.
+    /// The value that selects a GPU; `None` if the default does, or if it is not known whether it does. Flags have an empty one.
     fn value(&self) -> Option<&'static str> {
-        let name = self.name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase();
         let default = self.default.trim_matches(['"', '\'']);
-        let takes = |value: &str| self.choices.is_empty() || self.choices.contains(value);
-        let is = |names: &[&str]| names.contains(&&*name);
         if self.is_flag {
             // Shapes decide about memory, not the values of data.
-            let makes_data =
-                FAKES.iter().any(|fake| name.contains(fake)) && (name.clone() + &self.help).contains("data");
-            return (is(&TRUTHS) || makes_data).then_some("");
+            let name = self.plain_name();
+            let makes_data = FAKES.iter().any(|fake| name.contains(fake)) && (name + &self.help).contains("data");
+            return (self.is_one_of(&TRUTHS) || makes_data).then_some("");
         }
         if self.is_truth {
-            let value = if is(&TRUTHS) { ("False", "True") } else { ("True", "False") };
-            return (is(&TRUTHS) || is(&DENIALS)).then_some(value.1).filter(|_| default == value.0);
+            let value = if self.is_one_of(&TRUTHS) { ("False", "True") } else { ("True", "False") };
+            return (self.is_one_of(&TRUTHS) || self.is_one_of(&DENIALS))
+                .then_some(value.1)
+                .filter(|_| default == value.0);
         }
         let is_host = ["cpu", "auto"].contains(&default);
-        if is(&DEVICES) {
-            let value = ["cuda", "gpu"].into_iter().find(|value| takes(value)).filter(|_| is_host);
+        if self.is_one_of(&DEVICES) {
+            let value = ["cuda", "gpu"].into_iter().find(|value| self.takes(value)).filter(|_| is_host);
             return value.or((default == "-1").then_some("0"));
         }
         match default {
-            _ if is(&ACCELERATORS) => is_host.then_some(if takes("gpu") { "gpu" } else { "cuda" }),
-            "-1" if is(&NUMBERS) => Some("0"),
-            "0" if is(&COUNTS) => Some("1"),
+            _ if self.is_one_of(&ACCELERATORS) => is_host.then_some(if self.takes("gpu") { "gpu" } else { "cuda" }),
+            "-1" if self.is_one_of(&NUMBERS) => Some("0"),
+            "0" if self.is_one_of(&COUNTS) => Some("1"),
             _ => None,
         }
+    }
+
+    /// The name without dashes: `device_type`.
+    fn plain_name(&self) -> String {
+        self.name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase()
+    }
+
+    fn is_one_of(&self, names: &[&str]) -> bool {
+        names.contains(&&*self.plain_name())
+    }
+
+    fn takes(&self, value: &str) -> bool {
+        self.choices.is_empty() || self.choices.contains(value)
     }
 }
 
@@ -183,8 +195,8 @@ fn of_name(name: &str, kind: &str, default: &str, interface: Interface) -> Decla
 
 /// The keys of the main configuration of Hydra whose value is the host.
 fn of_hydra(program: &Path, text: &str) -> Vec<String> {
-    let named = |key: &str| text.split(key).nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
-    let (Some(folder), Some(name)) = (named("config_path="), named("config_name=")) else { return Vec::new() };
+    let Some(folder) = quoted(text, "config_path=") else { return Vec::new() };
+    let Some(name) = quoted(text, "config_name=") else { return Vec::new() };
     let file = program.with_file_name(folder).join(name.trim_end_matches(".yaml")).with_extension("yaml");
     let mut path: Vec<(usize, String)> = Vec::new();
     let mut found = Vec::new();
@@ -200,6 +212,11 @@ fn of_hydra(program: &Path, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The text in quotes behind a key.
+fn quoted<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.split(key).nth(1)?.split(['"', '\'']).nth(1)
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ fn top(module: &str) -> &str {
 
 /// True for a file of Python, or a folder with one: folders of data can have the name of a package.
 fn is_module(path: &Path) -> bool {
-    let has_python = |entry: fs::DirEntry| entry.path().extension().is_some_and(|suffix| suffix == "py");
-    path.with_extension("py").is_file() || fs::read_dir(path).into_iter().flatten().flatten().any(has_python)
+    let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
+    path.with_extension("py").is_file() || entries.any(|entry| entry.path().extension().is_some_and(|end| end == "py"))
 }
 
 /// The files of the repository that an import in `file` runs: beside the program, or below the root.
@@ -154,9 +154,10 @@ fn own_files(root: &Path, program: &Path, file: &Path, module: &str) -> Vec<Path
         0 => vec![program.with_file_name(""), root.to_owned(), root.join("src")],
         levels => file.ancestors().nth(levels).map(Path::to_owned).into_iter().collect(),
     };
-    let is_file = |folder: &PathBuf| folder.join(&path).with_extension("py").is_file();
-    let is_own = |folder: &PathBuf| is_file(folder) || is_module(&folder.join(top(name)));
-    let Some(folder) = folders.into_iter().find(is_own) else { return Vec::new() };
+    let mut folders = folders.into_iter();
+    let own =
+        folders.find(|folder| folder.join(&path).with_extension("py").is_file() || is_module(&folder.join(top(name))));
+    let Some(folder) = own else { return Vec::new() };
     let mut found: Vec<PathBuf> = path.ancestors().map(|part| folder.join(part).join("__init__.py")).collect();
     found.push(folder.join(&path).with_extension("py"));
     found.retain(|file| file.is_file());

@@ -103,20 +103,25 @@ impl TryFrom<toml::Value> for KnownGuesses {
         let marks: Option<Vec<String>> = match value {
             toml::Value::Array(list) => list.iter().map(|mark| mark.as_str().map(str::to_owned)).collect(),
             toml::Value::Table(table) => {
-                let is_reason = |reason: &toml::Value| reason.as_str().is_some_and(|text| !text.trim().is_empty());
                 table.into_iter().map(|(mark, reason)| is_reason(&reason).then_some(mark)).collect()
             }
             _ => None,
         };
         let marks = marks.ok_or("expected functions with reasons: { \"train.py:has_nan\" = \"the reason\" }")?;
-        let is_function = |mark: &str| {
-            mark.rsplit_once(':').is_some_and(|(_, name)| name.parse::<u64>().is_err() && !name.is_empty())
-        };
-        match marks.iter().find(|mark| !is_function(mark)) {
+        match marks.iter().find(|mark| !names_function(mark)) {
             Some(mark) => Err(format!("'{mark}': expected a file and a function, such as 'train.py:has_nan'")),
             None => Ok(Self(marks)),
         }
     }
+}
+
+fn is_reason(value: &toml::Value) -> bool {
+    value.as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
+/// True for a file and a function, as in `train.py:has_nan`, and not for a line.
+fn names_function(mark: &str) -> bool {
+    mark.rsplit_once(':').is_some_and(|(_, name)| name.parse::<u64>().is_err() && !name.is_empty())
 }
 
 table_with_limits!(FileSuite {
