@@ -48,7 +48,7 @@ const SKIP: u8 = 125;
 /// Exit code that ends `git bisect run`.
 const ABORT: u8 = 128;
 
-/// The environment has no PyTorch, or another part that no commit can do without.
+/// The environment lacks PyTorch, or another part that every commit needs.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing can be recorded here: {0}")]
 struct NoRecording(Failure);

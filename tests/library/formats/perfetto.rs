@@ -121,7 +121,7 @@ fn the_sides_of_a_comparison_have_processes_of_their_own() {
     let names: Vec<&str> = shown.keys().map(String::as_str).collect();
     assert_eq!(names, ["after: device 0 (no recorded history)", "before: device 0 (recorded time)"]);
     assert_eq!(shown[names[1]].peak("allocated"), Some(293_752_320));
-    // What is known of a state without a history.
+    // The figures of a state without a history.
     assert_eq!(shown[names[0]].counters["allocated at the dump"], [(0, 1_316_864)]);
 }
 

@@ -66,8 +66,8 @@ fn differ(made: Sides<Made>) -> bool {
     made.before.allocations == made.after.allocations && size.before != size.after
 }
 
-/// The requested bytes: a block may be larger, by what was free there. Those of the blocks where a side does not know
-/// what was requested.
+/// The requested bytes: a block may be larger, by the free memory behind it. Where a side does not know them, the bytes
+/// of the blocks on both sides.
 fn size(made: Sides<Made>) -> Sides<u64> {
     let is_known = made.before.requested > 0 && made.after.requested > 0;
     made.map(|made| if is_known { made.requested } else { made.bytes })

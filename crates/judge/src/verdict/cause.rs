@@ -91,7 +91,7 @@ impl Judgement {
     }
 }
 
-/// The rows that make up half of a growth, in words: a report lists the rows of the peak alone.
+/// The rows that make up half of a growth, in words: a report lists only the rows at the peak.
 fn most(grown: &[Grown]) -> Option<String> {
     let whole: u64 = grown.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
     let mut named = 0_u64;
@@ -106,7 +106,7 @@ fn most(grown: &[Grown]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("largest growth there: {}", parts.join(", ")))
 }
 
-/// The figure of a device that a check is about, where its growth is divided among edits.
+/// The figure of a device that a check is about, where the rows of its moment explain its growth.
 fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
     match check.about() {
         About::Metric(Metric::Peak) => Some(Figure::Peak),

@@ -146,7 +146,7 @@ fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
     let Leak { label, more, grew, judged, .. } = leak;
     match mode {
         Mode::Steps => format!("{label}{more} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
-        // One change is no trend: it is stated as what it is.
+        // A single change is not a trend.
         Mode::Series if *judged == 1 => format!("{label}{more} grew {bytes} from one {noun} to the next{}", most(leak)),
         Mode::Series => {
             let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();

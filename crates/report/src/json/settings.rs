@@ -1,4 +1,4 @@
-//! `ptmem.settings/1`: what other allocator settings would have reserved, and what pins memory.
+//! `ptmem.settings/1`: the memory that other allocator settings would have reserved, and the stacks that pin memory.
 
 use ptmem_base::json_writer::object;
 use ptmem_studies::allocator::{Study, Trial};

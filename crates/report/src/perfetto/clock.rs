@@ -15,7 +15,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What it says in the name of a track.
+    /// Its description in the name of a track.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Recorded => "recorded time",

@@ -1,4 +1,4 @@
-//! What other allocator settings would have reserved, and what pins memory.
+//! The study of allocator settings: the memory that each would have reserved, and the stacks that pin memory.
 
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, format_share};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Key under which a snapshot keeps the text that was last given to the allocator.
 const TEXT: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
-/// The same in snapshots of GPUs of Intel, which have no other key of a text. Their allocator rounds as the one for CUDA
+/// The same in snapshots of GPUs of Intel, which lack that key. Their allocator rounds as the one for CUDA
 /// does by default, and of this text it follows `expandable_segments` alone (c10/xpu/XPUCachingAllocator.cpp, 2026-05).
 const TEXT_OF_XPU: &str = "PYTORCH_ALLOC_CONF";
 

@@ -163,7 +163,7 @@ fn overlapping<T>(of: &BTreeMap<u64, T>, from: u64, to: u64, bytes: impl Fn(&T) 
     before.into_iter().chain(of.range(from..to.max(from))).map(|(&start, one)| (start, bytes(one))).collect()
 }
 
-/// What is left of a range without another.
+/// The parts of a range outside another.
 fn outside(start: u64, bytes: u64, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
     let left = (start, from.saturating_sub(start));
     let right = (to, start.saturating_add(bytes).saturating_sub(to));

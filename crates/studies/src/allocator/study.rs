@@ -1,4 +1,4 @@
-//! What was reserved with the recorded settings and with others.
+//! The memory reserved with the recorded settings and with others.
 
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ impl SelfCheck {
     }
 }
 
-/// What settings led to.
+/// The outcome of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// As in `PYTORCH_CUDA_ALLOC_CONF`; empty for the defaults.

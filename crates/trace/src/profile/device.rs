@@ -52,7 +52,7 @@ pub struct DeviceProfile {
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub times: Vec<(Position, u64)>,
     /// Microseconds from the first event of any device to every event of this one, where
-    /// [`super::ReadOptions::event_times`] asks for them, a snapshot was read and the release wrote times; else empty.
+    /// [`super::ReadOptions::event_times`] asks for them, a snapshot was read and the release wrote times; otherwise empty.
     #[serde(skip)]
     pub event_times: Vec<u64>,
     /// Where blocks and segments lie, where [`super::ReadOptions::layout`] asks for it and a snapshot was read.

@@ -1,4 +1,4 @@
-//! Decisions of a simulated run that rest on values which nobody knows.
+//! Decisions of a simulated run by values that are not known.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;

@@ -16,7 +16,7 @@ pub struct Rules {
     pub foreign: Vec<Pattern>,
     /// Purposes of memory; the first that matches a frame of the stack decides, before the built-in categories.
     pub categories: Vec<CategoryRule>,
-    /// Functions, as `file.py:function`, whose decisions memory does not depend on: those on simulated GPUs are no warning.
+    /// Functions, as `file.py:function`, whose decisions memory does not depend on: guessing them on simulated GPUs causes no warning.
     pub known_guesses: Vec<String>,
     /// The checkout that reports speak of.
     pub checkout: Checkout,

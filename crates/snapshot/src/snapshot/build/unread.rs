@@ -1,4 +1,4 @@
-//! Keys that no figure is made of because this version does not know them: a newer PyTorch may write some.
+//! Keys that this version does not know and therefore does not read: a newer PyTorch may write some.
 
 use std::collections::BTreeSet;
 
