@@ -6,6 +6,8 @@
 
 gpu=${PTMEM_GPU:-a100}
 steps=${PTMEM_RECORD_STEPS:-all}
+# pkl, or json where only the counters of both sides are wanted.
+suffix=pkl
 base_folder=
 # The snapshot of the last recording, or the reason why there is none.
 recorded=
@@ -106,8 +108,9 @@ record() {
   local side=$1 commit=$2 where=$3 status=0
   recorded=
   install "$side" "$commit" "$where" || return 1
+  rm -rf "${folder:?}/$side"
   mkdir -p "$folder/$side"
-  export PTMEM_SNAPSHOT=$folder/$side/snapshot.pkl
+  export PTMEM_SNAPSHOT=$folder/$side/snapshot.$suffix
   local prefix=()
   if [ "$gpu" != real ]; then
     prefix=("$ptmem" simulate --gpu "$gpu")
@@ -119,7 +122,11 @@ record() {
     esac
     prefix+=(--)
   fi
-  printf '%s\n' "recording the $commit"
+  if [ $suffix = json ]; then
+    printf '%s\n' "measuring the $commit"
+  else
+    printf '%s\n' "recording the $commit"
+  fi
   failed_log=$folder/record.log
   in_environment ${prefix[@]+"${prefix[@]}"} "${script_of_user[@]}" "$folder/command.sh"
   without_commands "$folder/record.log" "$where" "${prefixed[@]}" || status=$?
@@ -224,11 +231,33 @@ record_trend() {
   end_with pass 0
 }
 
+# record_sides FOLDER: the before and the after, of the folder of the base and of the checkout.
+record_sides() {
+  recorded=
+  no_before=
+  base_failure=
+  base_doubt=
+  record_base "$1"
+  before=$recorded
+  record after checkout "$PWD" || could_not_run "$record_reason"
+  after=$recorded
+}
+
+# is_within_limits: whether the counters alone decide that every limit holds.
+is_within_limits() {
+  local exit_zero=false
+  [ -z "$no_before" ] || return 1
+  command_line
+  "${comparison[@]}" > "$folder/log.txt" 2>&1
+}
+
 record_both() {
-  local head prefix pattern='^([1-9][0-9]*(\.\.[1-9][0-9]*)?(,continue)?|all|none)$'
+  local head prefix measures=false pattern='^([1-9][0-9]*(\.\.[1-9][0-9]*)?(,continue)?|all|none)(,measure)?$'
   if ! [[ $steps =~ $pattern ]]; then
-    could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3 or 3..5, all or none"
+    could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3 or 3..5, all or none, with ,measure or without"
   fi
+  [ "${steps%,measure}" = "$steps" ] || measures=true
+  steps=${steps%,measure}
   printf '%s\n' "$PTMEM_RECORD" | tr -d '\r' > "$folder/command.sh"
   printf '%s\n' "${PTMEM_INSTALL:-}" | tr -d '\r' > "$folder/install.sh"
   profile_path=$(branch_of_run)/${name:-$key}.ptmem.json
@@ -245,10 +274,13 @@ record_both() {
     base_folder=
     could_not_run "record: the base ${base:0:7} cannot be checked out: $(cat "$folder/worktree.log")"
   }
-  record_base "$base_folder/$prefix"
-  before=$recorded
-  record after checkout "$PWD" || could_not_run "$record_reason"
-  after=$recorded
+  [ $measures = false ] || suffix=json
+  record_sides "$base_folder/$prefix"
+  if [ $measures = true ] && ! is_within_limits; then
+    printf 'the counters do not show that all limits hold: recording both sides with call stacks\n'
+    suffix=pkl
+    record_sides "$base_folder/$prefix"
+  fi
   if [ -n "$no_before" ]; then
     warning "growth since the base is not judged: $no_before"
     use_profile

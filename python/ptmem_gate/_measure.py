@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from ._facts import COUNTERS, gpu_of, kind_of, path_of_rank, write_whole
+from ._facts import Peaks, path_of_rank, write_figures
 from ._history import RecordingError, import_torch
 from ._result import PathLike
 
@@ -29,32 +29,17 @@ def measure(path: PathLike, *, case: Optional[str] = None) -> Iterator[None]:
     torch = import_torch()
     target = path_of_rank(os.fspath(path), None)
     others = _cases(target) if case is not None else {}
-    gpu = gpu_of(torch)
-    if gpu.is_initialized():
-        for device in range(gpu.device_count()):
-            gpu.reset_peak_memory_stats(device)
-    yield
-    devices = _devices(torch)
+    peaks = Peaks(torch)
+    peaks.begin()
+    try:
+        yield
+        devices = peaks.figures()
+    finally:
+        peaks.stop()
     if not devices:
         raise RecordingError(f"{target} was not written: the program used no GPU in this part")
     figures = devices if case is None else {**others, case: devices}
-    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
-    write_whole(target, lambda file: file.write(text.encode()))
-
-
-def _devices(torch: Any) -> dict[str, dict[str, int]]:
-    """The counters of each device that was used, in bytes."""
-    gpu = gpu_of(torch)
-    if not gpu.is_initialized():
-        return {}
-    devices = {}
-    for device in range(gpu.device_count()):
-        stats = gpu.memory_stats(device)
-        keys = [f"{name}.all.{point}" for name in COUNTERS for point in ("current", "peak")]
-        figures = {key: int(stats[key]) for key in keys if key in stats}
-        if any(figures.values()):
-            devices[f"{kind_of(torch)}:{device}"] = figures
-    return devices
+    write_figures(target, figures)
 
 
 def _cases(path: str) -> dict[str, Any]:

@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collector_paused, gpu_of, kind_of, last_line, path_of_rank
-from ._history import History, RecordingError, RecordingWarning, Stacks, checked, import_torch, warn_of_old_blocks
+from ._facts import Facts, collector_paused, gpu_of, holds_figures, kind_of, last_line, path_of_rank
+from ._history import (
+    Figures,
+    History,
+    RecordingError,
+    RecordingWarning,
+    Stacks,
+    checked,
+    import_torch,
+    warn_of_old_blocks,
+)
 from ._ran import Ran
 from ._result import PathLike
 from ._watch import Watch
@@ -101,6 +110,9 @@ def record(
     and --group-by purpose. With `shapes`, they note types and shapes of tensors too, which takes time for each
     operator.
 
+    Into a file whose name ends in .json go PyTorch's peak and end counters alone, as from measure(): this costs
+    nothing, and tells nothing of stacks and modules.
+
     With stacks="python", only Python frames are recorded, which takes less time and space: reports then name no C++
     operators, and memory of the backward pass has no stack. Record both sides of a comparison alike.
     """
@@ -124,7 +136,8 @@ class Recording(ContextDecorator):
         self._path = os.fspath(path)
         self.span = span
         self.max_entries = max_entries
-        self._watches = modules or shapes
+        self._measures = holds_figures(self._path)
+        self._watches = (modules or shapes) and not self._measures
         self._shapes = shapes
         self._stacks = checked(stacks)
         self._reset()
@@ -162,12 +175,13 @@ class Recording(ContextDecorator):
         # If this run writes nothing, nothing must be taken for its recording.
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.path)
-        self._history = _started or History(torch, self.max_entries)
+        self._history = self._history_to_use(torch)
         self._history.max_entries = self.max_entries
         self._history.stacks = self._stacks
         self._history.facts = self._facts
-        if _started is None:
-            _warn(warn_of_old_blocks(torch))
+        if self._history is not _started:
+            if not self._measures:
+                _warn(warn_of_old_blocks(torch))
             self._history.begin()
         elif self._history.is_on:
             self._history.restart()
@@ -180,6 +194,16 @@ class Recording(ContextDecorator):
             self._hook = _hook_of_optimizers(self._optimizer_stepped)
         _active = self
         return self
+
+    def _history_to_use(self, torch: Any) -> History:
+        """That of start(), or one of its own. Counters need none."""
+        global _started
+        if not self._measures:
+            return _started or History(torch, self.max_entries)
+        if _started is not None:
+            _started.stop()
+            _started = None
+        return Figures(torch)
 
     def __exit__(
         self,

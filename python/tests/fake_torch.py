@@ -48,6 +48,8 @@ class FakeTorch:
         self.waiting: list[Callable[[], None]] = []
         self.observers: list[Callable[..., None]] = []
         self.hooks: list[Callable[..., None]] = []
+        #: PyTorch's binary.
+        self.core: Any = None
 
     # --- The program ---------------------------------------------------------------------------------------------
 
@@ -127,20 +129,16 @@ class FakeTorch:
         return {"segments": [], "device_traces": [[Event(event) for event in self.events]]}
 
     def memory_stats(self, device: int) -> dict[str, Any]:
-        counter = {"all": {"current": self.allocated, "peak": self.allocated, "allocated": self.counted, "freed": 0}}
-        reserved = {"all": {"current": 10 << 20, "peak": 10 << 20}}
+        peak = max(self.highest, self.allocated)
+        counter = {"all": {"current": self.allocated, "peak": peak, "allocated": self.counted, "freed": 0}}
+        held = 10 << 20 if self.counted else 0
+        reserved = {"all": {"current": held, "peak": held}}
         return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}
 
-    def flat_memory_stats(self, device: int) -> dict[str, int]:
-        counters = {"allocated_bytes": (self.allocated, self.highest), "reserved_bytes": (10 << 20, 10 << 20)}
-        flat = {
-            f"{name}.all.{point}": value
-            for name, (current, peak) in counters.items()
-            for point, value in (("current", current), ("peak", peak))
-        }
-        return flat if self.counted else dict.fromkeys(flat, 0)
-
     def reset_peak_memory_stats(self, device: int) -> None:
+        getattr(self.core, f"_{self.kind}_resetPeakMemoryStats")(device)
+
+    def reset_peaks(self, device: int) -> None:
         self.highest = self.allocated
 
     def record_function(self, name: str) -> Any:
@@ -169,7 +167,6 @@ class FakeTorch:
             is_available=lambda: self.cuda_is_built and self.has_gpu,
             _is_compiled=lambda: True,
             memory_allocated=lambda device: self.allocated,
-            memory_stats=self.flat_memory_stats,
             reset_peak_memory_stats=self.reset_peak_memory_stats,
             device_count=lambda: 1,
             current_device=lambda: 0,
@@ -180,7 +177,10 @@ class FakeTorch:
             empty_cache=lambda: None,
             OutOfMemoryError=OutOfMemoryError,
         )
-        core = SimpleNamespace(**{f"_{self.kind}_memoryStats": self.memory_stats})
+        core = SimpleNamespace(
+            **{f"_{self.kind}_memoryStats": self.memory_stats, f"_{self.kind}_resetPeakMemoryStats": self.reset_peaks}
+        )
+        self.core = core
         setattr(core, f"_{self.kind}_attach_out_of_memory_observer", self.observers.append)
         if self.release is not Release.V2_0:
             setattr(core, f"_{self.kind}_isHistoryEnabled", lambda: self.enabled)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_torch import FakeTorch
-from ptmem_gate import RecordingError, measure
+from ptmem_gate import RecordingError, measure, record, start
 
 
 def use(torch: FakeTorch, peak: int, end: int) -> None:
@@ -54,3 +54,19 @@ def test_nothing_is_written_without_figures(torch: FakeTorch, tmp_path: Path) ->
     with pytest.raises(RecordingError, match="is not a file of measured cases"), measure(path, case="train"):
         pass
     assert path.read_text() == "not JSON"
+
+
+def test_a_recording_into_json_has_counters_and_facts_alone(any_torch: FakeTorch, tmp_path: Path) -> None:
+    start()
+    with record(tmp_path / "after.json", steps=2, modules=any_torch.kind == "cuda") as recording:
+        for peak in (900, 700):
+            with recording.step():
+                use(any_torch, peak, 300)
+                # A program may look at its own peaks: they count all the same.
+                any_torch.reset_peak_memory_stats(0)
+    assert not any_torch.enabled
+    assert "dump" not in any_torch.calls
+    found = json.loads((tmp_path / "after.json").read_text())
+    assert found[f"{any_torch.kind}:0"]["allocated_bytes.all.peak"] == 700
+    assert found["ptmem"]["steps"] == {"first": 2, "last": 2, "asked": [2, 2]}
+    assert found["ptmem"]["ending"]["kind"] == "whole"

@@ -163,6 +163,78 @@ def test_what_cannot_be_compared_fails(faked: Project) -> None:
     assert "INCONCLUSIVE" in output
 
 
+MEASURED = """
+import os
+import pytest
+from conftest import fake
+
+@pytest.fixture(scope="session")
+def made():
+    print("made in", os.getpid())
+    yield []
+    print("given back")
+
+@pytest.mark.gpu_memory(max_growth={limit!r})
+def test_step(made):
+    assert made == []  # A second run must not see what the first one left.
+    made.append(1)
+    with open("runs", "a") as runs:
+        runs.write("records " if fake.enabled else "measures ")
+    fake.use(os.environ.get("SNAPSHOT", "before.pkl"))
+    fake.allocate("step")
+    fake.highest = int(os.environ.get("HIGHEST", "293750000"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "highest", "snapshot", "runs", "message"),
+    [
+        ("5%", 293_750_000, "before.pkl", "measures", ""),
+        ("5%", 350_000_000, "after.pkl", "measures records", "attention (model.py:40)"),
+        ("5%", 350_000_000, "before.pkl", "measures records", "a second run, recorded in a process of its own"),
+        ("stack=5%", 350_000_000, "before.pkl", "records", ""),
+    ],
+)
+def test_a_test_is_recorded_only_where_its_counters_exceed_a_limit(
+    faked: Project, limit: str, highest: int, snapshot: str, runs: str, message: str
+) -> None:
+    faked.write("pytest.ini", "[pytest]\naddopts = --strict-markers\nptmem_measure = true\n")
+    faked.write("test_model.py", MEASURED.format(limit=limit))
+    faked.run("--ptmem-update", expected=0)
+    (faked.folder / "runs").unlink()
+    faked.environment.update(HIGHEST=str(highest), SNAPSHOT=snapshot)
+    output = faked.run(expected=1 if message else 0)
+    assert message in output
+    assert (faked.folder / "runs").read_text().split() == runs.split()
+    assert output.count("test_model.py::test_step  peak ") == 1
+
+
+def test_a_measured_test_that_fails_by_itself_runs_once(faked: Project) -> None:
+    faked.write("pytest.ini", "[pytest]\nptmem_measure = true\n")
+    faked.write("test_model.py", MEASURED.format(limit="5%") + "    assert False, 'its own error'\n")
+    assert "its own error" in faked.run(expected=1)
+    assert (faked.folder / "runs").read_text().split() == ["measures"]
+
+
+OUT_OF_MEMORY = """
+import pytest
+from conftest import fake
+
+@pytest.mark.gpu_memory
+def test_large():
+    fake.use("oom.pkl")
+    fake.run_out_of_memory()
+"""
+
+
+def test_memory_that_runs_out_while_measured_is_recorded(faked: Project) -> None:
+    faked.write("pytest.ini", "[pytest]\nptmem_measure = true\n")
+    faked.write("test_model.py", OUT_OF_MEMORY)
+    output = faked.run(expected=1)
+    assert "OutOfMemoryError" in output
+    assert "largest stacks when memory ran out" in output
+
+
 LEAKS = """
 import pytest
 from conftest import fake
@@ -228,18 +300,7 @@ class TestClass:
 
 
 def test_memory_that_runs_out_is_explained(faked: Project) -> None:
-    faked.write(
-        "test_model.py",
-        """
-import pytest
-from conftest import fake
-
-@pytest.mark.gpu_memory
-def test_large():
-    fake.use("oom.pkl")
-    fake.run_out_of_memory()
-""",
-    )
+    faked.write("test_model.py", OUT_OF_MEMORY)
     output = faked.run(expected=1)
     assert "OutOfMemoryError" in output
     assert "largest stacks when memory ran out" in output
@@ -310,7 +371,7 @@ def test_plain():
 
 @pytest.fixture
 def simulated(tmp_path: Path, real_torch: dict[str, str]) -> Project:
-    return project(tmp_path, real_torch, REAL)
+    return project(tmp_path, dict(real_torch), REAL)
 
 
 def test_pytorch_runs_on_a_simulated_gpu(simulated: Project) -> None:
@@ -327,6 +388,16 @@ def test_pytorch_runs_on_a_simulated_gpu(simulated: Project) -> None:
 
     simulated.environment["BATCH"] = "8192"
     failed = simulated.run("--ptmem-simulate", "-k", "step", "--ptmem-gpu", "t4", expected=1)
+    assert "GPU memory: peak grew by" in failed
+    assert "test_step (test_model.py:" in failed
+
+
+def test_pytorch_is_measured_and_then_recorded(simulated: Project) -> None:
+    simulated.run("--ptmem-simulate", "--ptmem-update", "-k", "step", expected=0)
+    simulated.write("pytest.ini", "[pytest]\nptmem_simulate = true\nptmem_measure = true\n")
+    assert "(as stored), ok" in simulated.run("-k", "step", expected=0)
+    simulated.environment["BATCH"] = "8192"
+    failed = simulated.run("-k", "step", expected=1)
     assert "GPU memory: peak grew by" in failed
     assert "test_step (test_model.py:" in failed
 

@@ -126,6 +126,31 @@ fn numbers_are_compared_with_a_recording() {
     let report = report(folder.path(), &["diff", "a.json", "b.pkl", "--max-growth", "5%"]);
     assert_eq!(report["verdict"], "pass");
     assert_eq!(report["devices"][0]["metrics"]["peak"]["before"], 280 << 20);
+    // Figures have no frames that could differ from those of a recording.
+    let codes: Vec<_> = report["diagnostics"].as_array().unwrap().iter().map(|found| &found["code"]).collect();
+    assert!(!codes.contains(&&json!("recordings-differ")), "{codes:?}");
+}
+
+/// What a recorder writes into a file for counters.
+fn measured(commit: &str, ending: &str, same: bool) -> String {
+    let package = json!({"name": "model", "path": "/elsewhere/model", "inside": false, "digest": "d", "same": same});
+    json!({"cuda:0": {"peak": 1024}, "ptmem": {"commit": commit, "packages": [package], "ending": {"kind": ending}}})
+        .to_string()
+}
+
+#[test]
+fn facts_of_a_recorder_are_read_with_its_counters() {
+    let before = measured("a", "whole", true);
+    for (after, code, reason) in [
+        (measured("b", "whole", true), 0, ""),
+        (measured("b", "whole", false), 3, "both sides ran the same code of model"),
+        (measured("b", "exception", true), 3, "the after is not a whole run: the program failed"),
+    ] {
+        let folder = folder(&[("a.json", &before), ("b.json", &after)]);
+        let output = ptmem(folder.path(), &["diff", "a.json", "b.json", "--max-growth", "5%"]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stdout));
+        assert!(text(&output.stdout).contains(reason), "{}", text(&output.stdout));
+    }
 }
 
 #[test]

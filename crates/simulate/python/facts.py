@@ -12,6 +12,7 @@ import gc
 import glob
 import hashlib
 import importlib.metadata
+import json
 import os
 import pickle
 import platform
@@ -107,32 +108,37 @@ class Facts:
         dumped = {device: counters for device, counters in after.items() if before.get(device) == counters}
         _end_step_of_optimizer(snapshot)
         frames = Frames(snapshot)
-        checkout = Checkout.around(os.getcwd())
         snapshot["ptmem"] = {
-            "format": FORMAT,
-            "recorder": self.recorder,
-            "steps": {"first": self._first, "last": self._last, "asked": self.asked and list(self.asked)},
-            "ending": {"kind": ending, "message": message[:LONGEST_MESSAGE]},
-            "rank": self.rank and list(self.rank),
-            "versions": self._versions(frames),
-            "commit": checkout.commit() if checkout else None,
-            "packages": checkout.packages(frames) if checkout else [],
-            "program": self.ran.facts(checkout and checkout.root) if self.ran else None,
+            **self._about(frames.modules(), ending, message),
             "functions": frames.functions(),
             "counters": self._memory(dumped),
             "cards": self._cards(after),
         }
         return snapshot
 
+    def _about(self, modules: list[str], ending: str, message: str) -> dict[str, Any]:
+        """The facts that need no history."""
+        checkout = Checkout.around(os.getcwd())
+        return {
+            "format": FORMAT,
+            "recorder": self.recorder,
+            "steps": {"first": self._first, "last": self._last, "asked": self.asked and list(self.asked)},
+            "ending": {"kind": ending, "message": message[:LONGEST_MESSAGE]},
+            "rank": self.rank and list(self.rank),
+            "versions": self._versions(modules),
+            "commit": checkout.commit() if checkout else None,
+            "packages": checkout.packages(modules) if checkout else [],
+            "program": self.ran.facts(checkout and checkout.root) if self.ran else None,
+        }
+
+    def figures(self, peaks: Peaks, ending: str = "whole", message: str = "") -> dict[str, Any]:
+        """Peaks and ends of the counters alone, with the facts about the run."""
+        return {**peaks.figures(), "ptmem": self._about(loaded_modules(), ending, message)}
+
     def _counters(self) -> dict[int, Any]:
         """PyTorch's counters of each device, and the numbers of allocations and frees."""
         found = {}
-        memory_stats = native(self.torch, "memoryStats")
-        for device in range(gpu_of(self.torch).device_count()):
-            try:
-                stats = memory_stats(device)
-            except RuntimeError:
-                continue  # The GPU is not in use yet.
+        for device, stats in stats_of_devices(self.torch):
             bytes_of = {name: stats[name]["all"] for name in COUNTERS if name in stats}
             found[device] = {
                 "current": {name: counter["current"] for name, counter in bytes_of.items()},
@@ -176,14 +182,83 @@ class Facts:
         free, total = self.torch.cuda.mem_get_info(device)
         return max(0, int(total) - int(free) - held["reserved_bytes"])
 
-    def _versions(self, frames: Frames) -> list[list[str]]:
-        """Versions of Python, PyTorch and the packages of which frames occur: as pairs, since names may be any."""
+    def _versions(self, modules: list[str]) -> list[list[str]]:
+        """Versions of Python, PyTorch and these packages: as pairs, since names may be any."""
         versions = {"python": platform.python_version(), "torch": str(self.torch.__version__)}
-        for name in frames.modules():
+        for name in modules:
             version = _version(name)
             if version is not None:
                 versions.setdefault(name, version)
         return [[name, version] for name, version in sorted(versions.items())]
+
+
+def holds_figures(path: str) -> bool:
+    """True for a file into which the counters are written, in place of a history."""
+    return path.endswith(".json")
+
+
+class Peaks:
+    """The highest values of PyTorch's counters since begin(), also where the program resets them."""
+
+    #: Functions of PyTorch's binary that reset them.
+    RESETS = ("_cuda_resetPeakMemoryStats", "_xpu_resetPeakMemoryStats", "_accelerator_resetPeakStats")
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self._highest: dict[str, dict[str, int]] = {}
+        self._replaced: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Resets the counters of the devices in use."""
+        for name in self.RESETS:
+            if hasattr(self.torch._C, name) and name not in self._replaced:
+                self._replace(name, getattr(self.torch._C, name))
+        gpu = gpu_of(self.torch)
+        if gpu.is_initialized():
+            for device in range(gpu.device_count()):
+                gpu.reset_peak_memory_stats(device)
+        self._highest.clear()
+
+    def _replace(self, name: str, reset: Callable[..., Any]) -> None:
+        def note_and_reset(*arguments: Any) -> Any:
+            self._highest = self.figures()
+            return reset(*arguments)
+
+        self._replaced[name] = reset
+        setattr(self.torch._C, name, note_and_reset)
+
+    def stop(self) -> None:
+        """Gives the functions of PyTorch back."""
+        for name, reset in self._replaced.items():
+            setattr(self.torch._C, name, reset)
+        self._replaced.clear()
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Peaks and current values in bytes, of each device that was used."""
+        found = {}
+        for device, stats in stats_of_devices(self.torch):
+            key = f"{kind_of(self.torch)}:{device}"
+            highest = self._highest.get(key, {})
+            figures = {}
+            for name in COUNTERS:
+                if name in stats:
+                    counter = stats[name]["all"]
+                    peak = f"{name}.all.peak"
+                    figures[peak] = max(counter["peak"], highest.get(peak, 0))
+                    figures[f"{name}.all.current"] = counter["current"]
+            if any(figures.values()):
+                found[key] = figures
+        return found
+
+
+def stats_of_devices(torch: Any) -> Iterator[tuple[int, Any]]:
+    """The statistics of each device in use."""
+    memory_stats = native(torch, "memoryStats")
+    for device in range(gpu_of(torch).device_count()):
+        try:
+            yield device, memory_stats(device)
+        except RuntimeError:
+            continue  # The GPU is not in use yet.
 
 
 def gpu_of(torch: Any) -> Any:
@@ -299,6 +374,17 @@ class Frames:
         return found
 
 
+def loaded_modules() -> list[str]:
+    """Names of the top-level modules that are imported, those of the standard library left out."""
+    library = sysconfig.get_paths()["stdlib"] + os.sep
+    found = []
+    for name, module in list(sys.modules.items()):
+        place = None if "." in name else _place(module)
+        if place is not None and (not place.startswith(library) or _is_installed(place + os.sep)):
+            found.append(name)
+    return sorted(found)
+
+
 def _stacks(snapshot: dict[str, Any]) -> Iterator[Any]:
     for trace in snapshot.get("device_traces", ()):
         for event in trace:
@@ -384,10 +470,10 @@ class Checkout:
         packed = (line.split(" ") for line in _read(os.path.join(common, "packed-refs")).splitlines())
         return next((line[0] for line in packed if line[1:] == [name]), None)
 
-    def packages(self, frames: Frames) -> list[dict[str, Any]]:
-        """The repository's own packages of which frames occur, and where they were imported from."""
+    def packages(self, modules: list[str]) -> list[dict[str, Any]]:
+        """The repository's own packages of these modules, and where they were imported from."""
         found = []
-        for name in frames.modules():
+        for name in modules:
             place = os.path.realpath(_place(sys.modules[name]) or "")
             # An environment in the checkout holds installed copies.
             inside = place.startswith(self.root + os.sep) and not _is_installed(place)
@@ -479,6 +565,12 @@ def path_of_rank(path: str, rank: Optional[tuple[int, int]]) -> str:
 def write(path: str, snapshot: Any) -> None:
     """Writes a snapshot."""
     write_whole(path, lambda file: pickle.dump(snapshot, file))
+
+
+def write_figures(path: str, figures: dict[str, Any]) -> None:
+    """Writes counters."""
+    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def write_whole(path: str, fill: Callable[[BinaryIO], object]) -> None:

@@ -232,6 +232,8 @@ class Recorder:
         self.ends = not last.endswith("+")
         self.path = path
         self.tools = facts
+        #: In place of a history, where the file is for the counters alone.
+        self.peaks = facts.Peaks(torch) if facts.holds_figures(path) else None
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
         self.facts.ran = what_ran()
@@ -248,7 +250,7 @@ class Recorder:
         import atexit
 
         asked = os.environ.get("PTMEM_SIMULATE_WATCH")
-        if asked:
+        if asked and self.peaks is None:
             import ptmem_simulate_watch as watch
 
             self.watch = watch.Watch(self.torch, shapes=asked == "shapes")
@@ -301,6 +303,8 @@ class Recorder:
             self.facts.begin()
 
     def turn_on(self):
+        if self.peaks is not None:
+            return self.peaks.begin()
         # Releases before 2.8 cannot name C++ frames without addr2line.
         asked = os.environ.get("PTMEM_SIMULATE_STACKS", "all")
         stacks = asked if has_addr2line() else "python"
@@ -322,8 +326,12 @@ class Recorder:
             if self.watch is not None:
                 self.watch.begin(self.torch.cuda.memory._snapshot())
             # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
-            self.torch.cuda.memory._record_memory_history(None)
+            self.turn_off()
             self.record()
+
+    def turn_off(self):
+        if self.peaks is None:
+            self.torch.cuda.memory._record_memory_history(None)
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that makes one."""
@@ -359,7 +367,7 @@ class Recorder:
                 self.dump_at_exit(failure)
         note("accounted", str(self.process))
         # Memory freed after Python has ended must not request a stack from it: PyTorch would wait forever.
-        self.torch.cuda.memory._record_memory_history(None)
+        self.turn_off()
 
     def dump_out_of_reach(self, failure):
         """Writes in another process what a process of multiprocessing recorded, and waits for it. False if it failed.
@@ -440,17 +448,25 @@ class Recorder:
         # A process that took no memory has nothing to record.
         if not self.facts.allocates() or not self.claim(path):
             return
-        snapshot = self.facts.snapshot(ending, message)
-        later("operators", "add_facts")(snapshot)
-        if self.watch is not None:
-            self.watch.add_to(snapshot)
         try:
-            self.tools.write(path, snapshot)
+            self.write(path, ending, message)
         except OSError as error:
             self.fail(f"{path}: cannot be written: {error}")
             return
         note("accounted", str(self.process))
         note("recorded", path)
+
+    def write(self, path, ending, message):
+        if self.peaks is not None:
+            figures = self.facts.figures(self.peaks, ending, message)
+            later("operators", "add_facts")(figures)
+            self.tools.write_figures(path, figures)
+            return
+        snapshot = self.facts.snapshot(ending, message)
+        later("operators", "add_facts")(snapshot)
+        if self.watch is not None:
+            self.watch.add_to(snapshot)
+        self.tools.write(path, snapshot)
 
 
 ALONE = "PTMEM_SIMULATE_ALONE" in os.environ

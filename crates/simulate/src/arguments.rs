@@ -56,8 +56,8 @@ pub struct SimulateArguments {
     ///
     /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or
     /// when memory runs out. The program then ends with exit code 0, unless 'steps=N,continue' is given. Blocks
-    /// allocated before these steps have call stacks, too. Each rank of a job writes its own file: FILE with _rank0,
-    /// _rank1 … before the suffix, or with {rank} replaced.
+    /// allocated before these steps have call stacks, too. FILE.json gets only PyTorch's counters. Each rank of a job
+    /// writes its own file: FILE with _rank0, _rank1 … before the suffix, or with {rank} replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = "Output")]
     pub(super) record: Option<Record>,
     /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 import pytest
 
 from .. import _commands
-from .._history import History, import_torch
+from .._history import Figures, History, import_torch
 from .._program import ToolError
 from .._recording import MAX_ENTRIES
 from ..results import Comparison, Leaks, Snapshot
@@ -22,6 +22,9 @@ from .summary import headline
 
 SECTION = "GPU memory"
 
+#: The fact about a measured test that it needs a recording, with the verdict on its counters.
+MEASURED = "gpu_memory.measured"
+
 Judged = Union[Comparison, Snapshot, Leaks]
 
 
@@ -30,9 +33,14 @@ class Settings:
     """The requests of pytest's command line and configuration."""
 
     update: bool
+    measures: bool
     simulated: bool
     config: Optional[str]
     root: str
+
+    def measures_first(self, limits: Limits) -> bool:
+        """True if the counters of a test are compared before it is recorded."""
+        return self.measures and not self.update and limits.is_counted
 
 
 class Gate:
@@ -43,7 +51,8 @@ class Gate:
         self.limits = limits
         self.settings = settings
         self.torch = import_torch()
-        self.history = History(self.torch, MAX_ENTRIES, limits.stacks)
+        self.measures = settings.measures_first(limits)
+        self.history = Figures(self.torch) if self.measures else History(self.torch, MAX_ENTRIES, limits.stacks)
         self.folder = tempfile.TemporaryDirectory(prefix="ptmem-gate-")
         self.options = [f"--config={self._config()}"]
         self.stored = stored_profile(item, settings.simulated)
@@ -60,13 +69,7 @@ class Gate:
 
     def begin(self) -> None:
         """What earlier tests left behind is not this test's."""
-        gc.collect()
-        if self.torch.cuda.is_initialized():
-            # The library of matrix products keeps its memory for the next user.
-            clear = getattr(self.torch._C, "_cuda_clearCublasWorkspaces", None)
-            if clear is not None:
-                clear()
-            self.torch.cuda.empty_cache()
+        release_cache(self.torch)
         self.history.begin()
 
     def end(self) -> None:
@@ -77,6 +80,9 @@ class Gate:
     def explain(self, error: BaseException) -> None:
         """Adds to the report of a test whose memory ran out which stacks held it."""
         if not (self.history.is_on and self.history.is_out_of_memory(error)):
+            return
+        if self.measures:
+            self._property("measured", "regression")
             return
         try:
             shown = _commands.show(self._write(1), at="oom", options=self.options)
@@ -98,7 +104,7 @@ class Gate:
             pytest.fail("\n\n".join(failed), pytrace=False)
 
     def _write(self, number: int) -> str:
-        path = str(Path(self.folder.name) / f"run{number}.pkl")
+        path = str(Path(self.folder.name) / f"run{number}.{'json' if self.measures else 'pkl'}")
         lacks = self.history.write(path)
         if lacks is not None:
             self.item.warn(pytest.PytestWarning(lacks))
@@ -163,6 +169,8 @@ class Gate:
         before = dict(self.item.user_properties).get("gpu_memory.verdict", "pass")
         if before == "pass":
             self._property("verdict", str(result.verdict))
+        if self.measures and not result.passed:
+            self._property("measured", str(result.verdict))
         return [] if result.passed else [f"{headline(result.checks)}\n\n{result.report.rstrip()}{hint}"]
 
     def _note(self, peak: Optional[int], stored: Optional[int]) -> None:
@@ -186,6 +194,17 @@ class Gate:
     def _how_to_store(self) -> str:
         simulate = " --ptmem-simulate" if self.settings.simulated else ""
         return f"to take what it needs now as the stored profile: pytest --ptmem-update{simulate} '{self.item.nodeid}'"
+
+
+def release_cache(torch: Any) -> None:
+    """Gives memory back that nothing uses."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        # The library of matrix products keeps its memory for the next user.
+        clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+        if clear is not None:
+            clear()
+        torch.cuda.empty_cache()
 
 
 def _peak_of(snapshot: Snapshot) -> Optional[int]:

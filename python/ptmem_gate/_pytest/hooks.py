@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 LIMITS: pytest.StashKey[Limits] = pytest.StashKey()
 GATE: pytest.StashKey[Gate] = pytest.StashKey()
 
-#: Set in the process of a single test.
+#: Set in the process of a single test: MEASURES or RECORDS.
 CHILD = "PTMEM_GATE_PYTEST_CHILD"
+MEASURES = "measures"
+RECORDS = "records"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ptmem-gpu", metavar="NAME", help="The GPU to simulate; ptmem simulate --gpu list names them")
     parser.addini("ptmem_simulate", "Run tests marked gpu_memory on a simulated GPU", type="bool", default=False)
     parser.addini("ptmem_gpu", "The GPU to simulate", default="a100")
+    parser.addini(
+        "ptmem_measure",
+        "Compare counters, and run a test again to record it only where they exceed a limit",
+        type="bool",
+        default=False,
+    )
     parser.addini("ptmem_config", "A ptmem.toml whose rules and limits hold for tests, too", default="")
 
 
@@ -62,6 +70,7 @@ def settings_of(config: pytest.Config) -> Settings:
         path = str(config.inipath.parent / path)
     return Settings(
         update=bool(config.getoption("ptmem_update")),
+        measures=bool(config.getini("ptmem_measure")) and os.environ.get(CHILD) != RECORDS,
         simulated=is_simulated(),
         config=path or None,
         root=str(config.rootpath),
@@ -77,14 +86,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Optional[bool]:
-    """Runs a marked test in a process of its own, if GPUs are simulated: what ran before it is then all the same."""
-    if LIMITS not in item.stash or not is_simulated() or CHILD in os.environ:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: Optional[pytest.Item]) -> Optional[bool]:
+    """Runs a marked test in a process of its own, if GPUs are simulated: what ran before it is then all the same.
+
+    A test that is measured first may run twice.
+    """
+    limits = item.stash.get(LIMITS, None)
+    if limits is None or CHILD in os.environ:
         return None
-    from .isolated import run_isolated
+    measures = settings_of(item.config).measures_first(limits)
+    if not measures and not is_simulated():
+        return None
+    from .isolated import run_isolated, run_measured
 
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in run_isolated(item):
+    for report in run_measured(item, nextitem) if measures else run_isolated(item, RECORDS):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

@@ -21,6 +21,9 @@ list holds several. max: absolute limits. leak: run the test several times, and 
 "1MiB" is how much may stay in each run. rounds: how often it runs then. strict: untrustworthy figures fail the test. \
 stacks: "python" records only Python frames, which is faster."""
 
+#: Metrics that PyTorch's counters give.
+COUNTED = ("peak", "end", "active", "requested", "reserved")
+
 Several = Union[str, list[str], tuple[str, ...], None]
 
 
@@ -35,6 +38,12 @@ class Limits:
     rounds: int = ROUNDS
     strict: bool = False
     stacks: Stacks = "all"
+
+    @property
+    def is_counted(self) -> bool:
+        """True if PyTorch's counters can decide each limit."""
+        metrics = [limit.partition("=")[0] for limit in (*self.max_growth, *self.max) if "=" in limit]
+        return not self.leak and all(metric in COUNTED for metric in metrics)
 
     @classmethod
     def of(cls, item: pytest.Item) -> Optional[Limits]:

@@ -130,6 +130,54 @@ exec "$@"
     }
 }
 
+/// A job whose program writes the counters of its commit, and the snapshot only where one is asked for.
+fn measuring(peak_after: &str) -> Job {
+    let mut job = merged(2);
+    let program = format!(
+        r#"case $PTMEM_SNAPSHOT in
+*.json) peak='280 MiB'; [ $(cat which) = before ] || peak='{peak_after}'; echo "{{\"peak\": \"$peak\"}}" > "$PTMEM_SNAPSHOT" ;;
+*) {PROGRAM} ;;
+esac"#
+    );
+    job.set("PTMEM_RECORD", program).set("PTMEM_RECORD_STEPS", "none,measure").set("PTMEM_EXIT_ZERO", "true");
+    job
+}
+
+#[test]
+fn both_sides_are_measured_and_recorded_only_where_a_limit_is_exceeded() {
+    if no_git() {
+        return;
+    }
+    let job = measuring("281 MiB");
+    let finished = job.run("run.sh");
+    finished.says(0, "measuring the checkout");
+    assert!(!finished.log.contains("recording the"), "{}", finished.log);
+    let outputs = job.outputs();
+    assert_eq!(outputs["verdict"], "pass", "{}", finished.log);
+    assert!(outputs["after"].ends_with("/after/snapshot.json"), "{outputs:?}");
+    for (peak, limit) in [("333 MiB", "5%"), ("280 MiB", "stack=0")] {
+        let mut job = measuring(peak);
+        let finished = job.set("PTMEM_MAX_GROWTH", limit).run("run.sh");
+        finished.says(0, "recording the base ");
+        let outputs = job.outputs();
+        assert_eq!(outputs["verdict"], "regression", "{limit}: {}", finished.log);
+        assert!(outputs["before"].ends_with("/before/snapshot.pkl"), "{outputs:?}");
+        assert!(job.read("summary").contains("attention"), "{limit}");
+        assert_eq!(worktrees(&job), 1);
+    }
+}
+
+#[test]
+fn a_base_that_fails_when_it_is_measured_is_not_judged_either() {
+    if no_git() {
+        return;
+    }
+    let mut job = repairing();
+    let finished = job.set("PTMEM_RECORD_STEPS", "none,measure").run("run.sh");
+    finished.says(0, "::warning::ptmem: growth since the base is not judged: record: on the base ");
+    assert_eq!(job.outputs()["verdict"], "inconclusive", "{}", finished.log);
+}
+
 #[test]
 fn ranks_leave_a_file_each() {
     if no_git() {

@@ -33,8 +33,8 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
         return;
     };
-    let lacks_moment =
-        |device: &DeviceProfile| device.at.is_none() && device.figures.history != HistoryKind::NumbersOnly;
+    let is_figures = |device: &DeviceProfile| device.figures.history == HistoryKind::NumbersOnly;
+    let lacks_moment = |device: &DeviceProfile| device.at.is_none() && !is_figures(device);
     for (side, _) in devices.each().into_iter().filter(|(_, device)| lacks_moment(device)) {
         let moment = &profiles.after.options.at;
         let message = format!("the {side} has no moment '{moment}': stacks are not compared");
@@ -42,6 +42,8 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     }
     let is_recorded = devices.map(|device| device.figures.history.has_peaks());
     let message = match (is_recorded.before, is_recorded.after) {
+        // Figures have no frames that could differ.
+        (true, true) if is_figures(devices.before) || is_figures(devices.after) => None,
         (true, true) => device
             .other_frames
             .as_ref()

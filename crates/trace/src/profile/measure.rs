@@ -130,7 +130,7 @@ fn duration(events: &[Event]) -> Option<u64> {
 }
 
 /// The remarks on the run that a snapshot was recorded from, by the facts that its recorder added.
-fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnostic> {
+pub(super) fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some(failure) = run.failure() {
         let message = format!("{failure}; the figures are not those of a whole run");

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
 use ptmem_base::units::parse_size;
+use ptmem_snapshot::snapshot::RunFacts;
 use serde_json::{Map, Value};
 
+use super::measure::remarks;
 use super::{AllocatorSettings, DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 
@@ -48,6 +50,8 @@ pub struct Case {
     pub name: String,
     /// Its devices by their numbers.
     devices: BTreeMap<u32, Numbers>,
+    /// What the recorder states about the run.
+    run: Option<RunFacts>,
 }
 
 /// A counter that an input may state.
@@ -160,15 +164,20 @@ pub fn cases(text: &[u8]) -> Result<Vec<Case>, Error> {
 /// The cases of an object: one, or one for each key.
 fn of_object(object: &Map<String, Value>) -> Result<Vec<Case>, Error> {
     if let Some(devices) = devices(object, "")? {
-        return Ok(vec![Case { name: String::new(), devices }]);
+        return Ok(vec![Case { name: String::new(), devices, run: run_of(object) }]);
     }
     let mut cases = Vec::new();
     for (name, value) in object {
         let place = format!("{}.", printable(cut(name, 64)));
         let devices = value.as_object().map(|inner| devices(inner, &place)).transpose()?.flatten();
-        cases.extend(devices.map(|devices| Case { name: name.clone(), devices }));
+        cases.extend(devices.map(|devices| Case { name: name.clone(), devices, run: None }));
     }
     Ok(cases)
+}
+
+/// The facts about the run that a recorder adds, as to a snapshot.
+fn run_of(object: &Map<String, Value>) -> Option<RunFacts> {
+    serde_json::from_value(object.get("ptmem")?.clone()).ok()
 }
 
 /// The devices of a case: one without a name, or some by their names in PyTorch. `None` if no figure is stated.
@@ -328,7 +337,9 @@ pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> R
             .find(|case| case.name == asked)
             .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: known() })?,
     };
+    let mut diagnostics = case.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
     let message = "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
+    diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
     Ok(Profile {
         source,
         recorded: None,
@@ -337,8 +348,8 @@ pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> R
         settings: AllocatorSettings::default(),
         keeps_annotations: false,
         devices: case.devices.iter().map(|(&device, numbers)| numbers.profile(device)).collect(),
-        run: None,
-        diagnostics: vec![Diagnostic::new(Code::NumbersOnly, None, message)],
+        run: case.run.clone(),
+        diagnostics,
         tables: Arc::default(),
         facts: None,
     })
