@@ -72,8 +72,8 @@ fn extrapolated(arguments: &FitArguments, reading: &ReadOptions, mut options: Op
     if options.at.is_empty() {
         options.at.push(2.0 * farthest);
     }
-    let profiles = runs.iter().map(|run| input::profile(run.path.as_ref(), reading)).collect::<Result<_>>()?;
-    let scale = Scale::new(name, runs, profiles, &options);
+    let profiles = runs.iter().map(|run| input::profile(run.path.as_ref(), reading)).collect::<Result<Vec<_>>>()?;
+    let scale = Scale::new(name, runs, &profiles, &options);
     if scale.devices.is_empty() {
         bail!("no run allocated anything on any device; expected snapshots of recordings");
     }

@@ -95,33 +95,36 @@ fn assert_predicted(forecast: &Value) {
     assert!(low <= truth + 1024 && truth <= high + 1024, "x = {x}: {low} to {high}, not {truth}");
 }
 
-fn shape(report: &Value, function: &str) -> String {
+#[test]
+fn the_peak_and_the_growth_of_stacks_are_fitted() {
+    let places = [256, 384, 512];
+    let folder = runs(&places, |x| x / 128);
+    let report = scale(folder.path(), &places, &["--at-x", "1024,2048,300"]);
     let device = &report["devices"][0];
-    let moment = device["forecasts"].as_array().unwrap().last().unwrap()["moment"].as_u64().unwrap();
-    let stacks = device["moments"][usize::try_from(moment).unwrap()]["stacks"].as_array().unwrap();
-    let stack = stacks.iter().find(|stack| stack["label"].as_str().unwrap().starts_with(function));
-    stack.unwrap_or_else(|| panic!("no {function}"))["shape"].as_str().unwrap().to_owned()
+    device["forecasts"].as_array().unwrap().iter().for_each(assert_predicted);
+    for (function, expected) in [("build", "constant"), ("forward", "linear"), ("attention", "quadratic")] {
+        let mut stacks = device["stacks"].as_array().unwrap().iter();
+        let stack = stacks.find(|stack| stack["label"].as_str().unwrap().starts_with(function)).unwrap();
+        assert_eq!(stack["shape"], expected, "{function}");
+    }
 }
 
+/// No curve fits: the range says how little is known.
 #[test]
-fn the_peak_is_predicted_although_it_moves() {
+fn a_peak_that_moves_to_another_place_of_the_program_is_predicted_with_a_wide_range() {
     let places = [64, 128, 256];
     let folder = runs(&places, |_| 3);
     // The peak of the first two is in the optimizer.
     assert_eq!([peak(64), peak(128)], [WEIGHTS + OPTIMIZER; 2]);
-    let report = scale(folder.path(), &places, &["--at-x", "512,1024,32"]);
-    assert_eq!(report["aligned"], true);
-    report["devices"][0]["forecasts"].as_array().unwrap().iter().for_each(assert_predicted);
-    let report = scale(folder.path(), &places, &["--at-x", "1024"]);
-    for (function, expected) in [("build", "constant"), ("forward", "linear"), ("attention", "quadratic")] {
-        assert_eq!(shape(&report, function), expected, "{function}");
-    }
-    assert_eq!(report["devices"][0]["check"], Value::Null);
+    let report = scale(folder.path(), &places, &["--at-x", "512"]);
+    let range = &report["devices"][0]["forecasts"][0]["peak"];
+    let [low, high] = ["low", "high"].map(|key| range[key].as_u64().unwrap());
+    assert!(low <= peak(512) && peak(512) <= high && high - low > peak(512) / 4, "{range}");
 }
 
 /// A saved profile has the whole history: it says the same as its snapshot.
 #[test]
-fn saved_profiles_are_compared_at_the_same_moments() {
+fn saved_profiles_say_the_same() {
     let places = [64, 128, 256];
     let folder = runs(&places, |_| 3);
     let expected = scale(folder.path(), &places, &["--at-x", "1024"]);
@@ -132,30 +135,16 @@ fn saved_profiles_are_compared_at_the_same_moments() {
         fs::rename(folder.path().join("saved"), folder.path().join(&file)).unwrap();
     }
     let found = scale(folder.path(), &places, &["--at-x", "1024"]);
-    assert_eq!(found["aligned"], true);
     assert_eq!(found["devices"], expected["devices"]);
 }
 
 #[test]
-fn runs_of_different_length_are_compared_at_the_same_moments() {
-    let places = [64, 128, 256, 512];
-    let folder = runs(&places, |x| x / 256);
-    let report = scale(folder.path(), &places, &["--at-x", "1024"]);
-    assert_eq!(report["aligned"], true);
-    assert_predicted(&report["devices"][0]["forecasts"][0]);
-    let check = &report["devices"][0]["check"];
-    assert_eq!(check["peak"].as_u64(), Some(peak(512)));
-    let predicted = check["predicted"].as_u64().unwrap();
-    assert!(predicted.abs_diff(peak(512)) <= peak(512) / 100, "{check}");
-}
-
-#[test]
 fn the_number_at_which_the_device_is_full_is_found() {
-    let places = [256, 128, 64];
+    let places = [1024, 512, 256];
     let folder = runs(&places, |_| 0);
     let report = scale(folder.path(), &places, &["--device-memory", "16GiB"]);
     // Given in any order, reported in the order of the numbers.
-    assert_eq!(report["runs"][0]["x"].as_f64(), Some(64.0));
+    assert_eq!(report["runs"][0]["x"].as_f64(), Some(256.0));
     let full = &report["devices"][0]["full"];
     // Each run reserves 8 GiB: more in relation to the smaller peaks.
     let [earliest, best, latest] = ["earliest", "best", "latest"].map(|key| full[key].as_f64().unwrap());
@@ -166,9 +155,9 @@ fn the_number_at_which_the_device_is_full_is_found() {
 
 #[test]
 fn people_read_the_same() {
-    let places = [64, 128, 256, 512];
+    let places = [256, 384, 512, 640];
     let folder = runs(&places, |_| 0);
-    let files = ["64=64.pkl", "128=128.pkl", "256=256.pkl", "512=512.pkl"];
+    let files = ["256=256.pkl", "384=384.pkl", "512=512.pkl", "640=640.pkl"];
     let all = |options: &[&'static str]| {
         let arguments = [&["fit", "--at-x", "1024"], &files[..], options].concat();
         let output = ptmem(folder.path(), &arguments);
@@ -181,14 +170,13 @@ fn people_read_the_same() {
         "measured",
         "quadratic, 2.00 KiB per x²",
         "is full from x =",
-        "tested",
         "extrapolated from 4 recordings: no other x was run",
     ] {
         assert!(table.contains(part), "{part}: {table}");
     }
     check_markdown(&all(&["--format", "markdown"]), 1 << 20);
     let csv = all(&["--format", "csv"]);
-    assert!(csv.starts_with("device,profile,x,metric,label,bytes\n0,64.pkl,64,peak,,115343360\n"), "{csv}");
+    assert!(csv.starts_with("device,profile,x,metric,label,bytes\n0,256.pkl,256,peak,,243269632\n"), "{csv}");
 }
 
 #[test]

@@ -222,7 +222,7 @@ impl Fitting<'_> {
             beyond,
         };
         let runs = runs.collect();
-        Ok(Scale { search: Some(search), ..Scale::new(name.to_string(), runs, profiles, &self.options) })
+        Ok(Scale { search: Some(search), ..Scale::new(name.to_string(), runs, &profiles, &self.options) })
     }
 
     /// The card in words.

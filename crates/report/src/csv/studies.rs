@@ -46,13 +46,11 @@ pub(super) fn history(table: &mut Table<'_>, history: &History) -> io::Result<()
 pub(super) fn scale(table: &mut Table<'_>, scales: &[Scale]) -> io::Result<()> {
     table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
     for (scale, device) in scales.iter().flat_map(|scale| scale.devices.iter().map(move |device| (scale, device))) {
-        let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
-        let stacks = peak.map(|moment| &*moment.stacks).unwrap_or_default();
         for (index, run) in scale.runs.iter().enumerate() {
             let place = Place { device: device.device, profile: &run.path, at: run.x.to_string() };
             place.row(table, "peak", "", device.peaks[index])?;
             place.row(table, "reserved", "", device.reserved[index])?;
-            let mut stacks = stacks.iter().map(|stack| &stack.track);
+            let mut stacks = device.stacks.iter().map(|stack| &stack.track);
             stacks.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
         }
     }

@@ -1,7 +1,7 @@
 //! `ptmem.fit/1`: how memory scales with the varied number.
 
 use ptmem_base::text::printable;
-use ptmem_studies::scale::{Check, DeviceScale, Forecast, MomentScale, Range, Run, Scale, Search, StackScale};
+use ptmem_studies::scale::{DeviceScale, Forecast, Range, Run, Scale, Search, StackScale};
 use ptmem_trace::profile::{Bucket, Profile};
 
 use super::profile::ProfileReport;
@@ -24,7 +24,6 @@ object! {
         name: printable(&scale.name),
         search: scale.search.as_ref().map(|search| SearchReport(search, scale.runs.last(), options)),
         group_by: scale.group_by.to_string(),
-        aligned: scale.is_aligned(),
         runs: scale.runs,
         devices: list(scale.devices.iter().map(DeviceReport)),
         diagnostics: list(scale.diagnostics.iter().map(DiagnosticReport)),
@@ -56,24 +55,16 @@ object! {
         peaks: device.peaks,
         reserved: device.reserved,
         forecasts: list(device.forecasts.iter().map(ForecastReport)),
-        check: device.check.map(CheckReport),
         device_memory?: device.budget.map(BudgetReport),
         full: device.full,
-        // Moments that may be the peak.
-        moments: list(device.moments.iter().map(MomentReport)),
-    }
-}
-
-object! {
-    MomentReport<'a>(moment: &'a MomentScale) {
-        stacks: list(moment.stacks.iter().map(StackReport)),
+        // At the peak of each run.
+        stacks: list(device.stacks.iter().map(StackReport)),
     }
 }
 
 object! {
     ForecastReport<'a>(forecast: &'a Forecast) {
         x: forecast.x,
-        moment: forecast.moment,
         peak: RangeReport(forecast.peak),
         reserved: forecast.reserved.map(RangeReport),
     }
@@ -84,14 +75,6 @@ object! {
         low: bytes(range.low),
         best: bytes(range.best),
         high: bytes(range.high),
-    }
-}
-
-object! {
-    CheckReport(check: Check) {
-        x: check.x,
-        predicted: bytes(check.predicted),
-        peak: check.peak,
     }
 }
 

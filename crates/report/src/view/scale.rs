@@ -1,10 +1,10 @@
 //! The growth of memory with a number that was varied.
 
 use ptmem_base::text::count;
-use ptmem_base::units::{Delta, Size};
+use ptmem_base::units::Size;
 use ptmem_compare::tracks::StackTrack;
 use ptmem_studies::scale::{
-    Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Search, Shape, StackScale,
+    DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Search, Shape, StackScale,
 };
 
 use super::device::overhead;
@@ -80,11 +80,6 @@ fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Sect
         facts.push(Fact::new("device memory", full_at(full, budget.memory, &scale.name)));
         facts.push(overhead(budget.overhead));
     }
-    if !device.is_aligned {
-        let words = "each run at its own peak, which may be at different places of the program";
-        facts.push(Fact::new("compared", words));
-    }
-    facts.extend(device.check.as_ref().map(|check| tested(check, &scale.name)));
     let mut contents = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
     if !facts.is_empty() {
         contents.push(Content::Facts(facts));
@@ -112,7 +107,7 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
     Growth {
         name: scale.name.clone(),
         measured: places.zip(device.peaks.iter().copied()).collect(),
-        fitted: (0..=PLACES).map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
+        fitted: (0..=PLACES).filter_map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
         budget: device.budget,
         full,
     }
@@ -133,19 +128,6 @@ pub(crate) fn rounded(x: f64) -> String {
     } else {
         format!("{x:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
     }
-}
-
-/// The error with which the earlier runs predict the last one.
-fn tested(check: &Check, name: &str) -> Fact {
-    let predicted = bytes(check.predicted);
-    let off = i128::from(predicted) - i128::from(check.peak);
-    let line = vec![
-        format!("for {name} = {} the others predict {}", check.x, Size(predicted)),
-        format!("it has {}", Size(check.peak)),
-        Delta(off).to_string(),
-        Value::percent(Some(off), Some(check.peak)).to_string(),
-    ];
-    Fact::of_lines("tested", vec![line])
 }
 
 /// Bytes of an estimate, which is never below 0.
@@ -178,68 +160,27 @@ fn range(range: &Range) -> String {
     format!("{} - {}", Size(bytes(range.low)), Size(bytes(range.high)))
 }
 
-/// The stacks at the moment that is the peak at the farthest place.
-fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
-    let moment = device.forecasts.last().map_or(0, |forecast| forecast.moment);
-    let stacks = device.moments.get(moment).into_iter().flat_map(|moment| &moment.stacks);
-    stacks.filter(|stack| stack.track.held.iter().any(|held| held.bytes > 0))
-}
-
 /// The largest stacks and their growth.
 fn stacks(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Table {
-    let ahead = Ahead {
-        forecast: device.forecasts.last().map(|forecast| forecast.x),
-        farthest: scale.runs.last().map_or(1.0, |run| run.x),
-    };
-    let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
-    // The largest at the farthest place comes first.
-    order.sort_by(|a, b| ahead.bytes(&b.fit).unwrap_or(0.0).total_cmp(&ahead.bytes(&a.fit).unwrap_or(0.0)));
-    let first = scale.runs.first().map_or(0.0, |run| run.x);
-    let mut columns: Vec<_> = [first, ahead.farthest].map(|x| figure(format!("{} = {x}", scale.name))).into();
-    columns.extend(ahead.forecast.map(|x| figure(format!("{} = {x}", scale.name)).main()));
-    columns.extend([words("grows"), words(scale.group_by.noun())]);
     let last = scale.runs.len().saturating_sub(1);
+    let ends = [scale.runs.first(), scale.runs.last()].into_iter().flatten();
+    let mut columns: Vec<_> = ends.map(|run| figure(format!("{} = {}", scale.name, run.x))).collect();
+    columns.extend([words("grows"), words(scale.group_by.noun())]);
     let rows = rows(
-        &order,
+        &device.stacks,
         options,
-        |stack| stack_row(stack, last, &ahead, &scale.name),
-        |rest, name| rest_cells(rest, last, &ahead, name),
+        |stack| stack_row(stack, last, &scale.name),
+        |rest, name| {
+            let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
+            vec![Value::Size(sums[0]), Value::Size(sums[last]), Value::Nothing, name]
+        },
     );
-    Table::new(columns, rows).titled("stacks at the peak")
+    Table::new(columns, rows).titled("stacks at the peak of each run")
 }
 
-/// The place ahead of all runs for which memory is predicted.
-struct Ahead {
-    /// The place; `None` if nothing is predicted.
-    forecast: Option<f64>,
-    /// The place of the last run.
-    farthest: f64,
-}
-
-impl Ahead {
-    /// The bytes that a fit has there.
-    fn bytes(&self, fit: &Fit) -> Option<f64> {
-        self.forecast.map(|x| fit.at(x, x / self.farthest).best)
-    }
-}
-
-fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead, name: &str) -> Row {
-    let mut cells = vec![Value::Size(stack.track.bytes(0)), Value::Size(stack.track.bytes(last))];
-    cells.extend(ahead.bytes(&stack.fit).map(|later| Value::Size(bytes(later))));
-    cells.extend([Value::words(grows(&stack.fit, name)), Value::code(&*stack.track.label)]);
-    Row::new(Tone::Plain, cells)
-}
-
-/// The cells of a row for the sum of several stacks.
-fn rest_cells(rest: &[&StackScale], last: usize, ahead: &Ahead, name: Value) -> Vec<Value> {
-    let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
-    let mut cells = vec![Value::Size(sums[0]), Value::Size(sums[last])];
-    if ahead.forecast.is_some() {
-        let later: f64 = rest.iter().filter_map(|stack| ahead.bytes(&stack.fit)).sum();
-        cells.push(Value::Size(bytes(later)));
-    }
-    cells.extend([Value::Nothing, name]);
-    cells
+fn stack_row(stack: &StackScale, last: usize, name: &str) -> Row {
+    let [first, last] = [0, last].map(|run| Value::Size(stack.track.bytes(run)));
+    Row::new(Tone::Plain, [first, last, Value::words(grows(&stack.fit, name)), Value::code(&*stack.track.label)])
 }
 
 /// The shape of a fit, with its leading coefficient.

@@ -115,19 +115,21 @@ struct Candidate {
     misses: f64,
     /// True if it does not follow the samples merely because it could follow any.
     is_convincing: bool,
+    /// True if memory can grow like it.
+    is_plausible: bool,
 }
 
 impl Candidate {
-    /// `None` where the samples do not determine the polynomial, or memory cannot grow like it.
+    /// `None` where the samples do not determine the polynomial, or more of what is varied takes less and less memory.
     fn of(powers: &[u8], samples: &[Sample]) -> Option<Self> {
         let polynomial = fit(powers, samples)?;
         let Polynomial { linear, quadratic, .. } = polynomial;
-        let is_plausible = quadratic >= 0.0 && (powers.len() < 3 || linear >= 0.0);
+        let is_plausible = powers.len() < 3 || linear >= 0.0;
         let misses = samples.iter().map(|sample| (polynomial.at(sample.x) - sample.bytes).abs()).fold(0.0, f64::max);
         let farthest = samples.iter().map(|sample| sample.x).fold(0.0, f64::max);
         let is_material = linear.min(quadratic * farthest) * farthest >= MATERIAL * highest(samples);
         let is_convincing = powers.len() < samples.len() || is_material;
-        is_plausible.then_some(Self { polynomial, misses, is_convincing })
+        (quadratic >= 0.0).then_some(Self { polynomial, misses, is_convincing, is_plausible })
     }
 }
 
@@ -147,12 +149,15 @@ impl Fit {
         let tolerance = PART * highest + rounding;
         let all: Vec<Candidate> = MODELS.iter().filter_map(|powers| Candidate::of(powers, &samples)).collect();
         let exact = EXACT * highest + rounding;
-        let chosen = all.iter().find(|candidate| candidate.misses <= exact && candidate.is_convincing);
-        let chosen = chosen.or_else(|| all.iter().find(|candidate| candidate.misses <= tolerance));
-        let best = chosen.or_else(|| all.iter().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
+        let plausible = all.iter().filter(|candidate| candidate.is_plausible);
+        let chosen = plausible.clone().find(|candidate| candidate.misses <= exact && candidate.is_convincing);
+        let chosen = chosen.or_else(|| plausible.clone().find(|candidate| candidate.misses <= tolerance));
+        let best = chosen.or_else(|| plausible.clone().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
         let shape = chosen.map_or(Shape::Irregular, |chosen| chosen.polynomial.shape());
-        let farthest = if shape == Shape::Irregular { f64::INFINITY } else { DOUBT * tolerance };
-        let possible = all.iter().filter(|candidate| candidate.misses <= farthest);
+        // Where none fits, the peak may have moved to another place of the program: the highest of several curves bends upwards.
+        let possible = all.iter().filter(|candidate| {
+            shape == Shape::Irregular || (candidate.is_plausible && candidate.misses <= DOUBT * tolerance)
+        });
         let possible = possible.map(|candidate| candidate.polynomial).collect();
         Some(Self { shape, best: best.polynomial, misses: best.misses, possible })
     }
