@@ -12,7 +12,7 @@ use ptmem::scale::{Options, Run, Scale};
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
 use super::output::{self, Output};
 #[cfg(feature = "simulate")]
-use super::search::{numbers::Fitting, recorder::RecordArguments};
+use super::search::{fitting::Fitting, recorder::RecordArguments};
 use super::{config, input, many};
 
 /// Minimum number of runs that distinguishes a line from a parabola.

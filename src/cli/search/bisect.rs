@@ -15,9 +15,9 @@ use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Tru
 use super::super::config::{self, Loaded};
 use super::super::output::{self, Output};
 use super::super::{diff, exit_code};
-use super::commits::Commits;
+use super::commits::{Commits, TREE};
 use super::failure::{Cause, Failure};
-use super::recordable::{Found, Recordable, TREE};
+use super::recordable::{Found, Recordable};
 use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files, python_of};
 use super::releases::Releases;
 use super::{Answer, search};

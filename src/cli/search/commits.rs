@@ -2,14 +2,24 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Display};
-use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use ptmem::patch::Edit;
+use ptmem::sides::Sides;
 
 use super::super::git::{self, git};
+use super::failure::Failure;
+use super::recordable::{Found, Recordable};
+use super::recorder::{Job, Recorded, Recorder};
+use super::releases::paths_of;
 use super::{Answer, Asked, Candidates};
+
+/// The worktree in which commits are recorded.
+pub(super) const TREE: &str = "tree";
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,30 +96,6 @@ impl Commits {
         Ok(left)
     }
 
-    /// The first bad commit, and those before it of which it is not known.
-    pub(super) fn first_bad(&self, asked: &Asked<Commit>) -> Result<(Commit, Vec<Commit>)> {
-        let mut left = self.left(asked)?;
-        let bad = left.pop().context("git lists no commit")?;
-        let unknown = left.iter().map(|hash| commit(&self.root, hash)).collect::<Result<_>>()?;
-        Ok((commit(&self.root, &bad)?, unknown))
-    }
-
-    /// The commit before one: the parent that is known to be good, otherwise the first.
-    pub(super) fn parent(&self, of: &Commit, asked: &Asked<Commit>) -> Result<Commit> {
-        let parents = self.run(&["rev-parse", &format!("{}^@", of.hash)])?;
-        let is_good =
-            |hash: &&str| asked.iter().any(|(commit, answer)| *answer == Answer::Good && commit.hash == **hash);
-        let parent = parents.lines().find(is_good).or_else(|| parents.lines().next()).unwrap_or(&self.good.hash);
-        commit(&self.root, parent)
-    }
-
-    /// The last commit that was found good before a bad one.
-    pub(super) fn last_good(&self, bad: &Commit, asked: &Asked<Commit>) -> Commit {
-        let good = asked.iter().rev().filter(|(_, answer)| *answer == Answer::Good).map(|(commit, _)| commit);
-        let mut good = good.filter(|good| self.run(&["merge-base", "--is-ancestor", &good.hash, &bad.hash]).is_ok());
-        good.next().unwrap_or(&self.good).clone()
-    }
-
     /// Checks a commit out in a worktree, and gives the folder in it that is the working directory here.
     pub(super) fn check_out(&self, commit: &Commit, tree: &Path) -> Result<PathBuf> {
         let name = tree.to_string_lossy();
@@ -159,6 +145,78 @@ fn commit(root: &Path, name: &str) -> Result<Commit> {
         .map_err(|_| anyhow!("{name}: there is no such commit, branch or tag here; a shallow clone may lack it"))?;
     let (hash, subject) = found.split_once(' ').unwrap_or((&found, ""));
     Ok(Commit { hash: hash.to_owned(), subject: subject.to_owned() })
+}
+
+impl Recordable for Commits {
+    fn ends(&self) -> [Commit; 2] {
+        [self.good.clone(), self.bad.clone()]
+    }
+
+    fn folder(one: &Commit) -> &str {
+        one.short()
+    }
+
+    fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+        match self.check_out(one, &recorder.place(TREE)) {
+            Ok(folder) => record_in(&folder, one.short(), recorder, command),
+            Err(error) => Ok(Recorded::Failed(Failure::of_candidate(format!("{error:#}")))),
+        }
+    }
+
+    fn show(&self, found: &Found<Commit>, recorder: &Recorder<'_>) -> Result<Option<String>> {
+        self.check_out(&found.bad, &recorder.place(TREE))?;
+        Ok(Some(found.before.hash.clone()))
+    }
+
+    fn without(
+        &self,
+        found: &Found<Commit>,
+        edit: &Edit,
+        recorder: &Recorder<'_>,
+        command: &[OsString],
+    ) -> Result<Option<Recorded>> {
+        let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
+        let file = recorder.place(TREE).join(path);
+        let folder = self.check_out(&found.bad, &recorder.place(TREE))?;
+        let old = self.text(&found.before, former)?;
+        let new = fs::read_to_string(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
+        let Some(text) = edit.undone(Sides { before: &old, after: &new }) else { return Ok(None) };
+        let mut key = DefaultHasher::new();
+        text.hash(&mut key);
+        let name = format!("{}-without-{:016x}", found.bad.short(), key.finish());
+        if let Some(kept) = recorder.kept(&name) {
+            return Ok(Some(kept));
+        }
+        fs::write(&file, text).with_context(|| format!("{}: cannot be written", file.display()))?;
+        let recorded = record_in(&folder, &name, recorder, command);
+        fs::write(&file, new).with_context(|| format!("{}: cannot be written", file.display()))?;
+        recorded.map(Some)
+    }
+
+    fn found(&self, asked: &Asked<Commit>) -> Result<Found<Commit>> {
+        let mut left = self.left(asked)?;
+        let bad = commit(&self.root, &left.pop().context("git lists no commit")?)?;
+        let unknown = left.iter().map(|hash| commit(&self.root, hash)).collect::<Result<Vec<_>>>()?;
+        let mut good = asked.iter().rev().filter(|(_, answer)| *answer == Answer::Good).map(|(commit, _)| commit);
+        let before = if unknown.is_empty() {
+            // The parent that is known to be good, otherwise the first.
+            let parents = self.run(&["rev-parse", &format!("{}^@", bad.hash)])?;
+            let known = parents.lines().find(|hash| good.clone().any(|commit| commit.hash == **hash));
+            commit(&self.root, known.or_else(|| parents.lines().next()).unwrap_or(&self.good.hash))?
+        } else {
+            let last = good.find(|good| self.run(&["merge-base", "--is-ancestor", &good.hash, &bad.hash]).is_ok());
+            last.unwrap_or(&self.good).clone()
+        };
+        Ok(Found { bad, before, unknown })
+    }
+}
+
+/// Records a command in a folder of the worktree.
+fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+    // The packages of this commit, whatever the environment has installed from the checkout.
+    let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
+    let path = env::join_paths(paths).context("PYTHONPATH")?;
+    recorder.record(name, &Job { command, folder, variables: &[("PYTHONPATH", path)], memory: None })
 }
 
 impl Candidates for Commits {

@@ -3,7 +3,8 @@
 pub(super) mod bisect;
 mod commits;
 mod failure;
-pub(super) mod numbers;
+pub(super) mod fitting;
+mod numbers;
 mod recordable;
 pub(super) mod recorder;
 mod releases;
@@ -58,9 +59,4 @@ pub(super) fn search<C: Candidates>(
         asked.push((next, answer));
     }
     Ok(asked)
-}
-
-/// The place between two others that is closest to a wanted one and was not skipped.
-fn closest(low: u64, high: u64, wanted: u64, is_skipped: impl Fn(u64) -> bool) -> Option<u64> {
-    (low + 1..high).filter(|&place| !is_skipped(place)).min_by_key(|place| place.abs_diff(wanted))
 }

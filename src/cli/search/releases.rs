@@ -2,18 +2,21 @@
 
 use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::super::pip::Installer;
-use super::{Answer, Asked, Candidates, closest};
+use super::failure::Failure;
+use super::recordable::{Found, Recordable};
+use super::recorder::{Job, Recorded, Recorder};
+use super::{Answer, Asked, Candidates};
 
 /// The releases between a good one and a bad one.
 pub(super) struct Releases {
-    pub(super) package: String,
+    package: String,
     python: OsString,
     /// In order, the good one first.
     versions: Vec<String>,
@@ -57,10 +60,6 @@ impl Releases {
         Ok(Self { package: package.to_owned(), python, versions })
     }
 
-    pub(super) fn ends(&self) -> (&String, &String) {
-        (&self.versions[0], &self.versions[self.versions.len() - 1])
-    }
-
     fn place(&self, version: &str) -> usize {
         self.versions.iter().position(|known| known == version).unwrap_or(0)
     }
@@ -73,19 +72,9 @@ impl Releases {
         (places(&Answer::Good).max().unwrap_or(0), places(&Answer::Bad).min().unwrap_or(self.versions.len() - 1))
     }
 
-    /// The first bad release, the last good one, and those between them.
-    pub(super) fn first_bad(&self, asked: &Asked<String>) -> (&String, &String, &[String]) {
-        let (good, bad) = self.bounds(asked);
-        (&self.versions[bad], &self.versions[good], &self.versions[good + 1..bad])
-    }
-
     /// Installs a release over the packages of the Python, and gives the variables with which a command finds it. The reason
     /// where it cannot be installed.
-    pub(super) fn install(
-        &self,
-        version: &str,
-        folder: &Path,
-    ) -> Result<Result<Vec<(&'static str, OsString)>, String>> {
+    fn install(&self, version: &str, folder: &Path) -> Result<Result<Vec<(&'static str, OsString)>, String>> {
         let _ = fs::remove_dir_all(folder);
         run(&self.python, &["-m", "venv", "--without-pip", &folder.to_string_lossy()])?;
         let paths = run(
@@ -103,15 +92,15 @@ impl Releases {
             return Ok(Err(format!("pip cannot install it: {reason}")));
         }
         let bin = folder.join("bin");
-        let path = std::env::join_paths([bin].into_iter().chain(paths_of("PATH")))?;
-        let python_path = std::env::join_paths([packages].into_iter().chain(paths_of("PYTHONPATH")))?;
+        let path = env::join_paths([bin].into_iter().chain(paths_of("PATH")))?;
+        let python_path = env::join_paths([packages].into_iter().chain(paths_of("PYTHONPATH")))?;
         Ok(Ok(vec![("PATH", path), ("PYTHONPATH", python_path), ("VIRTUAL_ENV", folder.into())]))
     }
 }
 
 /// The folders in a variable.
 pub(super) fn paths_of(variable: &str) -> Vec<PathBuf> {
-    std::env::var_os(variable).map(|paths| std::env::split_paths(&paths).collect()).unwrap_or_default()
+    env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
 }
 
 /// The output of a program.
@@ -126,16 +115,44 @@ fn run(program: &OsStr, words: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+impl Recordable for Releases {
+    fn ends(&self) -> [String; 2] {
+        [0, self.versions.len() - 1].map(|place| self.versions[place].clone())
+    }
+
+    fn folder(one: &String) -> &str {
+        one
+    }
+
+    fn record(&self, one: &String, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+        let environment = recorder.place("environment");
+        let variables = match self.install(one, &environment)? {
+            Ok(variables) => variables,
+            Err(reason) => return Ok(Recorded::Failed(Failure::of_candidate(reason))),
+        };
+        let here = env::current_dir()?;
+        let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables, memory: None });
+        let _ = fs::remove_dir_all(environment);
+        recorded
+    }
+
+    fn found(&self, asked: &Asked<String>) -> Result<Found<String>> {
+        let (good, bad) = self.bounds(asked);
+        let [before, bad_one] = [good, bad].map(|place| self.versions[place].clone());
+        Ok(Found { bad: bad_one, before, unknown: self.versions[good + 1..bad].to_vec() })
+    }
+}
+
 impl Candidates for Releases {
     type One = String;
 
     fn next(&self, asked: &Asked<String>) -> Result<Option<(String, u32)>> {
-        let (good, bad) = self.bounds(asked);
-        let [low, high] = [good, bad].map(|place| place as u64);
-        let is_known = |place: u64| asked.iter().any(|(version, _)| self.place(version) as u64 == place);
-        let next = closest(low, high, low.midpoint(high), is_known);
+        let (low, high) = self.bounds(asked);
+        let unasked =
+            (low + 1..high).filter(|&place| !asked.iter().any(|(version, _)| *version == self.versions[place]));
+        let next = unasked.min_by_key(|place| place.abs_diff(low.midpoint(high)));
         let more = (high - low).checked_ilog2().unwrap_or(0).saturating_sub(1);
-        Ok(next.and_then(|place| Some((self.versions.get(usize::try_from(place).ok()?)?.clone(), more))))
+        Ok(next.map(|place| (self.versions[place].clone(), more)))
     }
 }
 
