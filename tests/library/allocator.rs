@@ -1,6 +1,6 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
-use ptmem::allocator::{Derivation, Earlier, Error, PoolSource, Requests, curve, pinned};
+use ptmem::allocator::{Earlier, Error, Recording, Requests, curve, pinned};
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
@@ -26,15 +26,16 @@ fn story() -> Snapshot {
     read(file(vec![first, segment(B, &[(40 * MIB, true)])], events))
 }
 
-fn derive(snapshot: &Snapshot, earlier: Earlier) -> Result<Requests, Error> {
+const AS_RECORDED: Earlier = Earlier::AsRecorded { descending: false };
+
+fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
     let device = &snapshot.devices[&0];
     let replay = replay::run_with(snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    let how = Derivation { earlier, descending: false, pools: PoolSource::Inferred };
-    Requests::new(snapshot, device, &replay, how)
+    Recording::new(snapshot, device, &replay)
 }
 
 fn requests(snapshot: &Snapshot, how: Earlier) -> Requests {
-    derive(snapshot, how).unwrap()
+    Requests::new(&recording(snapshot).unwrap(), how)
 }
 
 fn text(requests: &Requests) -> String {
@@ -46,23 +47,23 @@ fn text(requests: &Requests) -> String {
 #[test]
 fn requests_are_those_of_the_recording_after_the_memory_from_before() {
     let snapshot = story();
-    let whole = requests(&snapshot, Earlier::AsRecorded);
+    let whole = requests(&snapshot, AS_RECORDED);
     let mib = |number: u64| number * MIB;
     // Each segment is made whole and filled, and then what was free is freed.
     let before = format!(
-        "a 1 {} 0 0\nf 1\na 2 {} 0 0\na 3 {} 0 0\na 4 {} 0 0\na 5 {} 0 0\nf 2\nf 4\nf 5\nb\n",
+        "a 5 {} 0 0\nf 5\na 6 {} 0 0\na 1 {} 0 0\na 7 {} 0 0\na 8 {} 0 0\nf 6\nf 7\nf 8\nb\n",
         mib(20),
         mib(4),
         mib(8),
         mib(8),
         mib(32)
     );
-    let recorded = format!("a 6 {} 0 0\nf 3\ne\na 7 {} 0 0\na 8 {} 0 0\no {} 0 0\n", mib(3), mib(7), mib(40), mib(64));
+    let recorded = format!("a 2 {} 0 0\nf 1\ne\na 3 {} 0 0\na 4 {} 0 0\no {} 0 0\n", mib(3), mib(7), mib(40), mib(64));
     assert_eq!(text(&whole), before + &recorded);
-    let Requests { reserved_before, held_before, streams, private_pools, failed, capacity, .. } = whole;
-    assert_eq!((reserved_before, held_before, streams, private_pools, failed), (52 * MIB, 8 * MIB, 1, 0, 1));
+    assert_eq!((whole.streams(), whole.private_pools(), whole.failed()), (1, 0, 1));
+    let Recording { reserved_before, held_before, capacity, .. } = recording(&snapshot).unwrap();
     // Reserved when memory ran out, and what the device had free: the events say 3 MiB.
-    assert_eq!(capacity, Some(63 * MIB));
+    assert_eq!((reserved_before, held_before, capacity), (52 * MIB, 8 * MIB, Some(63 * MIB)));
     let packed = text(&requests(&snapshot, Earlier::Packed));
     assert!(packed.starts_with(&format!("a 1 {} 0 0\nb\na 2 ", mib(8))), "{packed}");
 }
@@ -89,19 +90,18 @@ fn replaced(by: &str) -> Snapshot {
 
 #[test]
 fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
-    let requests_of = |by| requests(&replaced(by), Earlier::AsRecorded);
-    let retried = requests_of("main");
-    assert_eq!(text(&retried), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
-    assert_eq!(retried.capacity, Some(52 * MIB - 1));
-    let emptied = requests_of("empty_cache");
-    assert_eq!(text(&emptied), format!("b\na 1 {} 0 0\nf 1\ne\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
-    assert_eq!(emptied.capacity, None);
+    let requests_of = |by| text(&requests(&replaced(by), AS_RECORDED));
+    let capacity = |by| recording(&replaced(by)).unwrap().capacity;
+    assert_eq!(requests_of("main"), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
+    assert_eq!(capacity("main"), Some(52 * MIB - 1));
+    assert_eq!(requests_of("empty_cache"), format!("b\na 1 {} 0 0\nf 1\ne\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
+    assert_eq!(capacity("empty_cache"), None);
 }
 
 #[test]
 fn a_history_without_requests_is_refused() {
     let state = read(file(vec![segment(A, &[(2 * MIB, true)])], Vec::new()));
-    let refused = |snapshot: &Snapshot| derive(snapshot, Earlier::Packed);
+    let refused = recording;
     assert_eq!(refused(&state).unwrap_err(), Error::NoHistory);
     let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
     let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));

@@ -1,18 +1,18 @@
 //! The private pools of segments that went before the dump.
 
-use ptmem::allocator::{Derivation, Earlier, PoolSource, Request, Requests};
+use ptmem::allocator::{Earlier, Recording, Request, Requests};
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot;
 
 use crate::support::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
 use crate::support::pickle::Value;
 
-fn requests(segments: Vec<Value>, events: Vec<Value>, pools: PoolSource) -> Requests {
+fn requests(segments: Vec<Value>, events: Vec<Value>) -> Requests {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
     let device = &snapshot.devices[&0];
     let replay = replay::run_with(&snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    let how = Derivation { earlier: Earlier::AsRecorded, descending: false, pools };
-    Requests::new(&snapshot, device, &replay, how).unwrap()
+    let recording = Recording::new(&snapshot, device, &replay).unwrap();
+    Requests::new(&recording, Earlier::AsRecorded { descending: false })
 }
 
 /// The pools from which blocks are served, in order.
@@ -43,10 +43,8 @@ fn a_segment_that_comes_although_another_has_room_is_in_another_pool() {
     events.extend([give_back(A, 20 * MIB, 3 * MIB), give_back(B, 20 * MIB, 3 * MIB)].concat());
     events.extend(obtain(C, 40 * MIB, 40 * MIB));
     let end = vec![segment(C, &[(40 * MIB, true)])];
-    let inferred = requests(end.clone(), events.clone(), PoolSource::Inferred);
-    assert_eq!((pools(&inferred), inferred.private_pools), (vec![0, 1, 1, 0], 1));
-    let stated = requests(end, events, PoolSource::Stated);
-    assert_eq!((pools(&stated), stated.private_pools), (vec![0; 4], 0));
+    let inferred = requests(end, events);
+    assert_eq!((pools(&inferred), inferred.private_pools()), (vec![0, 1, 1, 0], 1));
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn a_free_block_that_fits_better_is_in_another_pool() {
     events.push(event("alloc", A + 8 * MIB, 3 * MIB));
     events.extend(give_back(B, 20 * MIB, 14 * MIB));
     let end = vec![segment(A, &[(8 * MIB, true), (3 * MIB, true), (9 * MIB, false)])];
-    assert_eq!(pools(&requests(end, events, PoolSource::Inferred)), [0, 1, 0]);
+    assert_eq!(pools(&requests(end, events)), [0, 1, 0]);
 }
 
 #[test]
@@ -67,7 +65,7 @@ fn a_free_segment_that_an_emptied_cache_keeps_is_in_a_private_pool() {
     events.extend(give_back(B, 40 * MIB, 40 * MIB));
     events.extend(obtain(C, 2 * MIB, 4 * KIB));
     let end = vec![segment(C, &[(4 * KIB, true), (2 * MIB - 4 * KIB, false)])];
-    assert_eq!(pools(&requests(end, events, PoolSource::Inferred)), [0, 1, 1, 0]);
+    assert_eq!(pools(&requests(end, events)), [0, 1, 1, 0]);
 }
 
 /// A segment of a private pool at the dump.
@@ -86,12 +84,12 @@ fn a_pool_goes_with_blocks_in_use_if_no_request_follows() {
     events.extend(give_back(B, 20 * MIB, 12 * MIB));
     let of_default = segment(C, &[(7 * MIB, true), (13 * MIB, false)]);
     let end = vec![private(&[(10 * MIB, true), (10 * MIB, false)]), of_default.clone()];
-    let found = requests(end, events.clone(), PoolSource::Inferred);
+    let found = requests(end, events.clone());
     assert_eq!(pools(&found), [1, 1, 0]);
     assert!(found.list.contains(&Request::Drop(1)), "{:?}", found.list);
     events.push(event("alloc", A + 10 * MIB, 9 * MIB));
     let end = vec![private(&[(10 * MIB, true), (9 * MIB, true), (MIB, false)]), of_default];
-    let found = requests(end, events, PoolSource::Inferred);
+    let found = requests(end, events);
     assert_eq!(pools(&found), [1, 1, 0, 1]);
     assert!(!found.list.contains(&Request::Drop(1)), "{:?}", found.list);
 }

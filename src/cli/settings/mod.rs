@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ptmem::allocator::{self, Study, Trial};
+use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
 use ptmem::replay::{self, HistoryKind, Replay, Wanted};
 use ptmem::report::Subject;
@@ -46,7 +47,7 @@ pub(crate) struct SettingsArguments {
 /// The history of a device.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "simulate"), expect(dead_code, reason = "requests are repeated on simulated GPUs"))]
-struct Recording<'a> {
+struct History<'a> {
     snapshot: &'a Snapshot,
     device: &'a Device,
     replay: &'a Replay,
@@ -77,6 +78,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
         device,
         recorded: text_of(&snapshot.settings),
         is_stated: snapshot.settings.present,
+        settings_changed: replay.diagnostics.iter().any(|found| found.code == Code::SettingsChanged),
         has_history: replay.figures.history == HistoryKind::Recorded,
         pinned,
         trial: None,
@@ -85,7 +87,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     if arguments.python.as_os_str() != NO_PYTHON {
         match tried(
             arguments,
-            Recording { snapshot: &snapshot, device: of_device, replay: &replay },
+            History { snapshot: &snapshot, device: of_device, replay: &replay },
             &study,
             arguments.memory.memory(&config).map(|memory| memory.bytes),
         ) {
@@ -98,13 +100,13 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
 }
 
 #[cfg(feature = "simulate")]
-fn tried(arguments: &SettingsArguments, recording: Recording<'_>, study: &Study, memory: Option<u64>) -> Result<Trial> {
-    let repetition = repeat::Repetition::new(&arguments.python, recording, study, memory);
+fn tried(arguments: &SettingsArguments, history: History<'_>, study: &Study, memory: Option<u64>) -> Result<Trial> {
+    let repetition = repeat::Repetition::new(&arguments.python, history, study, memory);
     repetition.with_context(|| study.path.clone())?.trial(&arguments.settings)
 }
 
 #[cfg(not(feature = "simulate"))]
-fn tried(_: &SettingsArguments, _: Recording<'_>, _: &Study, _: Option<u64>) -> Result<Trial> {
+fn tried(_: &SettingsArguments, _: History<'_>, _: &Study, _: Option<u64>) -> Result<Trial> {
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::allocator::{self, Derivation, Earlier, Outcome, PoolSource, Requests, SelfCheck, Study, Trial, curve};
+use ptmem::allocator::{self, Earlier, Outcome, Recording, Requests, SelfCheck, Study, Trial, curve};
 use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::Action;
@@ -19,7 +19,7 @@ use ptmem::stack::{GroupBy, Grouper, Rules};
 use ptmem_simulate::Card;
 
 use super::super::input;
-use super::Recording;
+use super::History;
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -44,50 +44,30 @@ const COLLECT: &str = "garbage_collection_threshold:0.8";
 /// How many of the best settings are tried in pairs.
 const BEST: usize = 3;
 
-/// The order in which a card gives out addresses.
-const ORDERS: [&str; 2] = ["up", "down"];
+/// The orders in which a card gives out addresses, and whether segments from before the recording come in that order.
+const ORDERS: [(&str, Earlier); 2] =
+    [("up", Earlier::AsRecorded { descending: false }), ("down", Earlier::AsRecorded { descending: true })];
 
 /// A recording to repeat.
 pub(super) struct Repetition<'a> {
     python: &'a Path,
     study: &'a Study,
-    /// As [`DERIVATIONS`].
-    requests: Vec<Requests>,
+    recording: Recording,
     capacity: Option<u64>,
     /// Reserved bytes after each request of the recording.
     recorded: Vec<(u64, bool)>,
     folder: tempfile::TempDir,
 }
 
-/// The derivations of requests: for each source of pools those for both orders of addresses, and packed.
-const DERIVATIONS: [Derivation; 6] = [
-    derivation(Earlier::AsRecorded, false, PoolSource::Inferred),
-    derivation(Earlier::AsRecorded, true, PoolSource::Inferred),
-    derivation(Earlier::Packed, false, PoolSource::Inferred),
-    derivation(Earlier::AsRecorded, false, PoolSource::Stated),
-    derivation(Earlier::AsRecorded, true, PoolSource::Stated),
-    derivation(Earlier::Packed, false, PoolSource::Stated),
-];
-
-const fn derivation(earlier: Earlier, descending: bool, pools: PoolSource) -> Derivation {
-    Derivation { earlier, descending, pools }
+/// Requests in a file, and the order of addresses.
+struct Requested {
+    requests: Requests,
+    earlier: Earlier,
+    order: &'static str,
+    file: PathBuf,
 }
 
-/// The first derivations of each source of pools.
-const SOURCES: [usize; 2] = [0, 3];
-
-/// How far behind these the requests with earlier memory packed are.
-const PACKED: usize = 2;
-
-/// A run: settings, the requests, and the order of addresses.
-#[derive(Clone)]
-struct Run {
-    settings: String,
-    requests: usize,
-    order: usize,
-}
-
-/// An outcome with the curve that it comes from.
+/// An outcome, and the largest difference of its reserved bytes from the recording.
 struct Repeated {
     outcome: Outcome,
     deviation: u64,
@@ -95,39 +75,38 @@ struct Repeated {
 }
 
 impl<'a> Repetition<'a> {
-    pub(super) fn new(python: &'a Path, of: Recording<'_>, study: &'a Study, memory: Option<u64>) -> Result<Self> {
-        let Recording { snapshot, device, replay } = of;
-        let requests = DERIVATIONS.map(|how| Requests::new(snapshot, device, replay, how));
-        let requests = requests.into_iter().collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn new(python: &'a Path, of: History<'_>, study: &'a Study, memory: Option<u64>) -> Result<Self> {
+        let History { snapshot, device, replay } = of;
+        let recording = Recording::new(snapshot, device, replay)?;
         let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
         fs::write(folder.path().join("repeat.py"), PROGRAM)?;
-        for (number, requests) in requests.iter().enumerate() {
-            let mut file = BufWriter::new(File::create(folder.path().join(format!("{number}.requests")))?);
-            requests.write(&mut file)?;
-            file.flush()?;
-        }
-        let recorded = curve(snapshot.events_of(device), requests[0].reserved_before);
-        let capacity = requests[0].capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
-        Ok(Self { python, study, requests, capacity, recorded, folder })
+        let recorded = curve(snapshot.events_of(device), recording.reserved_before);
+        let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
+        Ok(Self { python, study, recording, capacity, recorded, folder })
+    }
+
+    fn requested(&self, earlier: Earlier, order: &'static str) -> Result<Requested> {
+        let requests = Requests::new(&self.recording, earlier);
+        let file = self.folder.path().join("requests");
+        let mut out = BufWriter::new(File::create(&file)?);
+        requests.write(&mut out)?;
+        out.flush()?;
+        Ok(Requested { requests, earlier, order, file })
     }
 
     /// Tries the recorded settings, and if they lead to the recorded memory, others.
     pub(super) fn trial(&self, own: &[String]) -> Result<Trial> {
         let recorded = &self.study.recorded;
-        let (Run { requests: derived, order, .. }, Repeated { outcome, deviation, release }) = self.closest()?;
-        let packed = derived - order + PACKED;
-        let recorded_peak = self.study.pinned.reserved;
-        let check = SelfCheck::new(recorded_peak, outcome.reserved_peak, deviation);
-        let requests = &self.requests[derived];
+        let (Requested { requests, order, .. }, Repeated { outcome, deviation, release }) = self.closest()?;
         let mut trial = Trial {
             release,
             capacity: self.capacity,
-            failed: requests.failed,
-            private_pools: requests.private_pools,
-            streams: requests.streams,
-            held_before: requests.held_before,
-            cached_before: requests.reserved_before.saturating_sub(requests.held_before),
-            check,
+            failed: requests.failed(),
+            private_pools: requests.private_pools(),
+            streams: requests.streams(),
+            held_before: self.recording.held_before,
+            cached_before: self.recording.reserved_before.saturating_sub(self.recording.held_before),
+            check: SelfCheck::new(self.study.pinned.reserved, outcome.reserved_peak, deviation),
             base: 0,
             outcomes: vec![outcome],
             left_out: Vec::new(),
@@ -139,48 +118,57 @@ impl<'a> Repetition<'a> {
         if singles.is_empty() || !trial.check.trusted {
             return Ok(trial);
         }
-        let run = |settings: String| Run { settings, requests: packed, order };
-        let mut first = Vec::new();
-        if requests.reserved_before > 0 {
-            first.push(run(recorded.clone()));
+        if self.recording.reserved_before > 0 {
+            singles.insert(0, recorded.clone());
             trial.base = 1;
         }
-        first.extend(singles.iter().cloned().map(run));
-        self.add(&mut trial, &first);
+        let packed = self.requested(Earlier::Packed, order)?;
+        self.add(&mut trial, &singles, &packed);
         if trial.outcomes.len() <= trial.base {
             bail!("{}", trial.left_out.join("; "));
         }
-        if !own.is_empty() {
-            return Ok(trial);
+        if own.is_empty() {
+            let pairs = pairs(&trial.outcomes[trial.base + 1..]);
+            self.add(&mut trial, &pairs, &packed);
         }
-        let pairs: Vec<Run> = pairs(&trial.outcomes[trial.base + 1..]).into_iter().map(run).collect();
-        self.add(&mut trial, &pairs);
         Ok(trial)
     }
 
     /// The repetition with the recorded settings that is closest to the recording, and how it was made.
-    fn closest(&self) -> Result<(Run, Repeated)> {
-        let mut closest: Option<(Run, Repeated)> = None;
-        for source in SOURCES {
-            let is_same = source > 0 && self.requests[source].list == self.requests[0].list;
-            if is_same || closest.as_ref().is_some_and(|(_, repeated)| repeated.deviation == 0) {
-                break;
-            }
-            let settings = &self.study.recorded;
-            let runs = [0, 1].map(|order| Run { settings: settings.clone(), requests: source + order, order });
-            for (run, repeated) in runs.iter().zip(self.all(&runs)) {
-                let repeated = repeated?;
+    fn closest(&self) -> Result<(Requested, Repeated)> {
+        let mut closest: Option<(Requested, Repeated)> = None;
+        for (order, earlier) in ORDERS {
+            if closest.as_ref().is_none_or(|(_, repeated)| repeated.deviation > 0) {
+                let requested = self.requested(earlier, order)?;
+                let repeated = self.repeat(&self.study.recorded, &requested, 0)?;
                 if closest.as_ref().is_none_or(|(_, best)| repeated.deviation < best.deviation) {
-                    closest = Some((run.clone(), repeated));
+                    closest = Some((requested, repeated));
                 }
             }
         }
         closest.context("no order of addresses was tried")
     }
 
-    /// Adds what settings led to. Those that this release of PyTorch refuses are left out.
-    fn add(&self, trial: &mut Trial, runs: &[Run]) {
-        for repeated in self.all(runs) {
+    /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
+    fn add(&self, trial: &mut Trial, settings: &[String], requested: &Requested) {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(settings.len());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some((at, settings)) =
+                        Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, settings.get(at)?)))
+                    {
+                        let repeated = self.repeat(settings, requested, at);
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, repeated));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(at, _)| *at);
+        for (_, repeated) in done {
             match repeated {
                 Ok(repeated) => trial.outcomes.push(repeated.outcome),
                 Err(error) => trial.left_out.push(error.to_string()),
@@ -188,41 +176,17 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    /// Runs all, as many at a time as there are cores.
-    fn all(&self, runs: &[Run]) -> Vec<Result<Repeated>> {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some((at, run)) =
-                        Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, runs.get(at)?)))
-                    {
-                        let repeated = self.repeat(run, at);
-                        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, repeated));
-                    }
-                });
-            }
-        });
-        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        done.sort_by_key(|(at, _)| *at);
-        done.into_iter().map(|(_, repeated)| repeated).collect()
-    }
-
-    fn repeat(&self, run: &Run, number: usize) -> Result<Repeated> {
-        let Run { settings, requests, order } = run;
-        let place = |name: &str| self.folder.path().join(name);
-        let dump = place(&format!("{number}.pkl"));
+    fn repeat(&self, settings: &str, requested: &Requested, number: usize) -> Result<Repeated> {
+        let dump = self.folder.path().join(format!("{number}.pkl"));
         let limit = self.capacity.unwrap_or(UNLIMITED);
         let program = env::current_exe().context("ptmem itself cannot be found")?;
         let mut simulate = Command::new(program);
         // A share of the card, without which PyTorch ignores the threshold at which it collects.
         let is_collecting = self.capacity.is_some() && settings.contains("garbage_collection_threshold");
         let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
-        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", ORDERS[*order], "--"]);
-        simulate.arg(self.python).arg(place("repeat.py")).arg(place(&format!("{requests}.requests"))).arg(&dump);
-        simulate.arg(if is_packed(*requests) { "packed" } else { "recorded" });
+        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", requested.order, "--"]);
+        simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requested.file).arg(&dump);
+        simulate.arg(if requested.earlier == Earlier::Packed { "packed" } else { "recorded" });
         if is_collecting {
             simulate.arg((limit + 1).to_string());
         }
@@ -242,7 +206,7 @@ impl<'a> Repetition<'a> {
             return Err(unusable(self.python, "did not record the requests"));
         }
         let release = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
-        let repeated = self.read(&dump, run)?;
+        let repeated = self.read(&dump, settings, requested)?;
         // Temporary; the folder goes anyway.
         let _ = fs::remove_file(&dump);
         Ok(Repeated { release, ..repeated })
@@ -263,11 +227,11 @@ impl<'a> Repetition<'a> {
         anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
     }
 
-    fn read(&self, dump: &Path, run: &Run) -> Result<Repeated> {
+    fn read(&self, dump: &Path, settings: &str, requested: &Requested) -> Result<Repeated> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
             bail!("{}: is not a snapshot", dump.display());
         };
-        let (Some((&id, device)), requests) = (snapshot.devices.first_key_value(), &self.requests[run.requests]) else {
+        let Some((&id, device)) = snapshot.devices.first_key_value() else {
             bail!("PyTorch recorded nothing when the requests were repeated; its release may lack the memory history");
         };
         let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
@@ -281,10 +245,10 @@ impl<'a> Repetition<'a> {
         }
         let deviations = curve.iter().zip(&self.recorded).map(|((here, _), (there, _))| here.abs_diff(*there));
         let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
-        let pairs = requests.outcomes().zip(&curve);
+        let pairs = requested.requests.outcomes().zip(&curve);
         let outcome = Outcome {
-            settings: run.settings.clone(),
-            earlier_memory_as_recorded: !is_packed(run.requests),
+            settings: settings.to_owned(),
+            earlier_memory_as_recorded: requested.earlier != Earlier::Packed,
             reserved_peak: at_peak.reserved,
             free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
@@ -294,10 +258,6 @@ impl<'a> Repetition<'a> {
         };
         Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
-}
-
-fn is_packed(requests: usize) -> bool {
-    DERIVATIONS[requests].earlier == Earlier::Packed
 }
 
 /// Why a Python cannot repeat requests, and what to do.

@@ -48,6 +48,7 @@ fn study() -> Study {
         device: 0,
         recorded: String::new(),
         is_stated: true,
+        settings_changed: false,
         has_history: true,
         pinned: Pinned {
             at: Position::of_count(4),
@@ -106,7 +107,17 @@ fn advice_needs_a_repetition_that_follows_the_recording() {
     let trial = study.trial.as_mut().unwrap();
     trial.check = SelfCheck::new(100 * MIB, 100 * MIB, MIB + 1);
     assert!(!trial.check.trusted);
-    assert!(render(&study, Format::Table).contains("settings or a memory limit that the program set"));
+    let table = render(&study, Format::Table);
+    for cause in [
+        "requests failed, perhaps",
+        "before the recording are unknown",
+        "settings or a memory limit that the program set",
+    ] {
+        assert!(table.contains(cause), "{cause}: {table}");
+    }
+    assert!(!table.contains("the allocator settings changed"), "{table}");
+    study.settings_changed = true;
+    assert!(render(&study, Format::Table).contains("the allocator settings changed"));
     study.is_stated = false;
     assert!(render(&study, Format::Table).contains("Give them in ptmem.toml: allocator-settings"));
 }

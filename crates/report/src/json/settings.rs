@@ -40,6 +40,6 @@ object! {
         compared_with: trial.base,
         settings: trial.outcomes,
         left_out: trial.left_out,
-        advice: advice(trial, study.is_stated),
+        advice: advice(study, trial),
     }
 }

@@ -12,7 +12,7 @@ use crate::RenderOptions;
 pub(super) fn view(study: &Study, options: &RenderOptions) -> View {
     let source = Source { side: None, path: study.path.clone(), amount: Size(study.bytes).to_string() };
     let mut facts = vec![Fact::new("settings", recorded(study))];
-    facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", advice(trial, study.is_stated))));
+    facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", advice(study, trial))));
     let group = Group { sources: vec![source], facts, sections: vec![section(study, options)], ..Group::default() };
     View { groups: vec![group], ..View::default() }
 }
@@ -196,8 +196,8 @@ fn fate(outcome: &Outcome, trial: &Trial) -> String {
 }
 
 /// The best settings, in words.
-pub(crate) fn advice(trial: &Trial, is_stated: bool) -> String {
-    let Some(base) = trial.base().filter(|_| trial.check.trusted) else { return no_advice(is_stated).to_owned() };
+pub(crate) fn advice(study: &Study, trial: &Trial) -> String {
+    let Some(base) = trial.base().filter(|_| trial.check.trusted) else { return no_advice(study, trial) };
     let best = trial.fitting().min_by_key(|outcome| (outcome.reserved_peak, outcome.settings.len()));
     let mut text = match best {
         Some(best) if best.reserved_peak < base.reserved_peak => {
@@ -218,13 +218,41 @@ pub(crate) fn advice(trial: &Trial, is_stated: bool) -> String {
     text
 }
 
-fn no_advice(is_stated: bool) -> &'static str {
-    if is_stated {
-        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Possible causes: memory from \
-         before the recording (record from the start of the process), another release of PyTorch, settings or a memory limit \
-         that the program set"
-    } else {
-        "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
-         does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+/// Why the self-check failed, as far as the recording shows it.
+fn no_advice(study: &Study, trial: &Trial) -> String {
+    if !study.is_stated {
+        return "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
+                does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+            .to_owned();
     }
+    let release =
+        format!("another release of PyTorch than {}, settings or a memory limit that the program set", trial.release);
+    let causes = [
+        (
+            study.settings_changed,
+            "the allocator settings changed, but all requests are repeated with those at the dump",
+        ),
+        (
+            study.recorded.contains("garbage_collection_threshold"),
+            "garbage_collection_threshold depends on a memory limit of the program, which the snapshot does not state",
+        ),
+        (
+            trial.failed > 0,
+            "requests failed, perhaps at a memory limit of the program, which the snapshot does not state",
+        ),
+        (
+            trial.private_pools > 0,
+            "the snapshot does not state whether private pools split blocks, and which pool a segment belonged to that was freed",
+        ),
+        (
+            trial.held_before > 0 || trial.cached_before > 0,
+            "the requests from before the recording are unknown (record from the start of the process)",
+        ),
+        (true, &release),
+    ];
+    let causes: Vec<&str> = causes.iter().filter(|(applies, _)| *applies).map(|(_, cause)| *cause).collect();
+    format!(
+        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Possible causes: {}",
+        causes.join("; ")
+    )
 }

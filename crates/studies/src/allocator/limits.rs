@@ -6,10 +6,8 @@ const MIB: u64 = 1 << 20;
 
 /// True if the segments that went last made room for the request that follows: their events have the stack of that request, where
 /// stacks were captured.
-pub(super) fn is_retry(last: &Event, next: Option<&Event>) -> bool {
-    next.is_some_and(|next| {
-        matches!(next.action, Action::SegmentAlloc | Action::SegmentMap | Action::Oom) && next.stack == last.stack
-    })
+pub(super) fn is_retry(last: &Event, next: &Event) -> bool {
+    matches!(next.action, Action::SegmentAlloc | Action::SegmentMap | Action::Oom) && next.stack == last.stack
 }
 
 /// True if a segment, or a part of one, goes.
@@ -17,49 +15,48 @@ pub(super) fn returns_segment(event: &Event) -> bool {
     matches!(event.action, Action::SegmentFree | Action::SegmentUnmap)
 }
 
-/// The memory of a device.
+/// Reserved bytes, and the requests that did not fit beside them.
 pub(super) struct Limits {
-    pub(super) capacity: Option<u64>,
-    /// Whether segments that went right before a segment came made room for it.
-    pub(super) are_retries: bool,
+    reserved: u64,
+    highest: u64,
+    /// The least that did not fit before segments were given back for it.
+    retried: u64,
+    /// The least that did not fit at all.
+    failed: u64,
 }
 
 impl Limits {
-    pub(super) fn new(events: &[Event], reserved_before: u64) -> Self {
-        let mut reserved = reserved_before;
-        let mut highest = reserved;
-        let mut retried = u64::MAX;
-        let mut failed = u64::MAX;
-        let mut run = None;
-        for (at, event) in events.iter().enumerate() {
-            match event.action {
-                Action::SegmentAlloc | Action::SegmentMap => {
-                    reserved = reserved.saturating_add(event.size);
-                    highest = highest.max(reserved);
-                }
-                Action::SegmentFree | Action::SegmentUnmap => {
-                    let before: u64 = *run.get_or_insert(reserved);
-                    reserved = reserved.saturating_sub(event.size);
-                    let next = events.get(at + 1);
-                    if is_retry(event, next) {
-                        let size = next.map_or(0, segment_of);
-                        retried = retried.min(before.saturating_add(size) - 1);
-                    }
-                }
-                Action::Oom => {
-                    let short = reserved.saturating_add(segment_of(event)).saturating_sub(1);
-                    failed = failed.min(reserved.saturating_add(event.addr).min(short));
-                }
-                Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other(_) => {
-                }
-            }
-            if !returns_segment(event) {
-                run = None;
-            }
+    pub(super) fn new(reserved: u64) -> Self {
+        Self { reserved, highest: reserved, retried: u64::MAX, failed: u64::MAX }
+    }
+
+    pub(super) fn obtain(&mut self, bytes: u64) {
+        self.reserved = self.reserved.saturating_add(bytes);
+        self.highest = self.highest.max(self.reserved);
+    }
+
+    /// Segments go, perhaps to make room for an event.
+    pub(super) fn give_back(&mut self, bytes: u64, made_room_for: Option<&Event>) {
+        if let Some(event) = made_room_for {
+            self.retried = self.retried.min(self.reserved.saturating_add(segment_of(event)).saturating_sub(1));
         }
-        let are_retries = retried >= highest;
-        let least = if are_retries { retried.min(failed) } else { failed };
-        Self { capacity: (least != u64::MAX).then_some(least.max(highest)), are_retries }
+        self.reserved = self.reserved.saturating_sub(bytes);
+    }
+
+    pub(super) fn fail(&mut self, event: &Event) {
+        let short = self.reserved.saturating_add(segment_of(event)).saturating_sub(1);
+        self.failed = self.failed.min(self.reserved.saturating_add(event.addr).min(short));
+    }
+
+    /// Whether segments that went right before a segment came made room for it.
+    pub(super) fn are_retries(&self) -> bool {
+        self.retried >= self.highest
+    }
+
+    /// The memory of the device.
+    pub(super) fn capacity(&self) -> Option<u64> {
+        let least = if self.are_retries() { self.retried.min(self.failed) } else { self.failed };
+        (least != u64::MAX).then_some(least.max(self.highest))
     }
 }
 

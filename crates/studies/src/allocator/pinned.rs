@@ -1,8 +1,8 @@
 //! The segments that are mostly free at the reserved peak, and the blocks that keep them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ptmem_snapshot::snapshot::{BlockState, Device, Snapshot};
+use ptmem_snapshot::snapshot::{Action, Block, BlockState, Device, Snapshot};
 use ptmem_trace::replay::{Allocation, HistoryKind, Origin, Position, Replay, state_at};
 use ptmem_trace::stack::Grouper;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub struct PinnedSegment {
 }
 
 /// A stack whose blocks keep segments that are mostly free.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Pin {
     /// The stack.
     pub stack: String,
@@ -68,8 +68,7 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
     let peak = if is_state { replay.dump } else { figures.reserved.peak_at? };
     let most_active = if is_state { figures.active.end? } else { figures.active.peak? };
     // The segment is there, and the block for which it came is not yet.
-    let is_requested =
-        events.get(peak.count()).is_some_and(|next| next.action == ptmem_snapshot::snapshot::Action::Alloc);
+    let is_requested = events.get(peak.count()).is_some_and(|next| next.action == Action::Alloc);
     let at = Position::of_count(peak.count() + usize::from(is_requested));
     let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
     let mut pinned = Pinned {
@@ -90,41 +89,30 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
         let free = segment.total_size - active.min(segment.total_size);
         pinned.reserved += segment.total_size;
         pinned.active += active;
-        if active == 0 {
+        let Some(largest) = used.clone().max_by_key(|block| block.size) else {
             pinned.unused += free;
-        }
-        if active == 0 || free <= active {
+            continue;
+        };
+        if free <= active {
             continue;
         }
-        let mut here: BTreeMap<String, Pin> = BTreeMap::new();
+        let mut here = BTreeSet::new();
         for block in used.clone() {
-            let stack = live.get(&block.address).map_or_else(String::new, |one| label(one, snapshot, grouper));
-            let pin = here.entry(stack.clone()).or_insert(Pin { stack, blocks: 0, bytes: 0, segments: 1, free });
+            let stack = label(&live, block, snapshot, grouper);
+            let pin = stacks.entry(stack.clone()).or_insert_with(|| Pin { stack: stack.clone(), ..Pin::default() });
             pin.blocks += 1;
             pin.bytes += block.size;
-        }
-        let stack_of_largest =
-            here.values().max_by_key(|pin| pin.bytes).map(|pin| pin.stack.clone()).unwrap_or_default();
-        for (stack, pin) in here {
-            match stacks.get_mut(&stack) {
-                Some(known) => {
-                    known.blocks += pin.blocks;
-                    known.bytes += pin.bytes;
-                    known.segments += 1;
-                    known.free += pin.free;
-                }
-                None => {
-                    stacks.insert(stack, pin);
-                }
+            if here.insert(stack) {
+                pin.segments += 1;
+                pin.free += free;
             }
         }
-        let blocks = used.count();
         pinned.segments.push(PinnedSegment {
             address: segment.address,
             bytes: segment.total_size,
             free,
-            blocks,
-            stack_of_largest,
+            blocks: used.count(),
+            stack_of_largest: label(&live, largest, snapshot, grouper),
         });
     }
     pinned.segments.sort_by_key(|segment| (std::cmp::Reverse(segment.free), segment.address));
@@ -133,9 +121,10 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
     Some(pinned)
 }
 
-fn label(allocation: &Allocation, snapshot: &Snapshot, grouper: &Grouper<'_>) -> String {
-    match allocation.origin(snapshot) {
-        Origin::Stack(stack) => grouper.label(stack),
-        Origin::Bucket(bucket) => bucket.label().to_owned(),
+fn label(live: &HashMap<u64, &Allocation>, block: &Block, snapshot: &Snapshot, grouper: &Grouper<'_>) -> String {
+    match live.get(&block.address).map(|allocation| allocation.origin(snapshot)) {
+        Some(Origin::Stack(stack)) => grouper.label(stack),
+        Some(Origin::Bucket(bucket)) => bucket.label().to_owned(),
+        None => String::new(),
     }
 }

@@ -1,14 +1,14 @@
-//! The requests of a device, in order, and the curve of reserved bytes that they led to.
+//! The requests that repeat a recording, in order, and the curve of reserved bytes that they led to.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use ptmem_base::diagnostic::Code;
-use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot};
-use ptmem_trace::replay::{self, HistoryKind, Replay};
+use ptmem_snapshot::snapshot::{Action, Block, BlockState, Event, Segment};
+use rustc_hash::FxHashMap;
 
-use super::limits::Limits;
-use super::pools::Homes;
-use super::reader::Reader;
+use super::pools::{Group, PoolId, SHARED};
+use super::recording::{Recording, Step};
+use super::space::SMALL;
 
 /// The stream and pool of a request, by numbers; 0 is the default stream, and the pool that everybody allocates from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -51,122 +51,150 @@ pub enum Request {
 /// How to allocate what was held before the recording, whose requests are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
-    /// In segments as they were, with their free blocks.
-    AsRecorded,
+    /// In segments as they were, with their free blocks, from the lowest or from the highest address.
+    AsRecorded {
+        /// From the highest.
+        descending: bool,
+    },
     /// One block after the other, without free blocks between them.
     Packed,
 }
 
-/// Where the pools of segments come from that went before the dump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PoolSource {
-    /// From the free blocks that requests passed over.
-    Inferred,
-    /// From the file: they are in the default pool unless it states another.
-    Stated,
-}
-
-/// How to derive requests from a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Derivation {
-    /// The memory from before the recording.
-    pub earlier: Earlier,
-    /// Whether its segments come from the highest address down.
-    pub descending: bool,
-    /// The pools.
-    pub pools: PoolSource,
-}
-
-/// The requests of a device.
+/// The requests that repeat a recording.
 #[derive(Debug)]
 pub struct Requests {
     /// All of them, in order.
     pub list: Vec<Request>,
-    /// Reserved bytes before the first event.
-    pub reserved_before: u64,
-    /// Bytes of the blocks that were in use before it.
-    pub held_before: u64,
-    /// Number of streams.
-    pub streams: usize,
-    /// Number of private pools.
-    pub private_pools: usize,
-    /// Number of requests that failed.
-    pub failed: usize,
-    /// Most bytes that the allocator could get from the device, as far as failed requests show.
-    pub capacity: Option<u64>,
-}
-
-/// Why the requests of a device cannot be repeated.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Error {
-    /// The history has no allocations.
-    #[error(
-        "no allocations were recorded; call torch.cuda.memory._record_memory_history() before the steps to measure"
-    )]
-    NoHistory,
-    /// Events are missing: what the replay says about it.
-    #[error("the recorded requests are not complete: {0}")]
-    Incomplete(String),
-}
-
-/// Diagnostics of histories without all requests or segments.
-const INCOMPLETE: [Code; 5] = [
-    Code::AllocationsSkipped,
-    Code::FreesSkipped,
-    Code::SegmentsSkipped,
-    Code::SegmentsUnknown,
-    Code::FreesNotRecorded,
-];
-
-/// What the replay says about missing events.
-#[must_use]
-pub fn missing(replay: &Replay) -> Option<&str> {
-    let found = replay.diagnostics.iter().find(|found| INCOMPLETE.contains(&found.code));
-    found.map(|found| &*found.message)
+    streams: Vec<i128>,
+    pools: Vec<PoolId>,
+    /// The number of the last block.
+    blocks: usize,
 }
 
 impl Requests {
-    /// The requests of a device, from a replay with its layout.
-    ///
-    /// # Errors
-    /// If the history lacks them.
-    pub fn new(snapshot: &Snapshot, device: &Device, replay: &Replay, how: Derivation) -> Result<Self, Error> {
-        if replay.figures.history != HistoryKind::Recorded {
-            return Err(Error::NoHistory);
+    /// Requests that repeat a recording.
+    #[must_use]
+    pub fn new(recording: &Recording, how: Earlier) -> Self {
+        let mut requests = Self { list: Vec::new(), streams: vec![0], pools: vec![SHARED], blocks: recording.blocks };
+        match how {
+            Earlier::AsRecorded { descending: false } => requests.hold(recording, recording.segments.iter()),
+            Earlier::AsRecorded { descending: true } => requests.hold(recording, recording.segments.iter().rev()),
+            Earlier::Packed => requests.pack(recording),
         }
-        if let Some(message) = missing(replay) {
-            return Err(Error::Incomplete(message.to_owned()));
+        requests.list.push(Request::Begin);
+        requests.follow(recording);
+        requests
+    }
+
+    /// Number of streams.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Number of private pools.
+    #[must_use]
+    pub fn private_pools(&self) -> usize {
+        self.pools.len() - 1
+    }
+
+    /// Number of requests that failed in the recording.
+    #[must_use]
+    pub fn failed(&self) -> usize {
+        self.list.iter().filter(|request| matches!(request, Request::Fail { .. })).count()
+    }
+
+    fn lane(&mut self, group: Group) -> Lane {
+        let stream = number(&mut self.streams, group.stream);
+        Lane { stream, pool: number(&mut self.pools, group.pool.unwrap_or(SHARED)) }
+    }
+
+    /// A block that only takes place for now.
+    fn fill(&mut self, size: u64, lane: Lane) -> usize {
+        self.blocks += 1;
+        self.list.push(Request::Allocate { block: self.blocks, size, lane });
+        self.blocks
+    }
+
+    /// One block after the other.
+    fn pack(&mut self, recording: &Recording) {
+        for segment in &recording.segments {
+            let lane = self.lane(home(segment));
+            for block in segment.blocks.iter().filter(|block| block.state != BlockState::Inactive) {
+                let size = block.requested_size.unwrap_or(block.size);
+                self.list.push(Request::Allocate { block: recording.held[&block.address], size, lane });
+            }
         }
-        let layout = replay.layout.as_ref().ok_or(Error::NoHistory)?;
-        let events = snapshot.events_of(device);
-        let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
-        let mut segments = replay::state_at(snapshot, device, &allocations, replay::Position::START);
-        let homes = match how.pools {
-            PoolSource::Inferred => Homes::new(snapshot, events, layout, &segments, &replay.allocations),
-            PoolSource::Stated => Homes::stated(layout),
-        };
-        for segment in &mut segments {
-            segment.pool_id = homes.before.get(&segment.address).and_then(|home| home.pool_id);
+    }
+
+    /// Makes each segment in turn, filled to its end, so that nothing but its own rest is free, and then frees what was free.
+    fn hold<'s>(&mut self, recording: &Recording, segments: impl Iterator<Item = &'s Segment>) {
+        let mut free = Vec::new();
+        for segment in segments {
+            let lane = self.lane(home(segment));
+            let parts = if segment.small_pool { segment.blocks.clone() } else { joined(segment) };
+            if !segment.small_pool && parts.len() > 1 {
+                let whole = self.fill(segment.total_size, lane);
+                self.list.push(Request::Free(whole));
+            }
+            for part in &parts {
+                if part.state != BlockState::Inactive {
+                    let block = recording.held[&part.address];
+                    self.list.push(Request::Allocate { block, size: part.size, lane });
+                    continue;
+                }
+                let most = if segment.small_pool { SMALL } else { u64::MAX };
+                let mut left = part.size;
+                while left > 0 {
+                    free.push(self.fill(left.min(most), lane));
+                    left = left.saturating_sub(most);
+                }
+            }
         }
-        if how.descending {
-            segments.reverse();
+        self.list.extend(free.into_iter().map(Request::Free));
+    }
+
+    /// The requests of the recording itself.
+    fn follow(&mut self, recording: &Recording) {
+        let mut last: FxHashMap<PoolId, usize> = FxHashMap::default();
+        for (at, step) in recording.steps.iter().enumerate() {
+            if let Step::Allocate { group, .. } = step {
+                last.insert(recording.group(*group).pool.unwrap_or(SHARED), at);
+            }
         }
-        let mut reader = Reader::new(snapshot, homes.before);
-        let held_before = reader.begin(&segments, how.earlier);
-        let reserved_before = layout.segments.iter().map(|part| part.bytes).sum();
-        let limits = Limits::new(events, reserved_before);
-        reader.follow(events, &homes.changes, limits.are_retries);
-        reader.keep_pools_in_use();
-        let Reader { list, numbers, .. } = reader;
-        Ok(Self {
-            failed: list.iter().filter(|request| matches!(request, Request::Fail { .. })).count(),
-            list,
-            reserved_before,
-            held_before,
-            streams: numbers.streams.len().max(1),
-            private_pools: numbers.pools.len(),
-            capacity: limits.capacity,
-        })
+        let before = self.list.iter().filter_map(|request| match request {
+            Request::Allocate { block, lane, .. } if *block <= recording.blocks => Some((*block, lane.pool)),
+            _ => None,
+        });
+        let mut live: FxHashMap<usize, usize> = before.collect();
+        for (at, step) in recording.steps.iter().enumerate() {
+            match step {
+                Step::Allocate { block, size, group } => {
+                    let lane = self.lane(recording.group(*group));
+                    live.insert(*block, lane.pool);
+                    self.list.push(Request::Allocate { block: *block, size: *size, lane });
+                }
+                Step::Free(block) => {
+                    live.remove(block);
+                    self.list.push(Request::Free(*block));
+                }
+                Step::Fail { size, group } => {
+                    let lane = self.lane(*group);
+                    self.list.push(Request::Fail { size: *size, lane });
+                }
+                Step::Return { groups, is_retry } => {
+                    let pools: BTreeSet<usize> =
+                        groups.iter().map(|&group| self.lane(recording.groups[group]).pool).collect();
+                    for pool in pools.iter().copied().filter(|pool| *pool > 0) {
+                        // A pool with blocks in use from which later requests are served stays: only a part of its segments went.
+                        let is_in_use = live.values().any(|of| *of == pool) && last.get(&self.pools[pool]) > Some(&at);
+                        self.list.extend((!is_in_use).then_some(Request::Drop(pool)));
+                    }
+                    let is_emptied = pools.contains(&0) && !(recording.are_retries && *is_retry);
+                    self.list.extend(is_emptied.then_some(Request::Empty));
+                }
+            }
+        }
     }
 
     /// Writes them, one a line, as the program that repeats them reads them.
@@ -195,9 +223,33 @@ impl Requests {
         within.filter_map(|request| match request {
             Request::Allocate { .. } => Some(true),
             Request::Fail { .. } => Some(false),
-            _ => None,
+            Request::Free(_) | Request::Empty | Request::Drop(_) | Request::Begin => None,
         })
     }
+}
+
+fn number<T: PartialEq>(known: &mut Vec<T>, one: T) -> usize {
+    known.iter().position(|known| *known == one).unwrap_or_else(|| {
+        known.push(one);
+        known.len() - 1
+    })
+}
+
+/// The stream and the pool of a segment.
+fn home(segment: &Segment) -> Group {
+    Group { stream: segment.stream.unwrap_or(0), pool: segment.pool_id }
+}
+
+/// The blocks of a segment for large requests. Free parts that no large request can take belong to the block before them.
+fn joined(segment: &Segment) -> Vec<Block> {
+    let mut parts: Vec<Block> = Vec::new();
+    for &block in &segment.blocks {
+        match parts.last_mut() {
+            Some(last) if block.state == BlockState::Inactive && block.size <= SMALL => last.size += block.size,
+            _ => parts.push(block),
+        }
+    }
+    parts
 }
 
 /// Reserved bytes after each request for a block, and whether it got one.

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ptmem_trace::replay::SegmentPart;
 use rustc_hash::FxHashMap;
 
+/// The largest request that a segment for small ones serves, and the least that is split off in others.
+pub(super) const SMALL: u64 = 1 << 20;
+
 /// The size of segments for small requests.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
@@ -33,8 +36,8 @@ pub(super) struct Space {
     free: BTreeMap<u64, u64>,
     /// The same by sizes.
     by_size: FxHashMap<Class, BTreeSet<(u64, u64)>>,
-    /// Sizes of blocks in use.
-    used: FxHashMap<u64, u64>,
+    /// Sizes and numbers of blocks in use.
+    used: FxHashMap<u64, (u64, usize)>,
 }
 
 impl Space {
@@ -74,6 +77,11 @@ impl Space {
     pub(super) fn part(&self, address: u64) -> Option<(u64, Part)> {
         let (&start, &part) = self.parts.range(..=address).next_back()?;
         (start.saturating_add(part.bytes) > address).then_some((start, part))
+    }
+
+    /// The group of the part at an address.
+    pub(super) fn group_at(&self, address: u64) -> Option<usize> {
+        self.part(address).map(|(_, part)| part.group)
     }
 
     /// Adds a free block, which is in one part.
@@ -120,17 +128,17 @@ impl Space {
         }
     }
 
-    /// Puts a block at an address.
-    pub(super) fn occupy(&mut self, address: u64, bytes: u64) {
-        self.used.insert(address, bytes);
+    /// Puts a block with a number at an address.
+    pub(super) fn occupy(&mut self, address: u64, bytes: u64, block: usize) {
+        self.used.insert(address, (bytes, block));
         self.cut(address, address.saturating_add(bytes));
     }
 
-    /// Frees the block at an address.
-    pub(super) fn vacate(&mut self, address: u64) {
-        if let Some(bytes) = self.used.remove(&address) {
-            self.release(address, bytes);
-        }
+    /// Frees the block at an address, and gives its number.
+    pub(super) fn vacate(&mut self, address: u64) -> Option<usize> {
+        let (bytes, block) = self.used.remove(&address)?;
+        self.release(address, bytes);
+        Some(block)
     }
 
     /// The free block at an address, with its own and its size.

@@ -20,6 +20,8 @@ pub struct Study {
     pub recorded: String,
     /// Whether the file states them.
     pub is_stated: bool,
+    /// Whether they changed, as far as block sizes show it.
+    pub settings_changed: bool,
     /// False if the state at the dump takes the place of the peak.
     pub has_history: bool,
     /// What the recording reserved, and for which blocks.
