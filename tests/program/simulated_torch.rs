@@ -454,9 +454,11 @@ fn a_program_that_fails_is_told_by_its_recording() {
     let place = TempDir::new().unwrap();
     let sound = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(3)\n"), "sound.pkl");
     assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
-    for (failure, told) in
-        [("ValueError('a bad batch')", "ValueError: a bad batch"), ("SystemExit(7)", "exit status 7")]
-    {
+    for (failure, told) in [
+        ("ValueError('a bad batch')", "ValueError: a bad batch"),
+        ("SystemExit(7)", "exit status 7"),
+        ("__import__('sys').exit('a bad batch')", "exit status 1: a bad batch"),
+    ] {
         let script = format!("{TRAIN}\ntrain(1)\nraise {failure}\n");
         assert_ne!(record_script(&python, place.path(), &script, "failed.pkl").status.code(), Some(0));
         let mut diff = Command::new(PTMEM);

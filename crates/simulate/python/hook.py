@@ -215,7 +215,9 @@ class Exit:
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or self.error
         if self.status in (None, 0) and self.error is error:
             return None
-        return error if error is not None else f"exit status {self.status}"
+        if error is not None:
+            return error
+        return f"exit status {self.status}" if isinstance(self.status, int) else f"exit status 1: {self.status}"
 
 
 class Recorder:
