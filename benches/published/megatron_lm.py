@@ -12,12 +12,18 @@ first rank of its tensor-parallel group, which sends it data.
 import argparse
 import collections
 import fnmatch
+import functools
 import json
 import os
+import pathlib
+import re
 import resource
 import subprocess
 import sys
+import sysconfig
 import tempfile
+
+import pybind11
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = "tests/functional_tests/test_cases/gpt"
@@ -79,15 +85,23 @@ def why_not(arguments):
     return None
 
 
-def lay_out(checkout, commit, folder, python):
+@functools.cache
+def compiled(source):
+    """The library of a source file of C++ that uses pybind11."""
+    include = pybind11.get_include(), sysconfig.get_paths()["include"]
+    command = ["c++", "-O1", "-shared", "-std=c++17", "-fPIC", *(f"-I{path}" for path in include), "-xc++", "-"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "library.so")
+        subprocess.run([*command, "-o", path], input=source, check=True)
+        return path.read_bytes()
+
+
+def lay_out(checkout, commit, folder):
     """The program at a commit, with its helper for data compiled."""
     archive = subprocess.Popen(["git", "-C", checkout, "archive", commit], stdout=subprocess.PIPE)
     subprocess.run(["tar", "x", "-C", folder, "--exclude=tests", "--exclude=docs"], stdin=archive.stdout, check=True)
-    ask = "import pybind11, sysconfig; print(pybind11.get_include(), sysconfig.get_paths()['include'])"
-    include = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
-    data = os.path.join(folder, "megatron/core/datasets")
-    command = ["c++", "-O1", "-shared", "-std=c++17", "-fPIC", *(f"-I{path}" for path in include)]
-    subprocess.run([*command, f"{data}/helpers.cpp", "-o", f"{data}/helpers_cpp.so"], check=True)
+    data = pathlib.Path(folder, "megatron/core/datasets")
+    (data / "helpers_cpp.so").write_bytes(compiled((data / "helpers.cpp").read_bytes()))
 
 
 def simulate(options, folder, card, configured):
@@ -121,9 +135,15 @@ def simulate(options, folder, card, configured):
             found = {int(step): value for step, value in json.load(file).items()}
     except OSError:
         found = {}
-    if run.returncode or not found:
-        sys.stderr.write(run.stderr[-3000:] + "\n")
-    return found, seconds / len(ranks), used.ru_maxrss * 1024
+    failure = None if found and not run.returncode else last_error(run)
+    return found, failure, seconds / len(ranks), used.ru_maxrss * 1024
+
+
+def last_error(run):
+    """The last line that names an exception, else the last lines of a failed run, with its exit code."""
+    lines = [line for line in run.stderr.splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"(\[rank\d+\]: )?[\w.]+(Error|Exception)\b", line)]
+    return f"exit code {run.returncode}: " + (raised[-1] if raised else " / ".join(lines[-5:]))
 
 
 def report(case, card, commit, published, found, seconds, memory):
@@ -162,11 +182,11 @@ def main():
             cannot[reason] += 1
             continue
         with tempfile.TemporaryDirectory() as folder:
-            lay_out(options.checkout, commit, folder, sys.executable)
+            lay_out(options.checkout, commit, folder)
             configured = variables, arguments, "uninstall_te" in case
-            found, seconds, memory = simulate(options, folder, card, configured)
-        if not found:
-            cannot[f"failed: {case} at {commit[:9]}"] += 1
+            found, failure, seconds, memory = simulate(options, folder, card, configured)
+        if failure:
+            cannot[f"{case} at {commit[:9]} failed with {failure}"] += 1
         report(case, card, commit, published, found, seconds, memory)
     for reason, count in cannot.most_common():
         print(f"not run, {count} golden files: {reason}")
