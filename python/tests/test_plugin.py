@@ -360,7 +360,7 @@ def test_step(model):
 @pytest.mark.gpu_memory(leak=True, rounds=4)
 @pytest.mark.parametrize("leaks", [False, True])
 def test_leak(leaks):
-    block = torch.empty(1 << 20, device="cuda")
+    block = torch.empty(1 << 10, device="cuda")
     if leaks:
         held.append(block)
 
@@ -379,7 +379,7 @@ def test_pytorch_runs_on_a_simulated_gpu(simulated: Project) -> None:
     assert simulated.stored() == ["__gpu_memory__/test_model/test_step.simulated.ptmem.json"]
     assert "simulated: nothing was computed" in updated
     assert "3 passed" in updated
-    assert "test_model.py::test_leak[True]   4.00 MiB stay in each run, FAIL" in updated
+    assert "test_model.py::test_leak[True]   4.00 KiB stay in each run, FAIL" in updated
     assert "test_model.py::test_leak[False]  nothing stays, ok" in updated
 
     # Each test has a process of its own, so that the order of tests changes nothing.
