@@ -87,8 +87,8 @@ fn owner_of_python(path: &str) -> Owner {
         None if standard_library(path).is_some() => Owner::StandardLibrary,
         // PyTorch built from its source.
         None if path.contains("/pytorch/torch/") => Owner::PyTorch,
-        // The recorder of this project.
-        None if is_of_recorder(path) => Owner::Library,
+        // Names nothing: it only passes calls on, from a folder that differs in every run.
+        None if is_of_recorder(path) => Owner::StandardLibrary,
         // Scripts that packages install, such as torchrun.
         None if !path.ends_with(".py") && path.contains("/bin/") => Owner::Library,
         None => Owner::User,
@@ -121,9 +121,9 @@ impl PassThrough {
                 let found = files.find(|(file, _)| package.ends_with(file));
                 found.map_or(Self(""), |(_, functions)| Self(functions))
             }
-            Owner::Library if is_of_recorder(path) => Self::ALL,
             Owner::StandardLibrary | Owner::Generated
-                if matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
+                if is_of_recorder(path)
+                    || matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
                     || path.starts_with("<frozen ") =>
             {
                 Self::ALL
@@ -156,7 +156,7 @@ mod tests {
             ("forward", "/usr/lib/python3/dist-packages/transformers/x.py", Owner::Library),
             ("forward", "/e/lib/python3.11/site-packages/torchvision/x.py", Owner::Library),
             ("<module>", "/e/bin/torchrun", Owner::Library),
-            ("prepare_settled", "/tmp/ptmem-simulate-aX1/python/ptmem_simulate_ranks.py", Owner::Library),
+            ("prepare_settled", "/tmp/ptmem-simulate-aX1/python/ptmem_simulate_ranks.py", Owner::StandardLibrary),
             ("_run", "/root/miniconda3/lib/python3.10/asyncio/events.py", Owner::StandardLibrary),
             ("run", "C:\\Python312\\Lib\\threading.py", Owner::StandardLibrary),
             ("call", "/tmp/torchinductor_me/ab/cabc.py", Owner::Generated),
@@ -178,7 +178,8 @@ mod tests {
         let module = "/e/lib/python3.11/site-packages/torch/nn/modules/module.py";
         assert!(PassThrough::of(Owner::PyTorch, module).has("_call_impl"));
         assert!(!PassThrough::of(Owner::PyTorch, module).has("_apply"));
-        assert!(PassThrough::of(Owner::Library, "/tmp/ptmem-simulate-aX1/python/ptmem_simulate_ranks.py").has("any"));
+        let recorder = "/tmp/ptmem-simulate-aX1/python/ptmem_simulate_ranks.py";
+        assert!(PassThrough::of(Owner::StandardLibrary, recorder).has("any"));
         assert!(!PassThrough::of(Owner::User, "/home/me/torch/nn/modules/module.py").has("_call_impl"));
         assert!(PassThrough::of(Owner::Generated, "<frozen runpy>").has("_run_code"));
     }

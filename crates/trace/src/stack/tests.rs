@@ -238,6 +238,16 @@ fn walks_through_nested_modules_are_one() {
 }
 
 #[test]
+fn the_recorder_of_a_simulated_gpu_leaves_keys_and_labels_alone() {
+    let [first, second] = ["aX1", "bY2"].map(|run| format!("/tmp/ptmem-simulate-{run}/python/ptmem_simulate_ranks.py"));
+    let (around, train) = (("_pre_forward", MODULE, 9), ("<module>", "/home/me/train.py", 8));
+    let frames = |file| [MM, around, ("prepare_settled", file, 100), train];
+    let [first, second] = [frames(&*first), frames(&*second)];
+    assert_eq!(key(GroupBy::Stack, &first), key(GroupBy::Stack, &second));
+    assert_eq!(label(&first, &[]), "<module> (train.py:8) aten::mm");
+}
+
+#[test]
 fn without_python_the_operation_counts_and_not_the_text() {
     let drifted = [("std::foo() [clone .cold]", "a.cpp", 7), MM, NODE, ENGINE];
     let keys = keys(GroupBy::Stack, &[&[UNWIND, MM, NODE, ENGINE], &drifted, &[UNWIND, MM, ENGINE]]);
