@@ -12,7 +12,7 @@ choose_report() {
 # wanted: succeeds where a comment that is not there yet should be created.
 wanted() {
   # A change that loosens its own limits, or whose base has no recording, is reported to the reviewer.
-  [ "${PTMEM_MUST_TELL:-}" != true ] || return 0
+  [ "${PTMEM_ANNOUNCE:-}" != true ] || return 0
   case $mode in
     always) ! head -n 1 "$report" | grep -q "^<!-- ptmem:.* $only_update -->" ;;
     auto) [ "${PTMEM_VERDICT:-}" != pass ] ;;

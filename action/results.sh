@@ -122,7 +122,7 @@ tell() {
     } > "$folder/told.md"
     mv "$folder/told.md" "$folder/$kind.md"
   done
-  sed 's/^must-tell=.*/must-tell=true/' "$folder/outputs.txt" > "$folder/told.txt"
+  sed 's/^announce=.*/announce=true/' "$folder/outputs.txt" > "$folder/told.txt"
   mv "$folder/told.txt" "$folder/outputs.txt"
 }
 

@@ -20,7 +20,7 @@ struct Checkout {
 /// What a run said of the change.
 struct Said {
     code: i32,
-    must_tell: bool,
+    announce: bool,
     report: String,
 }
 
@@ -97,7 +97,7 @@ impl Checkout {
         let outputs = fs::read_to_string(outputs).unwrap_or_default();
         Said {
             code: output.status.code().unwrap(),
-            must_tell: outputs.contains("must-tell=true"),
+            announce: outputs.contains("announce=true"),
             report: (text(&output.stdout) + &text(&output.stderr)).replace('\\', ""),
         }
     }
@@ -136,14 +136,14 @@ max = \"peak=1GiB\"
 #[track_caller]
 fn fails_by_the_base(checkout: &Checkout, folder: &str, arguments: &[&str]) {
     let said = checkout.ptmem(folder, arguments);
-    assert_eq!((said.code, said.must_tell), (1, false), "{}", said.report);
+    assert_eq!((said.code, said.announce), (1, false), "{}", said.report);
 }
 
 /// With it, they pass, and that is told with both rules.
 #[track_caller]
 fn passes_and_is_told(checkout: &Checkout, folder: &str, arguments: &[&str], told: &[&str]) {
     let said = checkout.ptmem(folder, arguments);
-    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
     let report = said.report;
     assert!(report.contains("this change loosens its own limits: with "), "{report}");
     for words in told {
@@ -335,11 +335,11 @@ fn honest_changes_pass() {
         let config = ["--config", place];
         let options = if place.starts_with('.') { &[] } else { &config[..] };
         let said = checkout.ptmem("", &[&DIFF, options].concat());
-        assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+        assert_eq!((said.code, said.announce), (0, false), "{}", said.report);
         // The same, and with less strict limits.
         checkout.write(place, rules.replace("50", "90"));
         let said = checkout.ptmem("", &[&DIFF, options].concat());
-        assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+        assert_eq!((said.code, said.announce), (0, false), "{}", said.report);
         checkout.git(&["reset", "--quiet", "--hard", "main"]);
         checkout.commit(&[("ptmem.toml", "[max-growth]\npeak = \"5%\"\n")]);
         checkout.git(&["branch", "--force", "main"]);
@@ -360,7 +360,7 @@ fn a_function_and_its_pattern_are_renamed() {
     checkout.record("after.pkl", &[(&wide, 10)]);
     checkout.write("ptmem.toml", "[max-growth]\n\"stack:wide*\" = \"0\"\n");
     let said = checkout.ptmem("", &DIFF);
-    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, false), "{}", said.report);
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn rules_of_the_base_that_cannot_be_applied_are_told() {
         let checkout = grown(&[("ptmem.toml", base)]);
         checkout.write("ptmem.toml", own);
         let said = checkout.ptmem("", arguments);
-        assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+        assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
         let known = "whether this change loosens its own limits is not known";
         let report = said.report;
         assert!(report.contains(known) && report.contains(told), "{told}: {report}");
@@ -385,7 +385,7 @@ fn rules_of_the_base_that_cannot_be_applied_are_told() {
     let checkout = grown(&[("model.py", "")]);
     checkout.write("conf/limits.toml", "max-growth = \"50%\"\n");
     let said = checkout.ptmem("", &[&DIFF[..], &["--config", "conf/limits.toml"]].concat());
-    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
     assert!(said.report.contains("it has no conf/limits.toml"), "{}", said.report);
 }
 
@@ -395,11 +395,11 @@ fn a_gate_of_a_workflow_that_is_edited_is_told() {
     let path = ".github/workflows/memory.yml";
     for arguments in [&DIFF[..], &["check", "after.pkl", "--max", "1TiB"], &["leak", "before.pkl", "after.pkl"]] {
         let checkout = grown(&[(path, workflow)]);
-        assert!(!checkout.ptmem("", arguments).must_tell);
+        assert!(!checkout.ptmem("", arguments).announce);
         checkout.commit(&[(path, &workflow.replace("5%", "50%"))]);
         let said = checkout.ptmem("", arguments);
         assert!(
-            said.must_tell && said.report.contains("'max-growth: 50%' instead of 'max-growth: 5%'"),
+            said.announce && said.report.contains("'max-growth: 50%' instead of 'max-growth: 5%'"),
             "{}",
             said.report
         );
@@ -407,7 +407,7 @@ fn a_gate_of_a_workflow_that_is_edited_is_told() {
         checkout.git(&["mv", path, ".github/workflows/gates.yaml"]);
         checkout.commit(&[(".github/workflows/gates.yaml", &workflow.replace("v0", "v1"))]);
         let said = checkout.ptmem("", arguments);
-        assert!(!said.must_tell, "{}", said.report);
+        assert!(!said.announce, "{}", said.report);
     }
 }
 
@@ -423,14 +423,14 @@ fn a_stored_before_that_the_change_rewrites_is_told() {
         report.contains("this change raises figures of stored.json without a reason: device 0 peak +10.00 MiB")
     };
     let said = checkout.ptmem("", &diff);
-    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
     let rewritten = "this change rewrites stored.json without a reason: with that of the base FAIL peak grew 10.00 MiB";
     assert!(said.report.contains(rewritten) && told(&said.report), "{}", said.report);
     // Within the limits, too: a before must not creep upwards.
     checkout.write("ptmem.toml", "max-growth = \"50%\"\n");
     checkout.git(&["commit", "--quiet", "--all", "--message", "raised"]);
     let said = checkout.ptmem("", &diff);
-    assert!(said.must_tell && told(&said.report), "{}", said.report);
+    assert!(said.announce && told(&said.report), "{}", said.report);
     assert!(said.report.contains("with ptmem.toml and stored.json of the base FAIL"), "{}", said.report);
     // With a reason, as --update keeps it, or back to lower figures: nothing to tell.
     checkout.git(&["checkout", "--quiet", "main", "--", "."]);
@@ -438,7 +438,7 @@ fn a_stored_before_that_the_change_rewrites_is_told() {
     let output = checkout.command("").args(update).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = checkout.ptmem("", &diff);
-    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, false), "{}", said.report);
 }
 
 #[test]
@@ -457,7 +457,7 @@ fn a_stored_before_that_the_change_removes_is_that_of_the_base() {
         checkout.store(after, "other.json");
         checkout.commit(&[("ptmem.toml", &of_suite("two", "other.json", after))]);
         let said = checkout.ptmem("", &SUITE);
-        assert_eq!((said.code, said.must_tell), (0, is_told), "{}", said.report);
+        assert_eq!((said.code, said.announce), (0, is_told), "{}", said.report);
         let told = "with ptmem.toml and stored.json of the base FAIL one: peak grew 10.00 MiB";
         assert_eq!(said.report.contains(told), is_told, "{}", said.report);
     }
@@ -503,7 +503,7 @@ fn a_stored_before_that_other_paths_lead_to_is_that_of_the_base() {
         checkout.commit(&[]);
         let said = checkout.ptmem("", &diff);
         let told = format!("this change rewrites {before} without a reason: with that of the base FAIL");
-        assert_eq!((said.code, said.must_tell), (0, true), "{number}: {}", said.report);
+        assert_eq!((said.code, said.announce), (0, true), "{number}: {}", said.report);
         assert!(said.report.contains(&told), "{number}: {}", said.report);
     }
 }
@@ -524,7 +524,7 @@ fn a_stored_rank_that_the_change_removes_is_told() {
         checkout.rename("stored/rank0.json", "stored/rank_0.json");
         checkout.git(&["rm", "--quiet", "stored/rank1.json", "now/rank1.json"]);
         let said = checkout.ptmem("", &diff);
-        assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+        assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
         let told = format!("this change removes files of {before}: stored/rank1.json\"");
         assert!(said.report.contains(&told), "{}", said.report);
     }
@@ -543,7 +543,7 @@ fn a_stored_before_of_ranks_that_the_change_rewrites_is_told() {
     fails_by_the_base(&checkout, "", &diff);
     checkout.store("after.pkl", "stored/rank1.json");
     let said = checkout.ptmem("", &diff);
-    assert_eq!((said.code, said.must_tell), (0, true), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, true), "{}", said.report);
     for told in [
         "this change rewrites stored without a reason: with that of the base FAIL",
         "this change raises figures of stored without a reason: rank 1: device 0 peak +10.00 MiB",
@@ -555,5 +555,5 @@ fn a_stored_before_of_ranks_that_the_change_rewrites_is_told() {
     let update = ["diff", "--update", "stored/rank1.json", "after.pkl", "--allow-raise", "worth it"];
     assert!(checkout.command("").args(update).output().unwrap().status.success());
     let said = checkout.ptmem("", &diff);
-    assert_eq!((said.code, said.must_tell), (0, false), "{}", said.report);
+    assert_eq!((said.code, said.announce), (0, false), "{}", said.report);
 }

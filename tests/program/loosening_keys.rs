@@ -282,7 +282,7 @@ fn recording(mib: u64) -> Vec<u8> {
 /// The exit code of a case, whether reviewers are told, and the report.
 struct Run {
     code: i32,
-    must_tell: bool,
+    announce: bool,
     report: String,
 }
 
@@ -301,7 +301,7 @@ impl Run {
         let outputs = fs::read_to_string(folder.join("outputs")).unwrap_or_default();
         Self {
             code: output.status.code().unwrap(),
-            must_tell: outputs.contains("must-tell=true"),
+            announce: outputs.contains("announce=true"),
             report: text(&output.stdout) + &text(&output.stderr),
         }
     }
@@ -336,15 +336,15 @@ fn check(folder: &Path, case: &Case<'_>) -> Result<(), String> {
     fs::write(folder.join("ptmem.toml"), own).unwrap();
     let of_own = Run::new(folder, case, &["--git", "main"]);
     let told = format!(
-        "{}\n--- base: exit {}\n{base}\n--- change: exit {}, must-tell {}\n{own}\n--- {}\n--- {}",
-        key.path, of_base.code, of_own.code, of_own.must_tell, of_base.report, of_own.report
+        "{}\n--- base: exit {}\n{base}\n--- change: exit {}, announce {}\n{own}\n--- {}\n--- {}",
+        key.path, of_base.code, of_own.code, of_own.announce, of_base.report, of_own.report
     );
     // What the base limits not at all, the change does not loosen: a pattern that matches nothing, a comparison without a limit.
     let is_no_limit = match of_base.code {
         3 => of_base.report.contains("the pattern matches no"),
         code => code == 2 && of_base.report.contains("has no limit"),
     };
-    let is_right = of_own.code != 0 || is_no_limit || of_own.must_tell == (of_base.code != 0);
+    let is_right = of_own.code != 0 || is_no_limit || of_own.announce == (of_base.code != 0);
     let loosens = of_own.code == 0 && [1, 3].contains(&of_base.code);
     let is_tried = loosens || !case.is_extreme || !key.loosens;
     if is_right && is_tried { Ok(()) } else { Err(told) }

@@ -549,7 +549,7 @@ pub fn check_github_output(text: &str) {
     let names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
     assert_eq!(
         names,
-        ["verdict", "exit-code", "peak-before", "peak-after", "delta", "percent", "changed", "must-tell", "approved"]
+        ["verdict", "exit-code", "peak-before", "peak-after", "delta", "percent", "changed", "announce", "approved"]
     );
     require_printable(text, "github-output");
 }

@@ -21,7 +21,7 @@ struct Outputs {
     /// Whether anything differs.
     changed: bool,
     /// Whether reviewers must be informed even if the verdict is a pass.
-    must_tell: bool,
+    announce: bool,
     /// Whether a label approves the growth.
     approved: bool,
 }
@@ -29,7 +29,7 @@ struct Outputs {
 pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let nothing = Outputs {
         approved: options.approval.is_some(),
-        must_tell: diagnostics(subject).iter().any(|found| found.code.is_announced()),
+        announce: diagnostics(subject).iter().any(|found| found.code.is_announced()),
         ..Outputs::default()
     };
     let outputs = match subject {
@@ -78,7 +78,7 @@ impl Outputs {
             line("delta", delta),
             line("percent", share),
             line("changed", Some(self.changed)),
-            line("must-tell", Some(self.must_tell)),
+            line("announce", Some(self.announce)),
             line("approved", Some(self.approved)),
         ]
         .concat()

@@ -187,7 +187,7 @@ fn every_mode_comments_when_it_says() {
     // What reviewers must know is told, whatever passes by them.
     let server = pull_request(vec![]);
     let mut job = commenting(&server.url);
-    job.set("PTMEM_VERDICT", "pass").set("PTMEM_CHANGED", "false").set("PTMEM_MUST_TELL", "true");
+    job.set("PTMEM_VERDICT", "pass").set("PTMEM_CHANGED", "false").set("PTMEM_ANNOUNCE", "true");
     job.run("comment.sh").is_quiet();
     assert!(server.requests().iter().any(|request| request.method == "POST"));
 }

@@ -49,7 +49,7 @@ fn a_change_that_brings_the_gate_passes_and_is_told_of() {
         finished.says(0, message);
         let outputs = job.outputs();
         assert_eq!((&*outputs["verdict"], &*outputs["exit-code"]), ("pass", "0"), "{}", finished.log);
-        assert_eq!(outputs["must-tell"], "true", "{}", finished.log);
+        assert_eq!(outputs["announce"], "true", "{}", finished.log);
         assert!(outputs["after"].ends_with("/after/snapshot.pkl"), "{outputs:?}");
         assert_eq!(verdict(&mut job), 0);
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
@@ -90,7 +90,7 @@ fn a_gate_that_the_base_has_is_not_new() {
     // A second gate beside the first, which stays as it is.
     let mut job = bringing(&[(WORKFLOW, &other)], &[here, (WORKFLOW, &both)]);
     let finished = job.run("run.sh");
-    assert_eq!((verdict(&mut job), &*job.outputs()["must-tell"]), (0, "true"), "{}", finished.log);
+    assert_eq!((verdict(&mut job), &*job.outputs()["announce"]), (0, "true"), "{}", finished.log);
     // One that fails on the checkout as well is no command.
     let mut job = bringing(&[], &[("work/record.sh", "exit 3"), (WORKFLOW, &gate)]);
     says_that_it_could_not_run(&mut job, "record: on the checkout the command ended with exit code 3");
@@ -117,7 +117,7 @@ fn a_change_that_repairs_a_broken_base_passes_and_is_told_of() {
     let mut job = repairing_part(FAILURE, &[]);
     let finished = job.run("run.sh");
     let outputs = job.outputs();
-    assert_eq!((&*outputs["verdict"], &*outputs["must-tell"]), ("pass", "true"), "{}", finished.log);
+    assert_eq!((&*outputs["verdict"], &*outputs["announce"]), ("pass", "true"), "{}", finished.log);
     assert_eq!(verdict(&mut job), 0);
     for output in ["report-markdown", "report-brief"] {
         let report = fs::read_to_string(&outputs[output]).unwrap();

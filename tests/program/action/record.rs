@@ -336,7 +336,7 @@ fn rows_are_marked_by_the_change_where_the_base_is_there() {
     job.git("workspace", &["remote", "remove", "origin"]);
     job.run("run.sh").says(0, "rows are not marked by the change: the checkout lacks the history back to ");
     assert_eq!(job.outputs()["verdict"], "regression");
-    assert_eq!(job.outputs()["must-tell"], "true");
+    assert_eq!(job.outputs()["announce"], "true");
     fs::remove_dir_all(job.path("workspace/.git")).unwrap();
     job.run("run.sh").says(0, "rows are not marked by the change: the working directory is in no checkout");
     job.without("git").run("run.sh").says(0, "rows are not marked by the change: git is not installed on this machine");
@@ -356,7 +356,7 @@ fn a_change_that_names_another_base_is_told() {
         job.set("PTMEM_BASE", base).run("run.sh");
         let outputs = job.outputs();
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
-        assert!(outputs["must-tell"] == "false" && !report.contains(told), "{base}: {report}");
+        assert!(outputs["announce"] == "false" && !report.contains(told), "{base}: {report}");
     }
     // The change edits the workflow, or an action that it may call.
     let parents: Vec<String> = ["HEAD^1", "HEAD^2"].map(|parent| job.git("workspace", &["rev-parse", parent])).to_vec();
@@ -373,7 +373,7 @@ fn a_change_that_names_another_base_is_told() {
         job.set("PTMEM_BASE", base).run("run.sh");
         let outputs = job.outputs();
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
-        assert!(outputs["must-tell"] == "true" && report.contains(told), "{base}: {report}");
+        assert!(outputs["announce"] == "true" && report.contains(told), "{base}: {report}");
         assert!(report.contains(&format!("the input base is '{base}', and the")), "{report}");
     }
 }
@@ -598,7 +598,7 @@ fn a_change_of_releases_alone_is_told_with_what_they_allocate() {
         let finished = job.set("PTMEM_BASE", &base).run("run.sh");
         let outputs = job.outputs();
         assert_eq!(outputs["verdict"], "pass", "{}", finished.log);
-        assert_eq!(outputs["must-tell"] == "true", tells, "{}", finished.log);
+        assert_eq!(outputs["announce"] == "true", tells, "{}", finished.log);
         for output in ["report-markdown", "report-brief"] {
             let report = fs::read_to_string(&outputs[output]).unwrap();
             assert_eq!(report.contains(words), tells, "{report}");

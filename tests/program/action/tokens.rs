@@ -213,10 +213,10 @@ fn posted_later(mode: &str, verdict: &str, tell: &str) -> Option<String> {
     fs::write(job.path("brief.md"), "<!-- ptmem:default -->\n### ✅ PASS\n").unwrap();
     let brief = job.path("brief.md");
     job.set("PTMEM_BRIEF", brief).set("PTMEM_COMMENT", mode).set("PTMEM_VERDICT", verdict);
-    job.set("PTMEM_CHANGED", "false").set("PTMEM_MUST_TELL", tell).set("PTMEM_TOKEN", "");
+    job.set("PTMEM_CHANGED", "false").set("PTMEM_ANNOUNCE", tell).set("PTMEM_TOKEN", "");
     job.run("later.sh").is_quiet();
     let file = job.outputs().get("file").cloned()?;
-    for variable in ["PTMEM_BRIEF", "PTMEM_VERDICT", "PTMEM_MUST_TELL", "PTMEM_CHANGED"] {
+    for variable in ["PTMEM_BRIEF", "PTMEM_VERDICT", "PTMEM_ANNOUNCE", "PTMEM_CHANGED"] {
         job.variables.remove(variable);
     }
     job.set("PTMEM_COMMENT", "always").set("PTMEM_FOREIGN", "true").set("PTMEM_REPORT", file);
