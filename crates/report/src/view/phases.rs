@@ -36,7 +36,7 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Table {
             let number = if several.contains(&*phase.name) { Value::number(phase.number) } else { Value::Nothing };
             row(phase, phase.depth, [number])
         });
-        return Table { total, ..table(&["before", "after", "change", "peak inside", "#"], "phase", rows) }
+        return Table { total, ..table(&["at start", "at end", "change", "peak inside", "#"], "phase", rows) }
             .titled("phases");
     }
     let all = count(groups.len() as u64, "phase", "phases");
@@ -66,7 +66,7 @@ fn by_name(mut groups: Vec<Group<'_>>, top: usize) -> Table {
         let depth = phases.iter().map(|phase| phase.depth).min()?;
         Some(row(highest, depth, [Value::number(highest.number), Value::count(phases.len() as u64)]))
     });
-    let heads = ["before", "after", "change", "peak inside", "#", "times"];
+    let heads = ["at start", "at end", "change", "peak inside", "#", "of"];
     Table { below: (!rest.is_empty()).then_some(below), ..table(&heads, "phase", rows) }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> Table {
     Table {
         total: count(device.intervals.len() as u64, "part", "parts"),
         below: device.intervals.is_empty().then(|| "this device has no such parts".to_owned()),
-        ..table(&["before", "peak", "after", "reserved peak"], "from and to", rows)
+        ..table(&["at start", "peak", "at end", "reserved peak"], "from and to", rows)
     }
     .titled(format!("every {every}"))
 }
