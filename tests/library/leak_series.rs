@@ -277,6 +277,6 @@ fn each_leak_is_listed_once_beside_the_verdict() {
     let gate = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
     let table = Format::Table.render(Subject::Leaks(&gate), &RenderOptions::default()).unwrap();
     assert_eq!(table.matches("FAIL").count(), 1, "{table}");
-    assert!(table.contains(", and 1 more leak\n"), "{table}");
+    assert!(table.contains("; 1 more leak\n"), "{table}");
     assert!(table.contains("layer_3 (job.py:3)") && table.contains("layer_4 (job.py:3)"), "{table}");
 }

@@ -180,7 +180,7 @@ impl Row {
         Self { kind, change: ChangeKind::of(&held), label, key, held, ..Self::default() }
     }
 
-    /// The change in words, by number and size of blocks: `twice as many`, `1.5 times as large`.
+    /// The change in words, by number and size of blocks: `twice as many blocks`, `1.5 times as large`.
     #[must_use]
     pub fn manner(&self) -> Option<String> {
         let Sides { before, after } = self.held;
@@ -190,7 +190,7 @@ impl Row {
         if self.is_resized {
             return resized(self.held.map(|held| held.bytes));
         }
-        times(after.blocks, before.blocks, ["many", "fewer"])
+        times(after.blocks, before.blocks, ["many blocks", "fewer blocks"])
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) fn resized(bytes: Sides<u64>) -> Option<String> {
     is_told.then(|| times(after, before, ["large", "smaller"])).flatten()
 }
 
-/// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
+/// `twice as many blocks`, `57 % smaller` and the like; `None` if the two differ by less than 5 %.
 fn times(after: u64, before: u64, [what, less]: [&str; 2]) -> Option<String> {
     let [after, before] = [after, before].map(u128::from);
     let hundredths = (after * 200 + before) / (before * 2).max(1);

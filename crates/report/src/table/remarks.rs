@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use ptmem_base::diagnostic::Severity;
+use ptmem_base::diagnostic::{Code, Severity};
 use ptmem_base::lines::{first_line, wrap};
 use ptmem_base::text::{count, printable};
 use ptmem_judge::verdict::Headline;
@@ -23,7 +23,11 @@ impl Page {
         let notes = group.folded_remarks();
         let mut left_out = std::mem::take(&mut self.left_out);
         match self.more {
-            Some(_) => left_out.notes = notes.len() as u64,
+            Some(_) => {
+                // The checks say so already.
+                shown.retain(|remark| remark.code != Code::AcceptedGrowth);
+                left_out.notes = notes.len() as u64;
+            }
             None => shown.extend(notes),
         }
         let is_anything = !shown.is_empty() || left_out.metrics + left_out.manners + left_out.notes > 0;

@@ -51,7 +51,7 @@ pub(crate) struct Row {
     pub(crate) mark: Option<Mark>,
     /// Levels by which its label is indented.
     pub(crate) depth: usize,
-    /// A remark on the row: `twice as many (1.00 MiB each)`.
+    /// A remark on the row: `twice as many blocks (1.00 MiB on average)`.
     pub(crate) note: Option<String>,
     /// Whether it is irrelevant.
     pub(crate) aside: Aside,
