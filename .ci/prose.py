@@ -72,7 +72,8 @@ def main():
                     if pattern.search(text):
                         hits += 1
                         print(f"{path}:{number}: write '{advice}'? {text[:120]}")
-    print(f"{hits} places to read aloud; .ci/prose.py lists phrases that are allowed", file=sys.stderr)
+    places = "1 place" if hits == 1 else f"{hits} places"
+    print(f"{places} to read aloud; .ci/prose.py lists phrases that are allowed", file=sys.stderr)
 
 
 main()

@@ -10,6 +10,7 @@ use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions, numbers};
 use ptmem::sides::Sides;
 
 use super::advice;
+use super::diff::shell_word;
 use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time if requested.
@@ -129,6 +130,13 @@ fn file(path: &Path) -> Result<File> {
     // Asked first: some systems say "no permission" when a directory is opened.
     if path.is_dir() {
         bail!("{name}: is a directory; {EXPECTED}");
+    }
+    if path.is_file() && path.extension().is_some_and(|ending| ending == "py") {
+        let program = shell_word(&name.to_string());
+        bail!(
+            "{name}: is a Python program; {EXPECTED}. To record the program: ptmem simulate --record snapshot.pkl -- python \
+             {program}"
+        );
     }
     File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => anyhow!("{name}: no such file; {EXPECTED}"),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::profile::{self, InputKind, saved};
+use ptmem::units::Size;
 
 use super::args::{ConfigArguments, InputArguments, heading};
 use super::input;
@@ -42,5 +43,9 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     let saved::Written { text, notes } = saved::write(&profile, &profile.raises)?;
     notes.iter().for_each(|note| output::print_note(&note.message));
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
+    if arguments.output.as_os_str() != "-" {
+        let (written, read) = (Size(text.len() as u64), Size(profile.source.bytes));
+        output::print_note(&format!("{}: wrote {written}, from {read}", arguments.output.display()));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -85,7 +85,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         ("random.bin", &random, "not a pickle (it begins with the byte 0x01)"),
         ("snapshot.json", b"{\"segments\": [], \"device_traces\": []}", "this looks like JSON"),
         ("list.json", b"\n[1, 2]", "this looks like JSON"),
-        ("plot.html", page, "this looks like HTML"),
+        ("plot.html", page, "this looks like HTML, such as a report of ptmem"),
         ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP archive is damaged or cut off"),
         ("snapshot.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "the gzip data ends too early"),
         ("snapshot.zst", b"\x28\xb5\x2f\xfd\x04\x00\x01\x00", "the Zstandard data"),
@@ -173,7 +173,11 @@ fn files_that_cannot_be_opened_say_why() {
     assert!(message.contains("no such file") && message.contains("torch.cuda.memory._dump_snapshot()"), "{message}");
     fs::create_dir(directory.path().join("dumps")).unwrap();
     let message = refused(directory.path(), "dumps");
-    assert!(message.contains("is a directory") && message.contains("snapshot"), "{message}");
+    assert!(message.contains("the directory has no snapshots"), "{message}");
+    fs::write(directory.path().join("train it.py"), "import torch\n").unwrap();
+    let message = refused(directory.path(), "train it.py");
+    let recorded = "ptmem simulate --record snapshot.pkl -- python 'train it.py'";
+    assert!(message.contains("train it.py: is a Python program") && message.contains(recorded), "{message}");
     fs::write(directory.path().join("file"), "x").unwrap();
     let message = refused(directory.path(), "file/snapshot.pickle");
     no_echo(&message);

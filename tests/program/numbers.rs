@@ -111,7 +111,8 @@ fn limits_apply_to_what_is_known() {
 fn a_case_of_a_file_is_not_rewritten() {
     let folder =
         folder(&[("a.csv", "case,peak\ntrain,100\neval,200\n"), ("b.csv", "case,peak\ntrain,100\neval,180\n")]);
-    for (profile, expected) in [("a.csv", "cases of a file"), ("a.csv#eval", "write the case 'eval' of a.csv anew")] {
+    for (profile, expected) in [("a.csv", "cases of a file"), ("a.csv#eval", "measure the case 'eval' of a.csv again")]
+    {
         let output = ptmem(folder.path(), &["diff", "--update", profile, "b.csv"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));

@@ -253,7 +253,7 @@ fn what_cannot_be_paired_is_refused() {
     );
     assert!(diff("-", "a/*.pkl").contains("but - is one file"));
     fs::create_dir(folder.path().join("empty")).unwrap();
-    assert!(diff("b", "empty").contains("empty: is a directory that holds no snapshot"));
+    assert!(diff("b", "empty").contains("empty: the directory has no snapshots"));
     assert!(diff("b", "a/*.none").contains("a/*.none: the glob matches no file"));
     // Two steps in one directory.
     for step in ["step_1", "step_2"] {
@@ -269,7 +269,7 @@ fn what_cannot_be_paired_is_refused() {
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "steps/step_2/rank*.pkl"])).0, 0);
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
     let error = refused(folder.path(), &["diff", "--update", "b", "a"]);
-    assert!(error.contains("--update rewrites one profile"), "{error}");
+    assert!(error.contains("--update rewrites a single profile"), "{error}");
     let error = refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]);
     assert!(error.contains("a/rank3.pkl: is an input"), "{error}");
 }

@@ -156,5 +156,5 @@ fn keys_and_actions_that_are_not_known_are_named() {
 fn a_file_of_pinned_host_memory_alone_says_so() {
     let host = snapshot(vec![], vec![]).with("host_segments", vec![segment(A, &[(20 * MIB, true)])]);
     let all = remarks(&host);
-    assert!(all.contains("the file has pinned host memory alone, which is not measured"), "{all}");
+    assert!(all.contains("the file has only pinned host memory, which is not measured"), "{all}");
 }

@@ -50,7 +50,8 @@ fn names(folder: &Path) -> Vec<String> {
 fn a_profile_is_printed_or_written() {
     let folder = folder();
     let printed = succeeds(folder.path(), &["profile", "before.pkl"]).stdout;
-    assert!(succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]).stdout.is_empty());
+    let written = succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
+    assert!(written.stdout.is_empty() && stderr(&written).contains("note: base.json: wrote "), "{}", stderr(&written));
     assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), printed);
     // It replaces itself as well as it is read.
     succeeds(folder.path(), &["profile", "base.json", "-o", "base.json"]);

@@ -56,10 +56,9 @@ pub(crate) struct DiffArguments {
     /// inconclusive if they hold. With a BEFORE from an older commit, the two are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before: AFTER passes if the absolute limits hold. With --git and the SCRIPTs that ran (the recorded
-    /// one first), it passes only if one of two reasons applies: the workflows of BASE do not have that script, so the
-    /// gate is new; or BASE itself is broken, which requires that the change edits neither workflows nor these scripts,
-    /// that an absolute limit is set, and that limits are not strict
+    /// With --no-before: pass if AFTER keeps the absolute limits. Given --git and the SCRIPTs that ran, the recorded one
+    /// first, pass only if the gate is new (no workflow of BASE has that script), or if BASE itself is broken: the change
+    /// edits neither workflows nor these scripts, an absolute limit is set, and limits are not strict
     #[arg(
         long,
         value_name = "SCRIPT",

@@ -27,6 +27,8 @@ use pairs::{Pair, pairs};
 use rewritten::OfBase;
 use update::{accepting, improvement, update};
 
+pub(super) use update::shell_word;
+
 /// The answers by the rules of the base, one for each of its comparisons.
 fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Result<Vec<Result<Answer>>> {
     let Rules { base, loaded, are_same } = rules;
@@ -97,8 +99,8 @@ pub(super) fn report(
     }
     if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
         bail!(
-            "--update rewrites one profile, and this before is several: ranks of a job, or cases of a file; write each \
-             anew, as with 'ptmem profile'"
+            "--update rewrites a single profile, but this before is several: ranks of a job, or cases of a file; write \
+             each of them again, for example with 'ptmem profile'"
         );
     }
     let mut gate = compare_all(&pairs, arguments, &loaded.config)?;

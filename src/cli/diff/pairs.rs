@@ -115,7 +115,7 @@ fn require_before(profile: &PathBuf, before: &PathBuf, after: &Path) -> Result<(
         let text = profile.to_string_lossy();
         if let Some((file, case)) = text.rsplit_once('#').filter(|(file, _)| Path::new(file).exists()) {
             bail!(
-                "--update rewrites whole files: write the case '{case}' of {file} anew, as with ptmem_gate.measure()"
+                "--update rewrites whole files; measure the case '{case}' of {file} again, with ptmem_gate.measure()"
             );
         }
         let profile = profile.display();

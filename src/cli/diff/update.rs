@@ -106,7 +106,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> O
 }
 
 /// A path as it is typed in a shell.
-pub(super) fn shell_word(path: &str) -> String {
+pub(in crate::cli) fn shell_word(path: &str) -> String {
     if !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._-+,:=@%".contains(c)) {
         path.to_owned()
     } else {

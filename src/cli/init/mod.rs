@@ -174,11 +174,7 @@ fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArg
         Ci::Github => {}
         Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
     }
-    steps.push(
-        "commit and merge these files; the gate works from the next pull request, because its base has \
-                them"
-            .to_owned(),
-    );
+    steps.push("commit and merge these files; the gate compares in pull requests whose base has them".to_owned());
     let mut text = String::from("\nNext:\n");
     for (number, step) in (1..).zip(steps) {
         // Writing to a String cannot fail.

@@ -55,8 +55,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
         let found = files.sorted()?;
         if found.is_empty() {
             bail!(
-                "{shown}: is a directory that holds no snapshot (.pkl, .pickle, .pt, .pth) and no saved profile (.json); \
-                 expected one for each rank"
+                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth) or saved profiles (.json); expected one \
+                 for each rank"
             );
         }
         return Ok(Some(found));

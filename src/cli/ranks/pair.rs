@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ptmem::sides::Sides;
-use ptmem::verdict::{Member, Missing, Rank};
+use ptmem::verdict::{Member, Missing, Rank, has_ranks};
 use ptmem_base::text::count;
 
 use super::find::Found;
@@ -124,6 +124,10 @@ pub(crate) fn pair<'f>(paths: Sides<&Path>, found: &'f Sides<Vec<Found>>) -> Res
                 path: found.path.display().to_string(),
             })),
         }
+    }
+    if has_ranks(all.iter().map(|(member, ..)| member)) {
+        let unranked = pairs.missing.iter_mut().filter(|missing| missing.member.rank.is_none());
+        unranked.for_each(|missing| missing.member.label.push_str(" (no rank in its name)"));
     }
     if pairs.pairs.is_empty() {
         bail!(
@@ -251,6 +255,10 @@ mod tests {
         assert_eq!(
             ok(&["decoder_1.pkl", "encoder_1.pkl"], &["decoder_1.ptmem.json", "encoder_1.ptmem.json"]),
             ["decoder_1=decoder_1.pkl:decoder_1.ptmem.json", "encoder_1=encoder_1.pkl:encoder_1.ptmem.json"]
+        );
+        assert_eq!(
+            ok(&["rank0.pkl", "rank1.pkl"], &["rank0.pkl", "other.pkl"]),
+            ["rank 0=rank0.pkl:rank0.pkl", "+other (no rank in its name)", "-rank 1"]
         );
         assert_eq!(ok(&["a.pkl", "b.pkl"], &["b.pkl", "c.pkl"]), ["b=b.pkl:b.pkl", "-a", "+c"]);
         assert_eq!(ok(&["old_17.pkl"], &["new_18.pkl"]), ["new_18=old_17.pkl:new_18.pkl"], "one on each side");

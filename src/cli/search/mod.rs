@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{many, output};
+use super::output;
 
 /// The answer for a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +50,9 @@ pub(super) fn search<C: Candidates>(
     while let Some((mut next, more)) = set.next(&asked)? {
         let done = asked.len() - given;
         let each = began.elapsed().as_secs() / u64::try_from(done.max(1)).unwrap_or(1);
-        let estimate = if done > 0 { format!(", about {} s", each * u64::from(more + 1)) } else { String::new() };
-        output::print_note(&format!("{next} (at most {} more{estimate})", many(more as usize, "step")));
+        let estimate =
+            if done > 0 { format!(", about {} s in all", each * u64::from(more + 1)) } else { String::new() };
+        output::print_note(&format!("trying {next} (then at most {more} more{estimate})"));
         let answer = ask(&mut next)?;
         if let Answer::Skipped(reason) = &answer {
             output::print_note(&format!("{next} is skipped: {reason}"));

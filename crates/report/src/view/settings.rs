@@ -112,7 +112,7 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         let earlier = format!("{held} in use and {cached} free before the recording");
         facts.push(Fact::of_lines(
             "earlier memory",
-            vec![vec![earlier, "other settings begin packed: without the free part".to_owned()]],
+            vec![vec![earlier, "other settings start without the free part (packed)".to_owned()]],
         ));
     }
     if *streams > 1 || *private_pools > 0 {
@@ -207,7 +207,7 @@ pub(crate) fn advice(study: &Study, trial: &Trial) -> String {
             format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
         }
         None => "no other settings were tried".to_owned(),
-        Some(_) => "no settings that were tried reserve less for these requests".to_owned(),
+        Some(_) => "none of the tried settings reserves less for these requests".to_owned(),
     };
     if trial.failed > 0 {
         let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed);

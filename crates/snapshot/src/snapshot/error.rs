@@ -75,7 +75,8 @@ fn not_a_pickle(format: Format) -> String {
         }
         Format::Html => {
             format!(
-                "this looks like {name}, as torch.cuda._memory_viz writes; {EXPECTED}, from which that page was made"
+                "this looks like {name}, such as a report of ptmem or a page of torch.cuda._memory_viz; {EXPECTED}, \
+                 from which such pages are made"
             )
         }
         Format::Unknown { first } => format!("not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}"),

@@ -79,7 +79,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
 fn nothing_recorded(devices: &[DeviceProfile], has_host_memory: bool) -> Option<Diagnostic> {
     let is_empty = !devices.iter().any(DeviceProfile::is_active);
     let message = if has_host_memory {
-        "the file has pinned host memory alone, which is not measured: record without record_cuda=False"
+        "the file has only pinned host memory, which is not measured: record without record_cuda=False"
     } else {
         "nothing is recorded and nothing is held on any device. Call \
          torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it"

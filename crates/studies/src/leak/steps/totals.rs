@@ -48,8 +48,8 @@ impl DeviceLeaks {
         }
         let step = self.noun(Mode::Steps);
         let message = format!(
-            "allocated bytes grow by {} from {step} to {step} that no stack leaves behind: something may be made anew and \
-             larger each time, or grow in fewer of them. A series of snapshots shows what",
+            "allocated bytes grow by {} per {step}, but no stack leaves blocks behind: a buffer may be replaced by a larger \
+             one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
             Size(u64::try_from(rounded(rest, (held.len() - 1).max(1))).unwrap_or_default()),
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
