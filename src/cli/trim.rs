@@ -24,9 +24,6 @@ pub(crate) struct TrimArguments {
     /// Keep this device. Repeatable [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
     device: Vec<u32>,
-    /// Keep the N stacks per device that hold most at the peak, and leave out all other memory; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::KEPT)]
-    top: usize,
     /// Keep the longest window around the peak whose file is not larger than SIZE
     #[arg(long, value_parser = parse_size, value_name = "SIZE", help_heading = heading::KEPT)]
     max_bytes: Option<u64>,
@@ -53,9 +50,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
     let options = trim::TrimOptions {
         between: arguments.between.clone(),
         devices: arguments.device.clone(),
-        top: arguments.top,
         max_bytes: arguments.max_bytes,
-        rules: config.rules.clone(),
     };
     let trimmed = trim::trim(&snapshot, &options).context(name)?;
     output.write_bytes(&arguments.output, &trimmed.bytes)?;
@@ -71,7 +66,7 @@ fn tell(trimmed: &Trimmed, before: u64) {
         output::print_note(&format!(
             "device {}: {} of {} events, from {} to {}; allocated peak {} of {peak}",
             device.device,
-            device.kept,
+            device.window.len(),
             device.events,
             device.window.start,
             device.window.end,

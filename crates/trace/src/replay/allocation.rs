@@ -68,12 +68,6 @@ impl Allocation {
         self.born <= moment && moment < self.freed
     }
 
-    /// Its class in the trace of the replay.
-    #[must_use]
-    pub fn class(&self) -> u32 {
-        self.place
-    }
-
     /// To whom its bytes belong.
     #[must_use]
     pub fn origin(&self, snapshot: &Snapshot) -> Origin {

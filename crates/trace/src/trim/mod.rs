@@ -1,22 +1,19 @@
-//! Cuts a snapshot to a part of it that PyTorch's own viewer opens: a window of the history, some devices, the largest
-//! stacks, or as much as a size allows.
+//! Cuts a snapshot to a part of it that PyTorch's own viewer opens: a window of the history, some devices, or as much as a
+//! size allows.
 //!
 //! The result is the file that a recording from the beginning of the window would have left at its end: its final state
 //! is the state there, and memory that is older than the window has no event, but its stack.
 
 mod between;
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use ptmem_base::interner::Interner;
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
 
-use crate::profile::{self, DeviceProfile, Moment, identity};
+use crate::profile::{self, DeviceProfile, Moment};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
-use crate::stack::{GroupBy, Grouper, Rules};
-use crate::trace::{Highest, Trace, Window};
+use crate::trace::{Highest, Window};
 
 pub use between::{Between, ParseBetweenError};
 
@@ -27,12 +24,8 @@ pub struct TrimOptions {
     pub between: Option<Between>,
     /// The devices; empty selects all of them.
     pub devices: Vec<u32>,
-    /// Number of stacks to keep, the largest at the peak within the window; 0 keeps all.
-    pub top: usize,
     /// The largest file: where more would be left, the longest window around the peak that fits.
     pub max_bytes: Option<u64>,
-    /// How frames are named and grouped.
-    pub rules: Rules,
 }
 
 /// A snapshot that was cut.
@@ -49,15 +42,13 @@ pub struct Trimmed {
 pub struct TrimmedDevice {
     /// Its ordinal.
     pub device: u32,
-    /// The events that are kept, before those of other stacks are left out.
+    /// The events that are kept.
     pub window: std::ops::Range<usize>,
     /// Events in the snapshot.
     pub events: usize,
-    /// Events in the file.
-    pub kept: usize,
     /// The allocated peak of the whole history; `None` where it cannot be known.
     pub peak: Option<u64>,
-    /// The allocated peak within the window, of the stacks that are kept.
+    /// The allocated peak within the window.
     pub peak_within: u64,
 }
 
@@ -150,8 +141,6 @@ struct DeviceCut<'s> {
     events: &'s [Event],
     replay: Replay,
     window: Window,
-    /// For each class of the trace, true if it is kept; `None` keeps all. Omitted memory does not count in the trace.
-    kept: Option<Vec<bool>>,
 }
 
 /// The devices that are kept.
@@ -192,47 +181,20 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<De
                 end: window.to.count(),
             });
         }
-        histories.push(DeviceCut { id, device, events, replay, window, kept: None });
+        histories.push(DeviceCut { id, device, events, replay, window });
     }
     if let Some(between) = options.between.as_ref().filter(|_| histories.is_empty()) {
         let is_always_there = matches!(between.from, Moment::Baseline | Moment::End);
         return Err(Error::NoMoment(if is_always_there { between.to.clone() } else { between.from.clone() }));
     }
-    if options.top > 0 {
-        let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, &options.rules);
-        for history in &mut histories {
-            history.keep_largest(&grouper, options.top);
-        }
-    }
     Ok(histories)
 }
 
 impl DeviceCut<'_> {
-    fn is_kept(&self, class: u32) -> bool {
-        self.kept.as_ref().is_none_or(|kept| kept[class as usize])
-    }
-
-    /// The peak within a window of the allocations that are kept.
+    /// The peak within a window.
     fn peak_within(&self, Window { from, to }: Window) -> Highest {
         let trace = &self.replay.trace;
         trace.peaks_within(&[Window { from, to: to.min(trace.end()) }]).remove(0)
-    }
-
-    /// Keeps only the stacks that hold most at the peak within the window.
-    fn keep_largest(&mut self, grouper: &Grouper<'_>, top: usize) {
-        let peak = self.peak_within(self.window).at;
-        let trace = &mut self.replay.trace;
-        let mut keys = Interner::default();
-        let groups: Vec<u32> = trace.classes.iter().map(|class| keys.number(&identity(class, grouper).key)).collect();
-        let held = trace.held_at(&groups, keys.items().len(), &[peak]).remove(0);
-        let mut order: Vec<usize> = (0..held.len()).collect();
-        order.sort_by_key(|&group| (Reverse(held[group]), group));
-        order.truncate(top);
-        let kept: Vec<bool> = groups.iter().map(|&group| order.contains(&(group as usize))).collect();
-        for (class, _) in trace.classes.iter_mut().zip(&kept).filter(|(_, is_kept)| !**is_kept) {
-            class.bytes = 0;
-        }
-        self.kept = Some(kept);
     }
 
     /// The part of the window around its peak that has this share of both sides.
@@ -245,27 +207,14 @@ impl DeviceCut<'_> {
         Window { from: Position::of_count(first), to: if last == end { to } else { Position::of_count(last) } }
     }
 
-    /// The events of a window that are about allocations that are kept, or about none.
-    fn kept_events(&self, window: Window) -> impl Iterator<Item = Event> {
-        let Trace { moves, symbols, .. } = &self.replay.trace;
-        let range = window.from.count()..window.to.count().min(self.events.len());
-        let kept = symbols[range.clone()].iter().map(|&symbol| {
-            let one = moves[symbol as usize];
-            let class = one.begins().map(|block| block.class).or(one.frees()).or(one.completes());
-            class.is_none_or(|class| self.is_kept(class))
-        });
-        self.events[range].iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(event, _)| *event)
-    }
-
     /// The state at the end of a window.
     fn state(&self, snapshot: &Snapshot, window: Window) -> Vec<snapshot::Segment> {
-        if self.kept.is_none() && window.to == self.replay.dump {
+        if window.to == self.replay.dump {
             return self.device.segments.clone();
         }
         let Replay { allocations, addresses, .. } = &self.replay;
-        let kept =
-            addresses.iter().copied().zip(allocations).filter(|(_, allocation)| self.is_kept(allocation.class()));
-        state_at(snapshot, self.device, &kept.collect::<Vec<_>>(), window.to)
+        let allocations: Vec<_> = addresses.iter().copied().zip(allocations).collect();
+        state_at(snapshot, self.device, &allocations, window.to)
     }
 }
 
@@ -281,27 +230,22 @@ fn cut(snapshot: &Snapshot, histories: &[DeviceCut<'_>], windows: &[Window]) -> 
     let mut trimmed = Vec::new();
     for (history, &window) in histories.iter().zip(windows) {
         let first = events.len();
-        events.extend(history.kept_events(window));
+        let kept = window.from.count()..window.to.count().min(history.events.len());
+        events.extend_from_slice(&history.events[kept.clone()]);
         let segments = history.state(snapshot, window);
         devices.push((history.id, Device { segments, events: first..events.len(), overflowed: None }));
         trimmed.push(TrimmedDevice {
             device: history.id,
-            window: window.from.count()..window.to.count().min(history.events.len()),
+            window: kept,
             events: history.events.len(),
-            kept: events.len() - first,
             peak: history.replay.figures.allocated.peak,
             peak_within: history.peak_within(window).bytes,
         });
     }
     let is_whole = trimmed.iter().all(|device| device.window == (0..device.events));
     let annotations = if is_whole { snapshot.annotations.clone() } else { annotations_within(snapshot, &events) };
-    let bytes = snapshot::write(Contents {
-        snapshot,
-        events: &events,
-        devices: &devices,
-        annotations: &annotations,
-        is_whole: is_whole && histories.iter().all(|history| history.kept.is_none()),
-    });
+    let bytes =
+        snapshot::write(Contents { snapshot, events: &events, devices: &devices, annotations: &annotations, is_whole });
     Trimmed { bytes, devices: trimmed }
 }
 
