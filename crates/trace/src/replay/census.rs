@@ -7,10 +7,7 @@ use ptmem_snapshot::snapshot::{Action, Event};
 /// Counts from a first look at the events of a device.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// By [`slot`].
-    known: [Tally; Action::KNOWN.len()],
-    /// Those without a slot.
-    others: BTreeMap<Action, u64>,
+    by_action: BTreeMap<Action, Tally>,
     /// Events that are older than one before them.
     pub(super) backwards: u64,
 }
@@ -23,34 +20,14 @@ struct Tally {
     sizes: i128,
 }
 
-/// The place of an action among the known ones.
-fn slot(action: Action) -> Option<usize> {
-    Some(match action {
-        Action::Alloc => 0,
-        Action::FreeRequested => 1,
-        Action::FreeCompleted => 2,
-        Action::SegmentAlloc => 3,
-        Action::SegmentFree => 4,
-        Action::SegmentMap => 5,
-        Action::SegmentUnmap => 6,
-        Action::Snapshot => 7,
-        Action::Oom => 8,
-        Action::Other(_) => return None,
-    })
-}
-
 impl Census {
     pub(super) fn of(events: &[Event]) -> Self {
         let mut census = Self::default();
         let mut latest = i64::MIN;
         for event in events {
-            if let Some(slot) = slot(event.action) {
-                let tally = &mut census.known[slot];
-                tally.events += 1;
-                tally.sizes += i128::from(event.size);
-            } else {
-                *census.others.entry(event.action).or_default() += 1;
-            }
+            let tally = census.by_action.entry(event.action).or_default();
+            tally.events += 1;
+            tally.sizes += i128::from(event.size);
             if let Some(time) = event.time() {
                 census.backwards += u64::from(time < latest);
                 latest = latest.max(time);
@@ -61,19 +38,16 @@ impl Census {
 
     /// Number of events.
     pub(super) fn count(&self, action: Action) -> u64 {
-        slot(action).map_or_else(|| self.others.get(&action).copied().unwrap_or(0), |slot| self.known[slot].events)
+        self.by_action.get(&action).map_or(0, |tally| tally.events)
     }
 
-    /// The sizes of the events of a known action together.
+    /// The sizes of the events of an action together.
     pub(super) fn sizes(&self, action: Action) -> i128 {
-        slot(action).map_or(0, |slot| self.known[slot].sizes)
+        self.by_action.get(&action).map_or(0, |tally| tally.sizes)
     }
 
     /// Number of events by action, of those that occur.
     pub(super) fn actions(self) -> BTreeMap<Action, u64> {
-        let known = Action::KNOWN.iter().filter_map(|&(_, action)| Some((action, self.known[slot(action)?].events)));
-        let mut actions = self.others;
-        actions.extend(known.filter(|(_, events)| *events > 0));
-        actions
+        self.by_action.into_iter().map(|(action, tally)| (action, tally.events)).collect()
     }
 }
