@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csv::StringRecord;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
 use ptmem_base::units::parse_size;
@@ -245,8 +246,11 @@ fn bytes_of(value: &Value, point: Point, place: &str) -> Result<Option<u64>, Err
             Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)).map(Some),
             _ => None,
         };
-        let not_bytes = || Error::NotBytes { place: place.to_owned(), found: printable(cut(&value.to_string(), 64)) };
-        known.extend(read.ok_or_else(not_bytes)?);
+        let Some(read) = read else {
+            let found = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            return Err(Error::NotBytes { place: place.to_owned(), found: printable(cut(&found, 64)) });
+        };
+        known.extend(read);
     }
     Ok(match point {
         Point::Peak => known.into_iter().max(),
@@ -281,32 +285,21 @@ const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
     let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
     let Ok(head) = table.headers().cloned() else { return Ok(Vec::new()) };
-    let figures: Vec<_> = head.iter().map(figure_of).collect();
-    if figures.iter().all(Option::is_none) {
+    if head.iter().all(|key| figure_of(key).is_none()) {
         return Ok(Vec::new());
     }
-    let column = |names: &[&str]| head.iter().position(|name| names.contains(&name.to_ascii_lowercase().as_str()));
-    let name = column(&NAMES);
-    let device = column(&["device"]);
     let mut cases: Vec<Case> = Vec::new();
     for row in table.records() {
         let row = row.map_err(|error| Error::Table(error.to_string()))?;
         let line = row.position().map_or(0, csv::Position::line);
-        let cell = name.map_or("", |column| &row[column]);
-        let name = if name.is_some_and(|column| head[column].eq_ignore_ascii_case("rank")) {
-            format!("rank{cell}")
-        } else {
-            cell.to_owned()
+        let cells: Map<String, Value> =
+            head.iter().zip(&row).map(|(key, cell)| (key.to_owned(), cell.into())).collect();
+        let numbers = numbers(&cells, &format!("line {line}, "))?.unwrap_or_default();
+        let name = match first_of(&head, &row, &NAMES) {
+            Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
+            named => named.map_or("", |(_, cell)| cell).to_owned(),
         };
-        let mut numbers = Numbers::default();
-        for ((figure, text), key) in figures.iter().zip(&row).zip(&head) {
-            if let Some(figure) = figure {
-                let not_bytes =
-                    || Error::NotBytes { place: format!("line {line}, {key}"), found: printable(cut(text, 64)) };
-                numbers.set(*figure, size(text).ok_or_else(not_bytes)?);
-            }
-        }
-        let text = device.map_or("0", |column| &row[column]);
+        let text = first_of(&head, &row, &["device"]).map_or("0", |(_, cell)| cell);
         let device = text.parse().ok().or_else(|| device_of(text));
         let device = device.ok_or_else(|| Error::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
         let at = cases.iter().position(|case| case.name == name).unwrap_or_else(|| {
@@ -320,22 +313,29 @@ fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
     Ok(cases)
 }
 
+/// The first column of one of these names, and its cell in a row.
+fn first_of<'r>(head: &'r StringRecord, row: &'r StringRecord, names: &[&str]) -> Option<(&'r str, &'r str)> {
+    head.iter().zip(row).find(|(column, _)| names.contains(&column.to_ascii_lowercase().as_str()))
+}
+
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
 
+/// The names of cases, of which an error lists some.
+fn names_of(cases: &[Case]) -> String {
+    let names: Vec<String> = cases.iter().take(MOST_NAMES).map(|case| printable(cut(&case.name, 64))).collect();
+    names.join(", ") + if cases.len() > MOST_NAMES { ", …" } else { "" }
+}
+
 /// The profile of the requested case, or of the only one.
 pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> Result<Profile, Error> {
-    let known = || {
-        let names: Vec<String> = cases.iter().take(MOST_NAMES).map(|case| printable(cut(&case.name, 64))).collect();
-        names.join(", ") + if cases.len() > MOST_NAMES { ", …" } else { "" }
-    };
     let case = match (options.case.as_deref(), cases) {
         (None, [only]) => only,
-        (None, _) => return Err(Error::Several(known())),
+        (None, _) => return Err(Error::Several(names_of(cases))),
         (Some(asked), _) => cases
             .iter()
             .find(|case| case.name == asked)
-            .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: known() })?,
+            .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: names_of(cases) })?,
     };
     let mut diagnostics = case.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
     let message = "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
