@@ -12,7 +12,7 @@ impl Code<'_> {
     pub(super) fn operation(&self, stack: StackId) -> Operation<'_> {
         let frames = self.tables.stack(stack).iter();
         let mut operation = Operation::of(frames.map_while(|&frame| self.known(frame).symbol.as_deref()));
-        operation.backward = operation.backward || self.symbols(stack).any(Symbol::is_of_engine);
+        operation.backward |= Operation::of(self.symbols(stack)).backward;
         operation
     }
 

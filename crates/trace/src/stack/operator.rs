@@ -9,16 +9,9 @@ pub(super) fn bare_name(signature: &str) -> &str {
     let signature = signature.find(" [clone ").map_or(signature, |at| &signature[..at]);
     let signature = signature.strip_suffix(" const").unwrap_or(signature);
     // Skip what looks like arguments and is part of the name.
-    let mut from = 0;
-    for inner in ["(anonymous namespace)", "operator()"] {
-        if let Some(at) = signature.rfind(inner) {
-            from = from.max(at + inner.len());
-        }
-    }
-    let name = match signature[from..].find(['(', '<']) {
-        Some(at) => &signature[..from + at],
-        None => signature,
-    };
+    let inner = ["(anonymous namespace)", "operator()"].into_iter();
+    let from = inner.filter_map(|inner| Some(signature.rfind(inner)? + inner.len())).max().unwrap_or(0);
+    let name = signature[from..].find(['(', '<']).map_or(signature, |at| &signature[..from + at]);
     // Templates are written with their return type.
     let start = name.rmatch_indices(' ').find(|(at, _)| !name[at + 1..].starts_with("namespace)"));
     let name = start.map_or(name, |(at, _)| &name[at + 1..]);
@@ -81,8 +74,7 @@ fn is_named_after(node: &str, operator: &str) -> bool {
     let node = node.trim_end_matches(|c: char| c.is_ascii_digit());
     let node = node.strip_suffix("Backward").unwrap_or(node);
     let operator = operator.trim_matches('_');
-    let operator = operator.strip_suffix("_backward_data").unwrap_or(operator);
-    let operator = operator.strip_suffix("_backward").unwrap_or(operator);
+    let operator = operator.strip_suffix("_backward_data").or(operator.strip_suffix("_backward")).unwrap_or(operator);
     let letters = operator.chars().filter(|c| *c != '_');
     node.chars().map(|c| c.to_ascii_lowercase()).eq(letters)
 }
@@ -131,11 +123,6 @@ impl Symbol {
             Self::Workspace => Some(WORKSPACE),
             Self::Engine | Self::Function(_) | Self::Noise => None,
         }
-    }
-
-    /// True for what autograd's engine runs.
-    pub(super) fn is_of_engine(&self) -> bool {
-        matches!(self, Self::Engine | Self::Node(_))
     }
 }
 
@@ -189,12 +176,8 @@ impl<'t> Operation<'t> {
     /// The operators that follow Python frames: the one that was called, and the one that allocated if it is another.
     pub(super) fn operators(&self) -> Option<String> {
         let operator = self.operator?;
-        let allocating =
-            self.allocating.filter(|allocating| allocating.trim_matches('_') != operator.trim_matches('_'));
-        Some(match allocating {
-            Some(allocating) => format!("aten::{operator} ({allocating})"),
-            None => format!("aten::{operator}"),
-        })
+        let others = self.allocating.filter(|other| other.trim_matches('_') != operator.trim_matches('_'));
+        Some(format!("aten::{operator}{}", others.map(|other| format!(" ({other})")).unwrap_or_default()))
     }
 
     /// The stand-ins for the functions of a stack without Python frames, innermost first.
@@ -202,13 +185,10 @@ impl<'t> Operation<'t> {
         if self.is_workspace {
             return vec![stand_in("function", WORKSPACE)];
         }
-        let names = match (self.operator, self.node, self.function) {
-            (None, None, Some(function)) => [Some(("function", function)), None],
-            (operator, node, _) => [operator.map(|name| ("operator", name)), node.map(|name| ("node", name))],
-        };
+        let function = self.function.filter(|_| self.operator.or(self.node).is_none());
         let pass = if self.backward { "backward" } else { "forward" };
-        let names = names.into_iter().flatten().chain([("pass", pass)]);
-        names.map(|(kind, name)| stand_in(kind, name)).collect()
+        let names = [("function", function), ("operator", self.operator), ("node", self.node), ("pass", Some(pass))];
+        names.into_iter().filter_map(|(kind, name)| Some(stand_in(kind, name?))).collect()
     }
 
     /// The name of a stack without Python frames: the autograd node with its operator (unless the node is named after
