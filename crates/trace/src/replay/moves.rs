@@ -1,6 +1,7 @@
 //! From allocations to the trace: the class of each, and the move of every event.
 
 use foldhash::{HashMap, HashMapExt};
+use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{Action, Event, Snapshot};
 
 use super::lifetimes::{Lifetimes, NONE};
@@ -36,33 +37,21 @@ impl Numbers {
 
 /// The classes of all allocations.
 struct Classes {
-    known: HashMap<Class, u32>,
+    all: Interner<Class>,
     /// The latest class of each stack: nearly always that of its next allocation.
     latest: Vec<u32>,
-    all: Vec<Class>,
 }
 
 impl Classes {
     fn number(&mut self, class: Class) -> u32 {
         let Origin::Stack(stack) = class.origin else {
-            return self.look_up(class);
+            return self.all.number(&class);
         };
-        let latest = self.latest[stack.index()];
-        if self.all.get(latest as usize) == Some(&class) {
-            return latest;
+        let latest = &mut self.latest[stack.index()];
+        if self.all.items().get(*latest as usize) != Some(&class) {
+            *latest = self.all.number(&class);
         }
-        let number = self.look_up(class);
-        self.latest[stack.index()] = number;
-        number
-    }
-
-    fn look_up(&mut self, class: Class) -> u32 {
-        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        let number = *self.known.entry(class).or_insert(next);
-        if number == next {
-            self.all.push(class);
-        }
-        number
+        *latest
     }
 }
 
@@ -134,12 +123,12 @@ impl Tracer<'_> {
     /// The classes of the allocations, which take the places of their addresses.
     fn classify(&mut self, dump: Position) -> Vec<Class> {
         let latest = vec![u32::MAX; self.snapshot.tables.stack_count()];
-        let mut classes = Classes { known: HashMap::new(), latest, all: Vec::new() };
+        let mut classes = Classes { all: Interner::default(), latest };
         for index in 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX) {
             let class = self.class(index, dump);
             self.lifetimes.allocations[index as usize].place = classes.number(class);
         }
-        classes.all
+        classes.all.into_items()
     }
 
     fn class(&self, index: u32, dump: Position) -> Class {

@@ -1,7 +1,5 @@
 //! Classes of allocations that count as one, and whom they belong to.
 
-use std::hash::{Hash, Hasher};
-
 use ptmem_snapshot::snapshot::{StackId, StringId};
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +124,7 @@ impl ClassTags {
 }
 
 /// Allocations that count as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class {
     /// To whom they belong.
     pub origin: Origin,
@@ -142,16 +140,4 @@ pub struct Class {
     pub tags: ClassTags,
     /// The digest of all C++ frames of the stack, where some of them were dropped.
     pub cpp: Option<CppDigest>,
-}
-
-impl Hash for Class {
-    /// Fields with their usual default values are not hashed, because each allocation of a history is looked up by its
-    /// class.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { origin, bytes, requested, spread, maybe_pending, tags, cpp } = *self;
-        (origin, bytes, requested).hash(state);
-        if spread != Spread::default() || maybe_pending || tags != ClassTags::default() || cpp.is_some() {
-            (spread, maybe_pending, tags, cpp).hash(state);
-        }
-    }
 }
