@@ -48,8 +48,9 @@ impl<'r> Guesses<'r> {
 
     /// True if each place of these is one of the others.
     fn is_within(&self, others: &Self) -> bool {
-        let is_other = |place: &&Guess| others.places.iter().any(|other| other.at == place.at);
-        self.words == others.words && !self.places.is_empty() && self.places.iter().all(is_other)
+        let mut places = self.places.iter();
+        let are_others = places.all(|place| others.places.iter().any(|other| other.at == place.at));
+        self.words == others.words && !self.places.is_empty() && are_others
     }
 
     /// The places in words.

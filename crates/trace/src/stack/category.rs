@@ -104,8 +104,9 @@ fn of_distributed(code: &Code<'_>, stack: StackId) -> Option<&'static str> {
     if !path.starts_with("torch/distributed/") || path.starts_with("torch/distributed/elastic/") {
         return None;
     }
-    let is_made = |frame| code.path(frame).starts_with("torch/distributed/fsdp/") && code.function(frame) == "__init__";
-    Some(if code.python(stack).any(is_made) { "parameters" } else { "communication" })
+    let mut fsdp = code.python(stack).filter(|&frame| code.path(frame).starts_with("torch/distributed/fsdp/"));
+    let is_made = fsdp.any(|frame| code.function(frame) == "__init__");
+    Some(if is_made { "parameters" } else { "communication" })
 }
 
 /// True if some frame is below the folder of an installed package.

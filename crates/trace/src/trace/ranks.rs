@@ -4,6 +4,7 @@
 use super::{Block, Trace};
 
 /// Some of the blocks of a class, by the order in which they came: a Fenwick tree.
+#[derive(Clone)]
 struct Tree(Vec<u32>);
 
 impl Tree {
@@ -59,8 +60,9 @@ impl Blocks {
     fn follow(trace: &Trace, mut ended: impl FnMut(&Self, Block) -> Option<u32>) -> Option<()> {
         let mut all: Vec<usize> = trace.start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
         trace.begun().for_each(|(_, class)| all[class as usize] += 1);
-        let trees = || all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
-        let mut blocks = Self { alive: [trees(), trees()], of_class: vec![Vec::new(); all.len()], index: Vec::new() };
+        let trees: Vec<Tree> = all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
+        let alive = [trees.clone(), trees];
+        let mut blocks = Self { alive, of_class: vec![Vec::new(); all.len()], index: Vec::new() };
         for (class, start) in (0_u32..).zip(&trace.start) {
             (0..start.pending).for_each(|_| blocks.begin(Block { class, pending: true }));
             (0..start.allocated).for_each(|_| blocks.begin(Block { class, pending: false }));

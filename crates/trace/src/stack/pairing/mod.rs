@@ -217,9 +217,11 @@ impl<'g> Pairing<'g> {
                 *votes.entry(token.file).or_default().entry(shift).or_default() += 1;
             }
         }
-        let most =
-            |votes: BTreeMap<i64, usize>| votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)));
-        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, most(votes)?.0))).collect();
+        let shifts = votes.into_iter().filter_map(|(file, votes)| {
+            let most = votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)));
+            Some((file, most?.0))
+        });
+        self.shifts = shifts.collect();
     }
 
     fn is_done(&self) -> bool {
