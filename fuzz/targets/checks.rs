@@ -36,7 +36,7 @@ pub fn is_saved_whole(profile: &Profile) {
     let text = text_of(profile, &profile.raises).unwrap();
     // No saved profile knows of annotations and pools.
     let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
-    // Nor of times, and one that is kept coarsely knows four moments.
+    // Nor of times.
     let at = Moment::Peak;
     let options = ReadOptions { every: None, group_by, at, ..profile.options.clone() };
     let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");

@@ -40,8 +40,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     if profile.source.kind != InputKind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let saved::Written { text, notes } = saved::write(&profile, &profile.raises)?;
-    notes.iter().for_each(|note| output::print_note(&note.message));
+    let text = saved::text_of(&profile, &profile.raises)?;
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     if arguments.output.as_os_str() != "-" {
         let (written, read) = (Size(text.len() as u64), Size(profile.source.bytes));

@@ -101,21 +101,6 @@ fn events() -> Vec<Value> {
     vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)]
 }
 
-/// Writes a history that repeats nothing, which is saved coarsely, with few of its blocks. Gives what the
-/// tool says to that.
-fn coarse(case: &Case) -> String {
-    let sizes = (1..9_000).map(|number| 512 * ((number * 7_919) % 9_001));
-    let events = sizes.flat_map(|size| {
-        let mut events = vec![event("alloc", A + 4 * MIB, size)];
-        events.extend(free(A + 4 * MIB, size));
-        events
-    });
-    case.write("whole.pkl", &story(events));
-    let saved = ptmem(case.folder.path(), &["profile", "whole.pkl", "-o", "stored.json"]);
-    assert!(saved.status.success(), "{}", text(&saved.stderr));
-    text(&saved.stderr)
-}
-
 /// The whole story: a segment, a block, and what comes after.
 fn story(more: impl IntoIterator<Item = Value>) -> Value {
     snapshot(segments(), events().into_iter().chain(more).collect())
@@ -325,18 +310,7 @@ fn produce(code: Code) -> Codes {
             cut.write(&case.path("cut.pkl"));
             case.codes(&["diff", &fixture("mid-forward.pkl"), "cut.pkl"])
         }
-        Code::HistoryCoarse => {
-            let told = coarse(&case);
-            assert!(told.contains("the history repeats too little to be kept whole"), "{told}");
-            case.codes(&["show", "stored.json"])
-        }
         Code::PartsNotChecked => {
-            coarse(&case);
-            assert!(fs::read_to_string(case.path("stored.json")).unwrap().contains("\"coarse\": {"));
-            let refused = ptmem(case.folder.path(), &["show", "stored.json", "--at", "event:7"]);
-            assert!(text(&refused.stderr).contains("repeats too little to be kept whole"), "{}", text(&refused.stderr));
-            let unlike = case.codes(&["diff", "stored.json", "whole.pkl"]);
-            assert!(unlike.contains("parts-not-checked"), "{unlike:?}");
             let sizes = |count: u64, unit: u64| {
                 story((0..count).flat_map(move |number| {
                     let size = 512 * (number + unit);

@@ -209,3 +209,21 @@ fn one_device_of_several_is_looked_at_alone() {
     let said = error(folder.path(), &["diff", "--update", "stored.json", "after.pkl", "--device", "0"]);
     assert!(said.contains("--update"), "{said}");
 }
+
+#[test]
+fn a_saved_profile_knows_every_moment_of_a_history_that_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut events = vec![event("segment_alloc", A, 20 * MIB)];
+    for size in (1..9_000).map(|number| 512 * (number * 7_919 % 9_001)) {
+        events.push(event("alloc", A, size));
+        events.extend(free(A, size));
+    }
+    fs::write(folder.path().join("whole.pkl"), file(vec![segment(A, &[(20 * MIB, false)])], events)).unwrap();
+    let saved = ptmem(folder.path(), &["profile", "whole.pkl", "-o", "stored.json"]);
+    assert!(saved.status.success() && saved.stderr.is_empty(), "{}", text(&saved.stderr));
+    for moment in ["event:7", "event:20000", "peak", "baseline..event:9"] {
+        let [whole, stored] = ["whole.pkl", "stored.json"].map(|file| at(folder.path(), file, &["--at", moment]));
+        assert_eq!(whole, stored, "{moment}");
+    }
+    assert!(fs::metadata(folder.path().join("stored.json")).unwrap().len() < 2 << 20);
+}

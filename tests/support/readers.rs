@@ -61,11 +61,11 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::options().should_validate_formats(true).build(schema).unwrap()
 }
 
-/// The name of a contract with its version. That of saved profiles is the second of its name.
+/// The name of a contract with its version. That of saved profiles is the third of its name.
 fn versioned(name: &str) -> String {
     match name {
         "diff" => "diff-2".to_owned(),
-        "saved" => "profile-2".to_owned(),
+        "saved" => "profile-3".to_owned(),
         _ => format!("{name}-1"),
     }
 }

@@ -287,11 +287,12 @@ impl Objects {
 }
 
 /// Objects of which the keys are data.
-const MAPS: [&str; 4] = ["/actions", "/settings", "/frames", "/classes"];
+const MAPS: [&str; 2] = ["/actions", "/settings"];
 
 /// Whether a saved profile may leave a key out: one that is 0 or empty.
 fn is_optional(place: &str, key: &str) -> bool {
-    let saved = place.contains("/stacks/");
+    let is_pair = place.ends_with("/start") || place.ends_with("/spread");
+    let saved = place.contains("/stacks/") || place.contains("/classes/") && !is_pair;
     let lines_of_a_map = MAPS.iter().any(|map| place.ends_with(map));
     let of_device = key == "failed_request";
     saved || lines_of_a_map || of_device || place.contains("/ooms/") && key == "frames"

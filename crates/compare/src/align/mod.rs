@@ -103,13 +103,9 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing, or does not
-    /// have the order of its allocations.
+    /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing.
     #[must_use]
     pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
-        if runs.before.device.coarse || runs.after.device.coarse {
-            return None;
-        }
         let Common { sequences, is_unlike } = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;

@@ -161,13 +161,6 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
         );
         found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
     }
-    for (side, _) in devices.each().into_iter().filter(|(_, device)| device.coarse) {
-        let message = format!(
-            "whether one side lacks a part of the other was not checked: the {side} was saved without the order of \
-             its allocations, because its history does not repeat enough. Compare its snapshot"
-        );
-        found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
-    }
 }
 
 fn why_unclear(unclear: Unclear) -> String {

@@ -27,8 +27,8 @@ pub(super) fn compare(
     pairs: &[(usize, usize)],
     groupers: Sides<&Grouper<'_>>,
 ) -> Option<Diagnostic> {
-    // Rows of tags share stacks, and a saved profile without the history has no places.
-    if groupers.after.by().is_tag() || devices.before.coarse || devices.after.coarse {
+    // Rows of tags share stacks.
+    if groupers.after.by().is_tag() {
         return None;
     }
     let before = phase::inputs(&devices.before.trace, groupers.before.code());

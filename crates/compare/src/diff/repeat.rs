@@ -40,9 +40,6 @@ impl Diff {
 
 /// The first allocation that differs, in words; `None` where a side does not have its history.
 fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> Option<String> {
-    if sides.before.coarse || sides.after.coarse {
-        return None;
-    }
     let codes = Sides { before: profiles.before.code(), after: profiles.after.code() };
     let traces = sides.map(|device| &device.trace);
     let mut labels = Labels { codes, before: FxHashMap::default(), after: FxHashMap::default() };

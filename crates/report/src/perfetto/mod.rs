@@ -80,7 +80,6 @@ pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()>
 fn lack(device: &DeviceProfile) -> Option<&'static str> {
     match device.figures.history {
         HistoryKind::Recorded if device.has_moves() => None,
-        HistoryKind::Recorded if device.coarse => Some("the saved profile has no single events"),
         HistoryKind::Recorded | HistoryKind::StateOnly | HistoryKind::Empty => Some("no recorded history"),
         HistoryKind::NoAllocations => Some("no recorded allocations"),
         HistoryKind::NumbersOnly => Some("only figures"),

@@ -4,12 +4,14 @@ use std::fmt;
 
 use ptmem_base::text::{cut, printable};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 /// The schema of saved profiles.
-pub const PROFILE_SCHEMA: &str = "ptmem.profile/2";
+pub const PROFILE_SCHEMA: &str = "ptmem.profile/3";
 
-/// The schema of reports on a snapshot, and once of saved profiles.
+/// The schema of saved profiles of earlier releases.
+const EARLIER_SCHEMA: &str = "ptmem.profile/2";
+
+/// The schema of reports on a snapshot.
 pub(super) const REPORT_SCHEMA: &str = "ptmem.profile/1";
 
 /// The content of a JSON text.
@@ -18,7 +20,7 @@ pub(super) const REPORT_SCHEMA: &str = "ptmem.profile/1";
 pub enum Document {
     /// A saved profile.
     SavedProfile,
-    /// A saved profile of an earlier release, which kept a few moments of the history.
+    /// A saved profile of an earlier release, of another form.
     EarlierProfile,
     /// A report on a snapshot.
     SnapshotReport,
@@ -28,12 +30,10 @@ pub enum Document {
     Unnamed,
 }
 
-/// The keys that distinguish documents.
+/// The key that distinguishes documents.
 #[derive(Deserialize)]
 struct Keys {
     schema: Option<String>,
-    /// The table of frames, which saved profiles alone have.
-    frames: Option<IgnoredAny>,
 }
 
 impl Document {
@@ -45,7 +45,7 @@ impl Document {
         let keys: Keys = serde_json::from_str(text)?;
         Ok(match keys.schema.as_deref() {
             Some(PROFILE_SCHEMA) => Self::SavedProfile,
-            Some(REPORT_SCHEMA) if keys.frames.is_some() => Self::EarlierProfile,
+            Some(EARLIER_SCHEMA) => Self::EarlierProfile,
             Some(REPORT_SCHEMA) => Self::SnapshotReport,
             Some(other) => Self::Other(printable(cut(other, 64))),
             None => Self::Unnamed,
@@ -57,10 +57,7 @@ impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SavedProfile => f.write_str("it is a saved profile"),
-            Self::EarlierProfile => write!(
-                f,
-                "it was saved by an older release ({REPORT_SCHEMA}) that stored only a few moments of the history"
-            ),
+            Self::EarlierProfile => f.write_str("it was saved by an older release, in another form"),
             Self::SnapshotReport => f.write_str("it is a report on a snapshot"),
             Self::Other(schema) => write!(f, "its schema is '{schema}', not '{PROFILE_SCHEMA}'"),
             Self::Unnamed => f.write_str("it has no \"schema\" and no figure such as \"allocated_bytes.all.peak\""),
@@ -78,8 +75,8 @@ mod tests {
 
     #[test]
     fn documents_are_told_apart_by_their_keys() {
-        assert_eq!(of(r#"{"schema": "ptmem.profile/2", "frames": {}}"#), Document::SavedProfile);
-        assert_eq!(of(r#"{"schema": "ptmem.profile/1", "frames": {}}"#), Document::EarlierProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/3", "frames": {}}"#), Document::SavedProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/2", "frames": {}}"#), Document::EarlierProfile);
         assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), Document::SnapshotReport);
         assert_eq!(of(r#"{"schema": "ptmem.diff/2"}"#), Document::Other("ptmem.diff/2".to_owned()));
         assert_eq!(of("{}"), Document::Unnamed);

@@ -68,10 +68,6 @@ pub struct DeviceProfile {
     /// All that happened. Dropped where nothing asks any more.
     #[serde(skip)]
     pub trace: Trace,
-    /// True if a saved profile has only the blocks that are held at a few moments, because the history repeats too
-    /// little.
-    #[serde(skip)]
-    pub coarse: bool,
     /// The totals of every class of the trace.
     #[serde(skip)]
     pub(crate) sums: Vec<Sums>,
@@ -127,7 +123,7 @@ impl DeviceProfile {
 
     /// Adds the passes of training that call stacks show, which the requested moment may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
-        if self.coarse || !are_known(&self.figures) {
+        if !are_known(&self.figures) {
             return;
         }
         self.phases.add_passes(&self.trace, code);
@@ -144,8 +140,7 @@ impl DeviceProfile {
         let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
-            // Several stacks hold their most at several moments.
-            total.highest = Some(highest).filter(|_| !self.coarse || total.members.len() < 2);
+            total.highest = Some(highest);
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
@@ -180,7 +175,7 @@ impl DeviceProfile {
 
     /// True if what happened is known event by event.
     pub fn has_moves(&self) -> bool {
-        self.figures.history == HistoryKind::Recorded && !self.trace.symbols.is_empty() && !self.coarse
+        self.figures.history == HistoryKind::Recorded && !self.trace.symbols.is_empty()
     }
 
     /// True if its peak is more than a bound, and its history leads to the final state.
@@ -214,7 +209,7 @@ impl DeviceProfile {
 
     /// True if every stack is there, and its most can be computed for any group.
     pub fn knows_stacks(&self) -> bool {
-        !self.coarse && !self.sums.is_empty()
+        !self.sums.is_empty()
     }
 
     /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack

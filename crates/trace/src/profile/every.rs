@@ -8,7 +8,7 @@ use ptmem_base::text::{cut, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
 
 use super::phases::are_known;
-use super::{DeviceProfile, Error, saved};
+use super::{DeviceProfile, Error};
 use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
 use crate::replay::Position;
 use crate::stack::Code;
@@ -140,9 +140,6 @@ fn parts(
     code: &Code<'_>,
 ) -> Result<Vec<(String, Window)>, Error> {
     let id = device.device;
-    if device.coarse {
-        return Err(saved::Error::Coarse { device: id, asked: format!("parts of {every}") }.into());
-    }
     if device.events == 0 {
         return Ok(Vec::new());
     }

@@ -181,9 +181,7 @@ impl Profile {
         self.options.at = at;
         self.with_devices(|profile, devices| {
             let grouper = profile.grouper();
-            for device in devices.iter_mut().filter(|device| !device.coarse) {
-                device.look_at(&profile.options.at, &grouper, profile.run.as_ref());
-            }
+            devices.iter_mut().for_each(|device| device.look_at(&profile.options.at, &grouper, profile.run.as_ref()));
         });
     }
 

@@ -10,13 +10,6 @@ use super::classify::Owner;
 use super::operator::Operation;
 use super::{Code, GroupBy, Grouper, Key};
 
-/// True if labels name lines. Lines move from commit to commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NamedLines {
-    Yes,
-    No,
-}
-
 /// The place of the backward pass of a compiled graph.
 pub(super) const COMPILED: &str = "compiled graph";
 
@@ -50,24 +43,18 @@ impl Code<'_> {
     /// Without Python frames the C++ operation.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
-        self.name(stack, NamedLines::Yes).to_string()
+        self.name(stack).to_string()
     }
 
     /// The same in two parts.
     #[must_use]
     pub fn label_parts(&self, stack: StackId) -> Label {
-        let name = self.name(stack, NamedLines::Yes);
+        let name = self.name(stack);
         let operation = name.operation.clone();
         Label { place: Name { operation: String::new(), ..name }.to_string(), operation }
     }
 
-    /// The same without lines, which move.
-    #[must_use]
-    pub fn label_without_line(&self, stack: StackId) -> String {
-        self.name(stack, NamedLines::No).to_string()
-    }
-
-    fn name(&self, stack: StackId, lines: NamedLines) -> Name {
+    fn name(&self, stack: StackId) -> Name {
         let operation = self.operation(stack);
         let site = self.site(stack);
         let inside = match site {
@@ -79,12 +66,12 @@ impl Code<'_> {
                 return Name { operation: operation.label(), callers, ..Name::default() };
             }
         };
-        let inside = inside.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame, lines)));
+        let inside = inside.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame)));
         // The node says more where the frames are those of the forward pass.
         let has_forward = !self.tables().forward(stack).is_empty();
         Name {
             is_backward: operation.backward || self.is_run_by_autograd(stack),
-            site: site.map_or_else(|| COMPILED.to_owned(), |site| self.text_within(stack, site, lines)),
+            site: site.map_or_else(|| COMPILED.to_owned(), |site| self.text_within(stack, site)),
             inside: inside.into_iter().collect(),
             operation: operation_of_python(&operation, has_forward),
             callers: Vec::new(),
@@ -106,8 +93,8 @@ impl Code<'_> {
     }
 
     /// A frame as `function (path:line)`; of a lambda or a comprehension also the function around it.
-    fn text_within(&self, stack: StackId, frame: FrameId, lines: NamedLines) -> String {
-        let text = self.text_at(frame, self.line(frame).filter(|_| lines == NamedLines::Yes));
+    fn text_within(&self, stack: StackId, frame: FrameId) -> String {
+        let text = self.text(frame);
         match self.function_around(stack, frame) {
             Some(around) => format!("{}.{text}", self.function(around)),
             None => text,
@@ -168,7 +155,7 @@ struct Alike<'c> {
 
 impl<'c> Alike<'c> {
     fn new(code: &'c Code<'c>, stack: StackId) -> Self {
-        let name = code.name(stack, NamedLines::Yes);
+        let name = code.name(stack);
         Self { code, stack, name, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack) }
     }
 
@@ -179,7 +166,7 @@ impl<'c> Alike<'c> {
             Part::Inside(depth) => *self.inside.get(depth)?,
             Part::Operation => return self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label()),
         };
-        Some(self.code.text_within(self.stack, frame, NamedLines::Yes))
+        Some(self.code.text_within(self.stack, frame))
     }
 
     fn add(&mut self, part: Part, text: String) {

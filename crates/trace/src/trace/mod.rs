@@ -29,7 +29,8 @@ mod levels;
 mod moves;
 mod position;
 mod ranks;
-mod thin;
+
+use serde::{Deserialize, Serialize};
 
 pub use class::{Bucket, Class, ClassTags, Origin};
 pub use levels::{Level, Part};
@@ -37,7 +38,7 @@ pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::{Position, Window};
 
 /// Blocks of a class that are there before the first event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Start {
     /// Those that are allocated.
     pub allocated: u32,

@@ -1,5 +1,7 @@
 //! Moves, and what they change.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Class, Position};
 
 /// One of PyTorch's byte counters.
@@ -22,7 +24,7 @@ impl Measure {
 }
 
 /// How far a number of bytes may lie from the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// Bytes that the truth may be less.
     pub below: u64,
@@ -62,7 +64,8 @@ impl Class {
 }
 
 /// A block of a class, as a move hands it out or takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "(u32, bool)", from = "(u32, bool)")]
 pub struct Block {
     /// Its class.
     pub class: u32,
@@ -70,8 +73,21 @@ pub struct Block {
     pub pending: bool,
 }
 
+impl From<Block> for (u32, bool) {
+    fn from(Block { class, pending }: Block) -> Self {
+        (class, pending)
+    }
+}
+
+impl From<(u32, bool)> for Block {
+    fn from((class, pending): (u32, bool)) -> Self {
+        Self { class, pending }
+    }
+}
+
 /// The effect of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Move {
     /// No change: a marker, a double free or an unknown action.
     Nothing,

@@ -75,9 +75,6 @@ impl Figure {
     pub(super) fn grown(device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Vec<(Self, Sides<Position>)> {
         let mut found: Vec<(Self, Sides<Position>)> =
             device.places.iter().map(|places| (Self::Peak, places.at.map(|place| place.at))).collect();
-        if sides.before.coarse || sides.after.coarse {
-            return found;
-        }
         let end = sides.map(|side| side.figures.allocated.end);
         let of_end = Self::End.places(device, sides).filter(|_| end.after > end.before);
         found.extend(of_end.map(|places| (Self::End, places)));
@@ -103,8 +100,7 @@ impl Figure {
 
     /// Its places on both sides; `None` for the peak, whose rows are listed anyway, and where a side has no history.
     fn places(self, device: &DeviceDiff, sides: Sides<&DeviceProfile>) -> Option<Sides<Position>> {
-        let is_coarse = sides.before.coarse || sides.after.coarse;
-        if is_coarse || sides.map(|side| side.figures.history) != both(HistoryKind::Recorded) {
+        if sides.map(|side| side.figures.history) != both(HistoryKind::Recorded) {
             return None;
         }
         match self {

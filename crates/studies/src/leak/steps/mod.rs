@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::Advice;
 use ptmem_trace::phase::steps::{self, BuiltUp, Course, Mark, Steps, Wanted};
-use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity, saved};
+use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profile, identity};
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
@@ -62,9 +62,6 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
 
 /// Why there are no steps.
 fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
-    if device.coarse {
-        return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
-    }
     let pattern = match wanted {
         Wanted::Named(pattern) if device.figures.history == HistoryKind::Recorded => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::phases::SavedPhase;
 use crate::profile::{Raise, Source};
-use crate::replay::{Oom, Timeline};
+use crate::replay::Oom;
 use crate::stack::CppDigest;
-use crate::trace::{Bucket, ClassTags};
+use crate::trace::fold::Folded;
+use crate::trace::{Bucket, ClassTags, Move, Spread, Start};
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,7 +27,8 @@ pub(super) struct SavedProfile<D> {
     pub(super) run: Option<RunFacts>,
     pub(super) devices: Vec<SavedDevice<D>>,
     pub(super) diagnostics: Vec<SavedDiagnostic>,
-    pub(super) frames: BTreeMap<String, SavedFunction>,
+    /// Stacks refer to them by their places.
+    pub(super) frames: Vec<SavedFrame>,
     /// The digest of everything before it.
     pub(super) sha1: String,
 }
@@ -52,10 +54,8 @@ pub(super) struct SavedDevice<D> {
     #[serde(flatten)]
     pub(super) device: D,
     pub(super) ooms: Vec<SavedOom>,
-    /// The curves of a history that is kept coarsely: the trace has few of its blocks then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) coarse: Option<Timeline>,
     pub(super) stacks: Vec<SavedStack>,
+    pub(super) classes: Vec<SavedClass>,
     pub(super) trace: SavedTrace,
     pub(super) phases: Vec<SavedPhase>,
     pub(super) phases_cut: u64,
@@ -67,44 +67,48 @@ pub(super) struct SavedOom {
     #[serde(flatten)]
     pub(super) oom: Oom,
     /// The stack of the request.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) frames: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) frames: Vec<u32>,
 }
 
-/// A stack.
+/// A stack, or the kind of memory without one.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SavedStack {
-    /// By the default grouping, for readers: it follows from the frames. Nothing where it is that of the stack before.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) label: String,
-    #[serde(skip)]
-    pub(super) key: String,
     /// The digest of its C++ frames, where some of them are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cpp: Option<CppDigest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bucket: Option<Bucket>,
-    /// Its classes by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) classes: BTreeMap<String, SavedClass>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) frames: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) forward_frames: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) frames: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) forward_frames: Vec<u32>,
 }
 
-/// Allocations that count as one: numbers, of which zeros at the end are left out behind the first, and tags where there are
-/// some. The numbers are the bytes of a block; those of them that were not asked for; bytes that a block may be smaller, and
-/// larger; blocks that are allocated before the first event, and those whose free is pending then; and 1 where blocks may have
-/// been pending.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Allocations that count as one: their stack, the bytes of a block, those that were requested, and what few classes have.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedClass(
-    pub(super) Vec<u64>,
-    #[serde(default, skip_serializing_if = "has_no_tags")] pub(super) ClassTags<String>,
+    pub(super) u32,
+    pub(super) u64,
+    pub(super) u64,
+    #[serde(default, skip_serializing_if = "is_default")] pub(super) Rest,
 );
 
-fn has_no_tags(tags: &ClassTags<String>) -> bool {
-    *tags == ClassTags::default()
+/// What few classes have.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rest {
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) spread: Spread,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) maybe_pending: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) start: Start,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) tags: ClassTags<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// The moves of a history, folded.
@@ -114,17 +118,17 @@ pub(super) struct SavedTrace {
     pub(super) reserved: i64,
     /// How many of the moves belong to the dump.
     pub(super) implied: u64,
-    pub(super) moves: Vec<String>,
+    /// Each move once, with the rank of the block that it ends.
+    pub(super) moves: Vec<(Move, u32)>,
+    /// What happened, as places among the moves.
+    pub(super) sequences: Folded,
 }
 
-/// The frames of a function: its name, its file, and their lines.
+/// A frame: function, file and line; and for generated code the frame that it was generated from.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedFunction(pub(super) String, pub(super) String, pub(super) Vec<SavedLine>);
-
-/// The line of a frame; and for generated code the frame that it was generated from.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum SavedLine {
-    Plain(u64),
-    Generated(u64, String),
-}
+pub(super) struct SavedFrame(
+    pub(super) String,
+    pub(super) String,
+    pub(super) u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) Option<u32>,
+);

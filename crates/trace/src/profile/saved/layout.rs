@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 /// The lists with a line per item.
-const LISTS: [&str; 6] = ["devices", "raises", "diagnostics", "stacks", "phases", "moves"];
+const LISTS: [&str; 7] = ["devices", "raises", "diagnostics", "stacks", "classes", "phases", "frames"];
 
 /// The objects with a line per key; the outermost has no name.
-const OBJECTS: [&str; 4] = ["", "devices", "trace", "frames"];
+const OBJECTS: [&str; 3] = ["", "device", "trace"];
 
 /// Compact JSON in this layout.
 pub(super) fn laid_out(json: &str) -> String {
@@ -26,7 +26,8 @@ fn lay_out(out: &mut String, json: &str, key: &str, depth: usize) {
             add_lines(out, ["{", "}"], parts, depth);
         }
         (_, Some(Ok(list))) if !list.is_empty() => {
-            let parts = list.iter().map(|part| (key, String::new(), part.get()));
+            let item = if key == "devices" { "device" } else { "item" };
+            let parts = list.iter().map(|part| (item, String::new(), part.get()));
             add_lines(out, ["[", "]"], parts, depth);
         }
         _ => *out += json,
@@ -59,7 +60,7 @@ mod tests {
     fn items_have_lines_of_their_own() {
         let device =
             json!({ "device": 0, "ooms": [{ "event": 1 }, {}], "phases": [], "stacks": [{ "a": [1, 2] }, {}] });
-        let profile = json!({ "at": "peak", "devices": [device], "frames": { "x": ["f", 1], "y": [[]] } });
+        let profile = json!({ "at": "peak", "devices": [device], "frames": [["f", 1], [[]]] });
         let expected = r#"{
   "at": "peak",
   "devices": [
@@ -73,10 +74,10 @@ mod tests {
       ]
     }
   ],
-  "frames": {
-    "x": ["f",1],
-    "y": [[]]
-  }
+  "frames": [
+    ["f",1],
+    [[]]
+  ]
 }"#;
         assert_eq!(laid_out(&profile.to_string()), expected);
         let empty = json!({ "devices": [], "a": "{\\\"[,:" });

@@ -1,8 +1,7 @@
-//! A profile as a file: deterministic text that version control can compare line by line.
+//! A profile as a file: deterministic text, with a line for each stack, class, move and frame.
 //!
-//! Part of the contract `ptmem.profile/2`. Frames are kept once, under names that depend on the function and its
-//! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
-//! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
+//! Part of the contract `ptmem.profile/3`. C++ frames that say nothing about the operation are left out; of all of them a
+//! digest is kept, which `--group-by frames` compares.
 
 mod format;
 mod layout;
@@ -16,7 +15,7 @@ pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
-pub use write::{Written, text_of, write};
+pub use write::text_of;
 
 use super::Moment;
 use crate::stack::GroupBy;
@@ -58,17 +57,6 @@ pub enum Error {
         device: u32,
         /// Number of its events.
         events: u64,
-    },
-    /// A question that a coarse history cannot answer.
-    #[error(
-        "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \
-         give the snapshot itself"
-    )]
-    Coarse {
-        /// Device ordinal.
-        device: u32,
-        /// The fact that the profile lacks, in words.
-        asked: String,
     },
 }
 

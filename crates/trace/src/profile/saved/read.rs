@@ -1,19 +1,17 @@
 //! From the text of a file to a profile, which is checked as far as it can be.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Severity};
-use ptmem_base::text::cut;
 use ptmem_snapshot::input::Document;
 use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 
 use super::super::{DeviceProfile, Moment, Phases, Profile, ReadOptions, Source};
 use super::format::*;
-use super::trace::Classes;
-use super::write::frame_name;
-use super::{DIGEST, Error, digest, phases};
-use crate::replay::{Origin, Timeline};
+use super::{DIGEST, Error, digest, phases, trace};
+use crate::replay::Timeline;
+use crate::trace::{Class, Trace};
 
 /// Reads a saved profile, whose file is `source`.
 ///
@@ -32,9 +30,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
     if options.at.needs_times() {
         return Err(Error::Times(options.at));
     }
-    let coarse = saved.devices.iter().find(|device| device.coarse.is_some());
-    coarse.map_or(Ok(()), |saved| require_known(saved.device.device, &options))?;
-    let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
+    let mut reader = Reader { tables: Tables::default(), frames: Vec::new(), asked: options.at.clone() };
     reader.frames(&saved.frames)?;
     let devices = saved.devices.into_iter().map(|device| reader.device(device)).collect::<Result<_, _>>()?;
     let mut profile = Profile {
@@ -62,18 +58,6 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
     Ok(profile)
 }
 
-/// Refuses questions that a coarse history cannot answer.
-fn require_known(device: u32, options: &ReadOptions) -> Result<(), Error> {
-    let asked = match &options.at {
-        _ if options.group_by.is_tag() => format!("groups by {}", options.group_by),
-        Moment::Baseline | Moment::Peak | Moment::End | Moment::Oom | Moment::Aligned(_) => return Ok(()),
-        at @ (Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_)) => {
-            format!("the stacks at '{at}'")
-        }
-    };
-    Err(Error::Coarse { device, asked })
-}
-
 /// The file as it is, once its schema and its digest are verified.
 fn parse(text: &str) -> Result<SavedProfile<DeviceProfile>, Error> {
     let document = Document::of(text)?;
@@ -95,85 +79,66 @@ fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
 
 struct Reader {
     tables: Tables,
-    frames: HashMap<String, FrameId>,
+    /// By their places in the file.
+    frames: Vec<FrameId>,
     asked: Moment,
 }
 
 impl Reader {
-    /// Takes in all frames, first those that others were generated from.
-    fn frames(&mut self, saved: &BTreeMap<String, SavedFunction>) -> Result<(), Error> {
-        for is_generated in [false, true] {
-            for (id, SavedFunction(name, filename, lines)) in saved {
-                let name = self.tables.intern_string(name);
-                let filename = self.tables.intern_string(filename);
-                for (number, line) in lines.iter().enumerate() {
-                    let (line, original) = match line {
-                        SavedLine::Plain(line) => (*line, None),
-                        SavedLine::Generated(line, original) => (*line, Some(original)),
-                    };
-                    if original.is_some() == is_generated {
-                        let original = original.map(|original| self.frame(original)).transpose()?;
-                        let frame = Frame { name, filename, line: line.into(), original };
-                        self.frames.insert(frame_name(id, number), self.tables.intern_frame(frame));
-                    }
-                }
-            }
+    /// Takes in all frames; one follows that which it was generated from.
+    fn frames(&mut self, saved: &[SavedFrame]) -> Result<(), Error> {
+        for SavedFrame(name, filename, line, original) in saved {
+            let name = self.tables.intern_string(name);
+            let filename = self.tables.intern_string(filename);
+            let original = original.map(|original| self.frame(original)).transpose()?;
+            self.frames.push(self.tables.intern_frame(Frame { name, filename, line: (*line).into(), original }));
         }
         Ok(())
     }
 
-    fn frame(&self, id: &str) -> Result<FrameId, Error> {
-        let found = self.frames.get(id).copied();
-        found.ok_or_else(|| Error::Damaged(format!("there is no frame '{}'", cut(id, 64))))
+    fn frame(&self, number: u32) -> Result<FrameId, Error> {
+        let found = self.frames.get(number as usize).copied();
+        found.ok_or_else(|| Error::Damaged(format!("there is no frame {number}")))
     }
 
-    /// The frames of a list of names.
-    fn frame_list(&self, names: &str) -> Result<Vec<FrameId>, Error> {
-        names.split_ascii_whitespace().map(|id| self.frame(id)).collect()
+    fn frame_list(&self, numbers: &[u32]) -> Result<Vec<FrameId>, Error> {
+        numbers.iter().map(|&number| self.frame(number)).collect()
     }
 
-    fn stack(&mut self, saved: &SavedStack) -> Result<StackId, Error> {
-        let frames = self.frame_list(&saved.frames)?;
-        let forward = self.frame_list(&saved.forward_frames)?;
+    /// The stack of these frames, and of those of its forward pass.
+    fn stack(&mut self, frames: &[u32], forward: &[u32]) -> Result<StackId, Error> {
+        let frames = self.frame_list(frames)?;
+        let forward = self.frame_list(forward)?;
         let stack = self.tables.intern_stack(&frames);
         Ok(if forward.is_empty() { stack } else { self.tables.intern_forward(stack, &forward) })
     }
 
-    /// The classes of the stacks.
-    fn classes(&mut self, saved: &[SavedStack]) -> Result<Classes, Error> {
-        let mut classes = Classes::default();
-        for stack in saved {
-            let origin = match stack.bucket {
-                Some(bucket) => Origin::Bucket(bucket),
-                None => Origin::Stack(self.stack(stack)?),
-            };
-            for (name, class) in &stack.classes {
-                classes.add(name, class, (origin, stack.cpp), &mut self.tables);
-            }
-        }
-        Ok(classes)
-    }
-
     /// The stack of a failed request.
     fn failed_stack(&mut self, saved: &SavedOom) -> Result<Option<StackId>, Error> {
-        let frames = self.frame_list(&saved.frames)?;
-        Ok((!frames.is_empty()).then(|| self.tables.intern_stack(&frames)))
+        (!saved.frames.is_empty()).then(|| self.stack(&saved.frames, &[])).transpose()
+    }
+
+    fn trace(&mut self, saved: &SavedDevice<DeviceProfile>) -> Result<Trace, Error> {
+        let stacks = saved.stacks.iter().map(|stack| self.stack(&stack.frames, &stack.forward_frames));
+        let stacks: Vec<StackId> = stacks.collect::<Result<_, _>>()?;
+        let classes = saved.classes.iter().map(|class| class.class(&saved.stacks, &stacks, &mut self.tables));
+        let classes: Option<Vec<Class>> = classes.collect();
+        let start = saved.classes.iter().map(|SavedClass(.., rest)| rest.start).collect();
+        let DeviceProfile { device, events, .. } = saved.device;
+        let classes = classes.ok_or_else(|| trace::wrong(device, "has a class of no stack"))?;
+        saved.trace.trace(classes, start, events).map_err(|fault| trace::wrong(device, fault))
     }
 
     fn device(&mut self, saved: SavedDevice<DeviceProfile>) -> Result<DeviceProfile, Error> {
+        let trace = self.trace(&saved)?;
         let mut device = saved.device;
-        let place = format!("device {}", device.device);
-        device.trace = self.classes(&saved.stacks)?.trace(&saved.trace, device.events, &place)?;
+        device.trace = trace;
         device.failed_stacks = saved.ooms.iter().map(|oom| self.failed_stack(oom)).collect::<Result<_, _>>()?;
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
-        device.coarse = saved.coarse.is_some();
-        device.figures.timeline = saved.coarse.unwrap_or_else(|| Timeline::of(&device.trace));
-        let phases = phases::read(&saved.phases, device.trace.symbols.len(), &place)?;
+        device.figures.timeline = Timeline::of(&device.trace);
+        let phases = phases::read(&saved.phases, device.trace.symbols.len(), &format!("device {}", device.device))?;
         device.phases = Phases::new(phases, saved.phases_cut, &device.figures, &device.trace);
-        device.at = match self.asked {
-            Moment::Aligned(_) if device.coarse => device.figures.allocated.peak_at,
-            _ => device.place_of(&self.asked, None),
-        };
+        device.at = device.place_of(&self.asked, None);
         Ok(device)
     }
 }

@@ -6,10 +6,10 @@
 
 mod rules;
 mod tandem;
-mod text;
 
-pub use text::Malformed;
-pub(crate) use text::free_name;
+use std::num::{NonZeroU64, TryFromIntError};
+
+use serde::{Deserialize, Serialize};
 
 /// The most items of a folded sequence. Real programs take up to 3,300; a history with more repeats too little.
 pub const MOST_ITEMS: usize = 16_384;
@@ -19,7 +19,8 @@ pub const MOST_ITEMS: usize = 16_384;
 const ITEMS_FOR_RULES: usize = 16;
 
 /// An item of a folded sequence: a symbol or a body, once or several times in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "SavedItem", try_from = "SavedItem")]
 struct Item {
     unit: Unit,
     /// Number of rounds, at least 1.
@@ -44,8 +45,40 @@ impl Item {
     }
 }
 
+/// An item in a file: the number of a symbol, or -1 less that of a body; and how many rounds of it, where there are several.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum SavedItem {
+    Once(i64),
+    Often(i64, u64),
+}
+
+impl From<Item> for SavedItem {
+    fn from(Item { unit, count }: Item) -> Self {
+        let number = match unit {
+            Unit::Symbol(symbol) => symbol.into(),
+            Unit::Body(body) => -1 - i64::from(body),
+        };
+        if count == 1 { Self::Once(number) } else { Self::Often(number, count) }
+    }
+}
+
+impl TryFrom<SavedItem> for Item {
+    type Error = TryFromIntError;
+
+    fn try_from(saved: SavedItem) -> Result<Self, Self::Error> {
+        let (number, count) = match saved {
+            SavedItem::Once(number) => (number, 1),
+            SavedItem::Often(number, count) => (number, NonZeroU64::try_from(count)?.get()),
+        };
+        let body = u32::try_from(-1 - number).map(Unit::Body);
+        Ok(Self { unit: body.or_else(|_| u32::try_from(number).map(Unit::Symbol))?, count })
+    }
+}
+
 /// A folded sequence of symbols.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Folded {
     /// The bodies, and last the sequence itself. Each refers only to those before it, and no body is empty.
     sequences: Vec<Vec<Item>>,
@@ -67,8 +100,8 @@ impl Folded {
         Some(rules::share(looped)).filter(|folded| folded.size() <= most)
     }
 
-    /// Puts sequences in order, without those that the one at `root` does not need. `None` where one holds itself.
-    fn ordered(mut sequences: Vec<Vec<Item>>, root: usize) -> Option<Self> {
+    /// Puts sequences in order, without those that the one at `root` does not need. None contains itself.
+    fn ordered(mut sequences: Vec<Vec<Item>>, root: usize) -> Self {
         let mut states = vec![State::New; sequences.len()];
         let mut ordered: Vec<Vec<Item>> = Vec::with_capacity(sequences.len());
         // No recursion: rules may be nested as deeply as there are rules.
@@ -78,10 +111,8 @@ impl Folded {
                 State::New => {
                     states[at] = State::Open;
                     for inner in sequences[at].iter().filter_map(|item| item.body()) {
-                        match states[inner] {
-                            State::New => open.push(inner),
-                            State::Open => return None,
-                            State::Placed(_) => {}
+                        if let State::New = states[inner] {
+                            open.push(inner);
                         }
                     }
                 }
@@ -100,7 +131,7 @@ impl Folded {
                 }
             }
         }
-        Some(Self { sequences: ordered })
+        Self { sequences: ordered }
     }
 
     /// The items of the sequence itself.
@@ -121,10 +152,15 @@ impl Folded {
         uses
     }
 
-    /// The number of symbols that it expands to; `None` where 64 bits do not hold it.
+    /// The number of symbols that it expands to; `None` where 64 bits do not hold it, and in a file that was edited: where it
+    /// has other symbols than the first `symbols`, or bodies that would take more time than they have symbols.
     #[must_use]
-    pub fn length(&self) -> Option<u64> {
-        self.lengths().pop().unwrap_or(Some(0))
+    pub fn length(&self, symbols: usize) -> Option<u64> {
+        let units = self.sequences.iter().flatten().map(|item| item.unit);
+        let are_known = units.clone().all(|unit| !matches!(unit, Unit::Symbol(symbol) if symbol as usize >= symbols));
+        let bodies = self.sequences.split_last().map_or(&[][..], |(_, bodies)| bodies);
+        let are_long = bodies.iter().all(|items| items.len() > 1);
+        if are_known && are_long { self.lengths().pop().unwrap_or(Some(0)) } else { None }
     }
 
     /// The number of symbols that each sequence expands to.
@@ -181,7 +217,7 @@ impl Folded {
 /// The number of symbols that an item expands to; `None` where 64 bits do not hold it. An outer body may use such an
 /// inner one only if it does not fit itself, as no count is 0.
 fn length(item: Item, lengths: &[Option<u64>]) -> Option<u64> {
-    item.body().map_or(Some(1), |body| lengths[body])?.checked_mul(item.count)
+    item.body().map_or(Some(1), |body| *lengths.get(body)?)?.checked_mul(item.count)
 }
 
 fn index(length: usize) -> u32 {

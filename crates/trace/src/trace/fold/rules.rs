@@ -71,8 +71,7 @@ fn with_rules(items: &[Item], rule_of: &FxHashMap<Pair, Item>) -> Vec<Item> {
 
 /// Sequences without the rules that only one place uses, since they became part of larger ones.
 fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
-    // Pairs refer to earlier sequences: no body contains itself.
-    let Some(folded) = Folded::ordered(sequences, root) else { return Folded::default() };
+    let folded = Folded::ordered(sequences, root);
     let uses = folded.uses();
     let mut written: Vec<Vec<Item>> = Vec::with_capacity(folded.sequences.len());
     for items in &folded.sequences {
@@ -80,7 +79,7 @@ fn inlined(sequences: Vec<Vec<Item>>, root: usize) -> Folded {
         written.push(items);
     }
     let last = written.len() - 1;
-    Folded::ordered(written, last).unwrap_or_default()
+    Folded::ordered(written, last)
 }
 
 /// Items with the rules that are used once in their place, and without bodies that are a single item themselves.
