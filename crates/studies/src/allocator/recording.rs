@@ -184,7 +184,10 @@ impl<'s> Reader<'s> {
         let has_frees = events.iter().any(|event| event.action == Action::FreeCompleted);
         let mut changes = changes.iter();
         let mut groups = Vec::new();
-        let mut returned = 0;
+        let mut returned = 0_u64;
+        // Segments that were collected made no room for a request: the device may have had more.
+        let conf = self.snapshot.settings.all.get("PYTORCH_CUDA_ALLOC_CONF");
+        let collects = conf.is_some_and(|text| text.contains("garbage_collection_threshold"));
         for (event, at) in events.iter().zip(0..) {
             let [last, next] = [(at as usize).checked_sub(1), Some(at as usize + 1)].map(|at| events.get(at?));
             match event.action {
@@ -203,11 +206,11 @@ impl<'s> Reader<'s> {
                     self.obtain(part, tags.stream.or(part.home.stream), tags.pool_id.or(part.home.pool_id));
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
-                    returned += event.size;
+                    returned = returned.saturating_add(event.size);
                     groups.extend(changes.next().and_then(|part| self.space.give_back(part.address, part.bytes)));
                     if !next.is_some_and(returns_segment) {
                         let made_room_for = next.filter(|next| is_retry(event, next));
-                        self.limits.give_back(std::mem::take(&mut returned), made_room_for);
+                        self.limits.give_back(std::mem::take(&mut returned), made_room_for.filter(|_| !collects));
                         self.give_back(std::mem::take(&mut groups), made_room_for.is_some());
                     }
                 }
