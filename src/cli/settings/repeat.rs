@@ -6,8 +6,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -101,7 +99,7 @@ impl<'a> Repetition<'a> {
         let mut trial = Trial {
             release,
             capacity: self.capacity,
-            failed: requests.failed(),
+            failed: self.recorded.iter().filter(|(_, fits)| !fits).count(),
             private_pools: requests.private_pools(),
             streams: requests.streams(),
             held_before: self.recording.held_before,
@@ -151,27 +149,19 @@ impl<'a> Repetition<'a> {
 
     /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
     fn add(&self, trial: &mut Trial, settings: &[String], requested: &Requested) {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(settings.len());
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some((at, settings)) =
-                        Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, settings.get(at)?)))
-                    {
-                        let repeated = self.repeat(settings, requested, at);
-                        done.lock().unwrap_or_else(PoisonError::into_inner).push((at, repeated));
-                    }
-                });
-            }
-        });
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_by_key(|(at, _)| *at);
-        for (_, repeated) in done {
-            match repeated {
-                Ok(repeated) => trial.outcomes.push(repeated.outcome),
-                Err(error) => trial.left_out.push(error.to_string()),
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for settings in settings.chunks(cores) {
+            let repeated: Vec<_> = thread::scope(|scope| {
+                let runs = settings.iter().enumerate();
+                let runs = runs.map(|(number, text)| scope.spawn(move || self.repeat(text, requested, number)));
+                let runs: Vec<_> = runs.collect();
+                runs.into_iter().filter_map(|run| run.join().ok()).collect()
+            });
+            for repeated in repeated {
+                match repeated {
+                    Ok(repeated) => trial.outcomes.push(repeated.outcome),
+                    Err(error) => trial.left_out.push(error.to_string()),
+                }
             }
         }
     }
@@ -245,7 +235,7 @@ impl<'a> Repetition<'a> {
         }
         let deviations = curve.iter().zip(&self.recorded).map(|((here, _), (there, _))| here.abs_diff(*there));
         let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
-        let pairs = requested.requests.outcomes().zip(&curve);
+        let pairs = self.recorded.iter().zip(&curve);
         let outcome = Outcome {
             settings: settings.to_owned(),
             earlier_memory_as_recorded: requested.earlier != Earlier::Packed,
@@ -253,8 +243,8 @@ impl<'a> Repetition<'a> {
             free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
             segments_returned: count([Action::SegmentFree, Action::SegmentUnmap]),
-            failed_requests_avoided: pairs.clone().filter(|(there, (_, here))| !there && *here).count(),
-            new_failed_requests: pairs.filter(|(there, (_, here))| *there && !here).count(),
+            failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),
+            new_failed_requests: pairs.filter(|((_, there), (_, here))| *there && !here).count(),
         };
         Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }

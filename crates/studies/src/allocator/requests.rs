@@ -98,12 +98,6 @@ impl Requests {
         self.pools.len() - 1
     }
 
-    /// Number of requests that failed in the recording.
-    #[must_use]
-    pub fn failed(&self) -> usize {
-        self.list.iter().filter(|request| matches!(request, Request::Fail { .. })).count()
-    }
-
     fn lane(&mut self, group: Group) -> Lane {
         let stream = number(&mut self.streams, group.stream);
         Lane { stream, pool: number(&mut self.pools, group.pool.unwrap_or(SHARED)) }
@@ -215,16 +209,6 @@ impl Requests {
             }
         }
         Ok(())
-    }
-
-    /// Whether each request for a block within the recording succeeded there.
-    pub fn outcomes(&self) -> impl Iterator<Item = bool> + Clone + '_ {
-        let within = self.list.iter().skip_while(|request| **request != Request::Begin);
-        within.filter_map(|request| match request {
-            Request::Allocate { .. } => Some(true),
-            Request::Fail { .. } => Some(false),
-            Request::Free(_) | Request::Empty | Request::Drop(_) | Request::Begin => None,
-        })
     }
 }
 
