@@ -201,7 +201,7 @@ impl<S: Recordable> Bisection<'_, S> {
 
     /// The recording of one that must have one.
     fn required(&self, one: &S::One) -> Result<PathBuf> {
-        output::print_note(&format!("{one}"));
+        output::print_note(&format!("trying {one}"));
         match self.record(one)? {
             Recorded::Whole(path) | Recorded::OutOfMemory(path) => Ok(path),
             Recorded::Failed(failure) => Err(refused(failure, &one.to_string(), "; or give another end of the range")),

@@ -52,7 +52,8 @@ pub(super) fn search<C: Candidates>(
         let each = began.elapsed().as_secs() / u64::try_from(done.max(1)).unwrap_or(1);
         let estimate =
             if done > 0 { format!(", about {} s in all", each * u64::from(more + 1)) } else { String::new() };
-        output::print_note(&format!("trying {next} (then at most {more} more{estimate})"));
+        let rest = if more == 0 { "the last".to_owned() } else { format!("then at most {more} more") };
+        output::print_note(&format!("trying {next} ({rest}{estimate})"));
         let answer = ask(&mut next)?;
         if let Answer::Skipped(reason) = &answer {
             output::print_note(&format!("{next} is skipped: {reason}"));
