@@ -30,8 +30,6 @@ FORMATS = [
     "junit",
     "sarif",
     "csv",
-    "folded",
-    "github-action-benchmark",
     "github-output",
     "brief",
 ]

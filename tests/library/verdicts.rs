@@ -146,8 +146,6 @@ fn a_figure_that_is_not_known_is_neither_gated_nor_exported() {
     let options = report::RenderOptions::default();
     let output = Format::GithubOutput.render(Subject::Gate(&gate), &options).unwrap();
     assert!(output.contains("peak-after=\n") && output.contains("percent=\n"), "{output}");
-    let series = Format::GithubActionBenchmark.render(Subject::Gate(&gate), &options).unwrap();
-    assert!(series.contains(": end\"") && !series.contains(": peak\""), "{series}");
 }
 
 /// A history in which a block is freed that was allocated before it, so that its size is not known to the byte.

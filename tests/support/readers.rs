@@ -46,8 +46,6 @@ impl Reports {
         check_junit(self.text(Format::Junit), &json);
         check_sarif(self.text(Format::Sarif), &json);
         check_csv(self.text(Format::Csv), &json);
-        check_folded(self.text(Format::Folded), &json);
-        check_series(self.text(Format::GithubActionBenchmark), &json);
         check_github_output(self.text(Format::GithubOutput));
         check_html(self.text(Format::Html));
     }
@@ -477,71 +475,6 @@ fn check_csv_of_parts(header: &csv::StringRecord, records: &[csv::StringRecord],
             let value = &expected[figure];
             assert_eq!(record[column], if value.is_null() { String::new() } else { value.to_string() }, "{figure}");
         }
-    }
-}
-
-pub fn check_folded(text: &str, json: &Value) {
-    require_printable(text, "folded");
-    let is_diff = !["ptmem.profile/1", "ptmem.leak/1"].contains(&json["schema"].as_str().unwrap());
-    let is_suite = json["comparisons"].as_array().is_some_and(|comparisons| comparisons.len() > 1)
-        || json["leaks"].as_array().is_some_and(|leaks| leaks.iter().any(|leak| !leak["rank"].is_null()));
-    let mut sums = vec![0; 1 + usize::from(is_diff)];
-    for line in text.lines() {
-        let mut stack = line;
-        for sum in sums.iter_mut().rev() {
-            let (rest, number) = stack.rsplit_once(' ').unwrap();
-            *sum += number.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
-            stack = rest;
-        }
-        let frames: Vec<_> = stack.split(';').collect();
-        let root = usize::from(is_suite);
-        assert!(frames.len() > root + 1 && frames.len() < 512, "{line}");
-        assert!(frames[root].starts_with("device "), "{line}");
-        assert!(frames.iter().all(|frame| !frame.is_empty()), "{line}");
-    }
-    if let Some(leaks) = json["leaks"].as_array() {
-        assert_eq!(sums[0], leaks.iter().map(|leak| leak["bytes_per_step"].as_u64().unwrap()).sum::<u64>());
-        return;
-    }
-    let mut expected = vec![Some(0); sums.len()];
-    for (_, report, device) in devices(json) {
-        // What the peak of the before held elsewhere has no stack.
-        let rows = device["stacks"].as_array().into_iter().flatten();
-        let elsewhere = rows.filter(|row| row["bucket"] == "peak-elsewhere").filter_map(|row| row["before"].as_u64());
-        let elsewhere = [elsewhere.sum::<u64>(), 0];
-        let held = totals(report, device)
-            .into_iter()
-            .zip(elsewhere)
-            .map(|(total, without)| total.map(|total| total - without));
-        for (sum, total) in expected.iter_mut().zip(held) {
-            *sum = sum.zip(total).map(|(sum, total)| sum + total);
-        }
-    }
-    for (sum, expected) in sums.into_iter().zip(expected) {
-        assert!(expected.is_none_or(|expected| sum == expected), "{sum}, not {expected:?}");
-    }
-}
-
-pub fn check_series(text: &str, json: &Value) {
-    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved", "fragmentation", "leak"];
-    let entries: Value = serde_json::from_str(text).unwrap();
-    let figure = |entry: &Value| {
-        assert_eq!(entry.as_object().unwrap().keys().collect::<Vec<_>>(), ["name", "unit", "value"]);
-        assert_eq!(entry["unit"], "bytes");
-        let name = entry["name"].as_str().unwrap();
-        let (series, metric) = name.rsplit_once(": ").unwrap();
-        assert!(!series.is_empty() && metrics.contains(&metric), "{name}");
-        (name.to_owned(), entry["value"].as_u64().unwrap())
-    };
-    let figures: Vec<_> = entries.as_array().unwrap().iter().map(figure).collect();
-    // Every device of the after has its figures.
-    let named = |(name, _, device): &(&str, &Value, &Value)| {
-        let after = device["after_device"].as_u64()?;
-        let name = if name.is_empty() { String::new() } else { format!("{name}/") };
-        Some((format!("{name}device {after}: peak"), device["metrics"]["peak"]["after"].as_u64()?))
-    };
-    for figure in devices(json).iter().filter_map(named) {
-        assert!(figures.contains(&figure), "{figure:?}");
     }
 }
 

@@ -6,9 +6,7 @@
 
 mod csv;
 mod finding;
-mod folded;
 mod github;
-mod github_action_benchmark;
 mod github_output;
 mod gitlab;
 mod html;
@@ -96,12 +94,8 @@ pub enum Format {
     Sarif,
     /// A row per stack, or per phase with --phases.
     Csv,
-    /// A line per stack, for flame graphs.
-    Folded,
     /// The histories for ui.perfetto.dev, as a binary trace.
     Perfetto,
-    /// Input of github-action-benchmark (customSmallerIsBetter).
-    GithubActionBenchmark,
     /// name=value lines for the file that GITHUB_OUTPUT names.
     GithubOutput,
     /// The verdict in one line of Markdown, with warnings: a comment if all is well.
@@ -166,9 +160,7 @@ impl Format {
             Self::Junit => junit::render(subject, options),
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
-            Self::Folded => return folded::write(subject, out),
             Self::Perfetto => return perfetto::write(subject, out),
-            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
         };
