@@ -14,21 +14,17 @@ use super::settings::NO_PYTHON;
 
 /// Arguments with which a command does not use some of its options.
 struct Mode {
-    command: &'static str,
+    /// The command; `None` where it is any.
+    command: Option<&'static str>,
     applies: fn(&ArgMatches) -> bool,
     unused: &'static [&'static str],
     because: &'static str,
     is_refused: bool,
 }
 
-/// The commands that write reports in Markdown, and the options of such reports.
-const fn of_markdown(command: &'static str, unused: &'static [&'static str]) -> Mode {
-    Mode { command, applies: has_no_markdown, unused, because: "no report is written as Markdown", is_refused: true }
-}
-
-const MODES: [Mode; 13] = [
+const MODES: [Mode; 6] = [
     Mode {
-        command: "diff",
+        command: Some("diff"),
         applies: |given| has(given, "no_before") && !has(given, "after"),
         unused: &["max_growth", "warn_growth", "min_delta", "all", "explain", "allow_partial", "no_acceptance"],
         because: "there is no before",
@@ -36,58 +32,57 @@ const MODES: [Mode; 13] = [
         is_refused: false,
     },
     Mode {
-        command: "diff",
+        command: Some("diff"),
         applies: |given| !has(given, "no_before") || has(given, "after"),
         unused: &["first"],
         because: "there is a before",
         is_refused: true,
     },
     Mode {
-        command: "diff",
+        command: Some("diff"),
         applies: |given| !has(given, "update"),
         unused: &["allow_raise"],
         because: "no profile is rewritten without --update",
         is_refused: true,
     },
     Mode {
-        command: "fit",
+        command: Some("fit"),
         applies: |given| !has(given, "command"),
         unused: &["gpu", "steps", "world_size"],
         because: "no command is run",
         is_refused: true,
     },
     Mode {
-        command: "settings",
+        command: Some("settings"),
         applies: |given| given.get_one::<PathBuf>("python").is_some_and(|python| python.as_os_str() == NO_PYTHON),
         unused: &["settings", "device_memory"],
         because: "no settings are tried",
         is_refused: true,
     },
-    of_markdown("diff", MARKDOWN),
-    of_markdown("bisect", MARKDOWN),
-    of_markdown("check", MARKDOWN),
-    of_markdown("show", MARKDOWN),
-    of_markdown("leak", MARKDOWN),
-    of_markdown("history", &["max_bytes"]),
-    of_markdown("fit", &["max_bytes"]),
-    of_markdown("settings", &["max_bytes"]),
+    Mode {
+        command: None,
+        applies: has_no_markdown,
+        unused: &["max_bytes", "comment_key", "picture"],
+        because: "no report is written as Markdown",
+        is_refused: true,
+    },
 ];
-
-const MARKDOWN: &[&str] = &["max_bytes", "comment_key", "picture"];
 
 fn has(given: &ArgMatches, argument: &str) -> bool {
     given.try_contains_id(argument).unwrap_or(false) && given.value_source(argument) == Some(ValueSource::CommandLine)
 }
 
+/// Whether a command writes reports, and none of them as Markdown.
 fn has_no_markdown(given: &ArgMatches) -> bool {
-    let formats = given.get_many::<Export>("export").into_iter().flatten().map(|export| &export.format);
-    !formats.chain(given.get_one("format")).any(|format| matches!(format, Format::Markdown | Format::Brief))
+    let Ok(exports) = given.try_get_many::<Export>("export") else { return false };
+    let exports = exports.into_iter().flatten().map(|export| &export.format);
+    !exports.chain(given.get_one("format")).any(|format| matches!(format, Format::Markdown | Format::Brief))
 }
 
 /// Refuses an option that the command does not use with the others.
 pub(super) fn require_used(arguments: &ArgMatches) -> Result<()> {
     let Some((command, given)) = arguments.subcommand() else { return Ok(()) };
-    for mode in MODES.iter().filter(|mode| mode.command == command && (mode.applies)(given)) {
+    for mode in MODES.iter().filter(|mode| mode.command.is_none_or(|of| of == command) && (mode.applies)(given)) {
         let unused = mode.unused.iter().filter(|option| has(given, option));
         let unused: Vec<_> = unused.map(|option| format!("--{}", option.replace('_', "-"))).collect();
         match (unused.is_empty(), mode.is_refused) {
