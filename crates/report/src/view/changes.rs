@@ -124,13 +124,8 @@ impl Changed<'_> {
     /// Whether a metric is shown without a limit: the peak, the reserved memory that the card needs for it, and the
     /// memory held before and after the recording if it differs.
     fn matters(&self, metric: Metric, delta: Option<i128>) -> bool {
-        match metric {
-            Metric::Peak | Metric::Reserved => true,
-            Metric::Baseline | Metric::End => {
-                delta.is_some_and(|delta| delta.unsigned_abs() >= u128::from(self.comparison.min_delta.max(1)))
-            }
-            Metric::Active | Metric::Requested | Metric::Fragmentation => false,
-        }
+        let least = u128::from(self.comparison.min_delta.max(1));
+        metric.is_main() || !metric.is_peak() && delta.is_some_and(|delta| delta.unsigned_abs() >= least)
     }
 
     fn tree(&self, options: &call_tree::TreeOptions) -> Content {

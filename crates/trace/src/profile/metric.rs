@@ -135,6 +135,12 @@ impl Metric {
         }
     }
 
+    /// True if reports list it even where nothing limits it and it did not change.
+    #[must_use]
+    pub fn is_main(self) -> bool {
+        matches!(self, Self::Peak | Self::Reserved)
+    }
+
     /// True if it is taken at a peak, which is the limit of the device where memory ran out.
     #[must_use]
     pub fn is_peak(self) -> bool {
