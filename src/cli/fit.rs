@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ptmem::profile::ReadOptions;
-use ptmem::report::Subject;
+use ptmem::report::{self, Subject};
 use ptmem::scale::{Options, Run, Scale};
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode>
     let reading = arguments.grouping.reading(&config, &arguments.view.input);
     let options = Options { at: arguments.at_x.clone(), device_memory: arguments.device.memory(&config) };
     let scales = scales(arguments, &reading, options)?;
-    arguments.view.write(Subject::Scale(&scales), output)?;
+    arguments.view.write(Subject::Study(report::Study::Scale(&scales)), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use ptmem::history::{self, Commit, History, Point};
 use ptmem::profile::{self, Profile};
-use ptmem::report::Subject;
+use ptmem::report::{self, Subject};
 use ptmem::units::parse_size;
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
-    arguments.view.write(Subject::History(&history), output)?;
+    arguments.view.write(Subject::Study(report::Study::History(&history)), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

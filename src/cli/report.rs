@@ -60,7 +60,7 @@ impl View {
                 Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
                 Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
                 Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
-                Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => BTreeMap::new(),
+                Subject::Study(_) => BTreeMap::new(),
             };
         }
         if self.source || formats.any(|format| matches!(format, Format::Markdown | Format::Html)) {

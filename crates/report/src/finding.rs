@@ -100,7 +100,7 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
         Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
         Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
-        Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => None,
+        Subject::Study(_) => None,
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
 pub(super) fn findings<'a>(subject: Subject<'a>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     match subject {
         Subject::Gate(gate) => of_gate(gate, options),
-        Subject::Profile(_, None) | Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => Vec::new(),
+        Subject::Profile(_, None) | Subject::Study(_) => Vec::new(),
         Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
         Subject::Ranks(readings) => of_readings(readings, options),
         Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| of_search(finding, options)).collect(),

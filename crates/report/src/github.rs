@@ -97,7 +97,7 @@ pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
         Subject::Profile(profile, judgement) => ranks::diagnostics_of_profile(profile, judgement).cloned().collect(),
         Subject::Ranks(readings) => ranks::diagnostics_of_readings(readings).into_iter().map(|(_, of)| of).collect(),
         Subject::Leaks(gate) => gate.findings.iter().flat_map(ranks::diagnostics_of_search).cloned().collect(),
-        Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => Vec::new(),
+        Subject::Study(_) => Vec::new(),
     };
     let mut seen = HashSet::new();
     found.retain(|of| {

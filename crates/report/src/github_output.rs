@@ -54,7 +54,7 @@ pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
             peak: highest_peak(readings.readings.iter().flat_map(|reading| &reading.profile.devices)),
             ..nothing
         },
-        Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => nothing,
+        Subject::Study(_) => nothing,
     };
     outputs.lines()
 }

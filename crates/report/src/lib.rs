@@ -35,7 +35,7 @@ use ptmem_compare::budget::DeviceMemory;
 use ptmem_compare::diff::Listing;
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
-use ptmem_studies::allocator::Study;
+use ptmem_studies::allocator;
 use ptmem_studies::history::History;
 use ptmem_studies::scale::Scale;
 use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
@@ -56,12 +56,19 @@ pub enum Subject<'a> {
     Leaks(&'a LeakGate),
     /// One snapshot of each rank of a job.
     Ranks(&'a Readings),
+    /// A study, which judges nothing: the formats of checks show nothing of it.
+    Study(Study<'a>),
+}
+
+/// The result of a study.
+#[derive(Debug, Clone, Copy)]
+pub enum Study<'a> {
     /// The memory of a code base over time.
     History(&'a History),
     /// Memory over each number that was varied.
     Scale(&'a [Scale]),
     /// Allocator settings that were tried on a recording.
-    Settings(&'a Study),
+    Settings(&'a allocator::Study),
 }
 
 /// The formats of reports.

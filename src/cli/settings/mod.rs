@@ -12,7 +12,7 @@ use ptmem::allocator::{self, Study, Trial};
 use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
 use ptmem::replay::{self, HistoryKind, Replay, Wanted};
-use ptmem::report::Subject;
+use ptmem::report::{self, Subject};
 use ptmem::snapshot::{AllocatorSettings, Device, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
 
@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
             Err(error) => failure = Some(error),
         }
     }
-    arguments.view.write(Subject::Settings(&study), output)?;
+    arguments.view.write(Subject::Study(report::Study::Settings(&study)), output)?;
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 

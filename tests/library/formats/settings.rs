@@ -64,7 +64,7 @@ fn study() -> Study {
 }
 
 fn render(study: &Study, format: Format) -> String {
-    format.render(Subject::Settings(study), &RenderOptions::default()).unwrap()
+    format.render(Subject::Study(ptmem::report::Study::Settings(study)), &RenderOptions::default()).unwrap()
 }
 
 #[test]

@@ -18,7 +18,7 @@ use serde::ser::{Serialize, SerializeMap};
 
 use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
-use super::{RenderOptions, Subject};
+use super::{RenderOptions, Study, Subject};
 use ptmem_base::json_writer::{Object, Record, record};
 use studies::{history, scale, settings};
 
@@ -35,9 +35,9 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         }
         Subject::Ranks(readings) => stacks_of_ranks(&mut table, readings, options)?,
         Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
-        Subject::History(of) => history(&mut table, of)?,
-        Subject::Scale(of) => scale(&mut table, of)?,
-        Subject::Settings(of) => settings(&mut table, of)?,
+        Subject::Study(Study::History(of)) => history(&mut table, of)?,
+        Subject::Study(Study::Scale(of)) => scale(&mut table, of)?,
+        Subject::Study(Study::Settings(of)) => settings(&mut table, of)?,
     }
     table.finish()
 }

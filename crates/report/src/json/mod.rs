@@ -20,7 +20,7 @@ pub(super) use profile::{IntervalRecord, PhaseRecord};
 use std::io::{self, Write};
 
 use super::ranks::{Line, Others, compared, shown};
-use super::{RenderOptions, Subject};
+use super::{RenderOptions, Study, Subject};
 use ptmem_base::json_writer::write as put;
 
 /// Writes the result as one object.
@@ -31,9 +31,9 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
             let lines = shown(of);
             put(&ranks::RanksReport(of, &lines, &Others::held(&lines), options), out)
         }
-        Subject::History(of) => put(&history::HistoryReport(of), out),
-        Subject::Scale(of) => put(&scale::FitReport(of, options), out),
-        Subject::Settings(of) => put(&settings::SettingsReport(of), out),
+        Subject::Study(Study::History(of)) => put(&history::HistoryReport(of), out),
+        Subject::Study(Study::Scale(of)) => put(&scale::FitReport(of, options), out),
+        Subject::Study(Study::Settings(of)) => put(&settings::SettingsReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
         Subject::Gate(gate) => match gate.only_pair() {
             Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),

@@ -71,7 +71,7 @@ pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()>
                 }
             }
         }
-        Subject::Leaks(_) | Subject::Ranks(_) | Subject::History(_) | Subject::Scale(_) | Subject::Settings(_) => {}
+        Subject::Leaks(_) | Subject::Ranks(_) | Subject::Study(_) => {}
     }
     trace.out.flush()
 }

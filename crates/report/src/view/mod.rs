@@ -52,7 +52,7 @@ use ptmem_studies::scale::Forecast;
 use ptmem_trace::profile::Profile;
 
 use super::place::Place;
-use super::{Approval, RenderOptions, Subject};
+use super::{Approval, RenderOptions, Study, Subject};
 use crate::picture::Picture;
 
 /// The content of a report.
@@ -264,9 +264,9 @@ impl View {
             Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
-            Subject::History(of) => history::view(of, options),
-            Subject::Scale(of) => scale::view(of, options),
-            Subject::Settings(of) => settings::view(of, options),
+            Subject::Study(Study::History(of)) => history::view(of, options),
+            Subject::Study(Study::Scale(of)) => scale::view(of, options),
+            Subject::Study(Study::Settings(of)) => settings::view(of, options),
         };
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
         view.approval = options.approval.clone().filter(|_| fails);
