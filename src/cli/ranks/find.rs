@@ -69,7 +69,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
     // A file may have any name, also one that looks like a glob.
     let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
     let Some(text) = text else { return Ok(None) };
-    let Glob { base, parts } = Glob::parse(text)?;
+    let (base, parts) = parts_of(text)?;
     if base.as_os_str().is_empty() || base.is_dir() {
         files.visit(&base, "", &parts)?;
     }
@@ -113,26 +113,16 @@ impl Part {
     }
 }
 
-/// A glob whose parts are matched one after the other.
-struct Glob {
-    /// The folder where it begins.
-    base: PathBuf,
-    /// The parts of a path, starting at the first with a wildcard.
-    parts: Vec<Part>,
-}
-
-impl Glob {
-    fn parse(text: &str) -> Result<Self> {
-        let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
-        let first = text.split('/').position(has_wildcard).unwrap_or(0);
-        let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
-        let mut parts = Vec::new();
-        for part in text[start..].split('/').filter(|part| !part.is_empty()) {
-            let parsed = Part::parse(part);
-            parts.push(parsed.map_err(|error| anyhow!("invalid glob '{text}': {error} in '{part}'"))?);
-        }
-        Ok(Self { base: PathBuf::from(&text[..start]), parts })
-    }
+/// The folder where a glob begins, and the parts of its path from the first with a wildcard.
+fn parts_of(text: &str) -> Result<(PathBuf, Vec<Part>)> {
+    let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
+    let first = text.split('/').position(has_wildcard).unwrap_or(0);
+    let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
+    let parts = text[start..]
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .map(|part| Part::parse(part).map_err(|error| anyhow!("invalid glob '{text}': {error} in '{part}'")));
+    Ok((PathBuf::from(&text[..start]), parts.collect::<Result<_>>()?))
 }
 
 fn has_wildcard(text: &str) -> bool {
