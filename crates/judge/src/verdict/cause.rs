@@ -50,8 +50,7 @@ impl Judgement {
     /// The cause of the growth that decides about a device, otherwise of its peak.
     #[must_use]
     pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
-        let of_device = self.checks.iter().filter(|check| check.device == device.ordinal());
-        let mut exceeded = of_device.filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0));
+        let mut exceeded = self.exceeded_on(device).filter(|check| check.delta > Some(0));
         let figure = exceeded.next().and_then(|check| figure(check, device)).unwrap_or(Figure::Peak);
         device.cause(figure).or_else(|| device.cause(Figure::Peak))
     }

@@ -8,8 +8,8 @@ use ptmem_compare::diff::{Diff, Sides};
 use ptmem_trace::profile::Profile;
 
 use super::headline::{Part, badness, headline, worst_first};
-use super::ranks::{OfRank, has_ranks};
-use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict};
+use super::ranks::OfRank;
+use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict, has_ranks};
 
 /// A comparison with the verdict by its limits.
 #[derive(Debug)]

@@ -1,0 +1,83 @@
+//! All checks together, and what they amount to.
+
+use std::collections::HashSet;
+
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_compare::diff::{DeviceDiff, Row};
+use ptmem_trace::profile::Metric;
+
+use super::{About, Check, Level, Outcome, PeakChange, Standing, Verdict};
+
+/// All checks and what they amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Every check: failures first, in the order of the thresholds otherwise.
+    pub checks: Vec<Check>,
+    /// Further remarks, such as figures whose bound reaches across the limit.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why the verdict is inconclusive although no single check is.
+    pub distrust: Vec<Code>,
+    /// Whether several devices were checked, so that checks should name theirs.
+    pub many_devices: bool,
+    /// The change of the peak, in a comparison where nothing was gated.
+    pub peak: Option<PeakChange>,
+    /// The edit that explains a regression, in sentences.
+    pub cause: Option<String>,
+}
+
+impl Judgement {
+    /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// figure of its device did by too much.
+    pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
+        let keys: HashSet<&str> = self.exceeded_on(device).filter_map(|check| check.key.as_deref()).collect();
+        let grew = self.exceeded_on(device).any(|check| check.key.is_none() && !check.absolute);
+        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+    }
+
+    /// The checks of a device that exceed their limits.
+    pub(super) fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + use<'_> {
+        let number = device.ordinal();
+        self.checks.iter().filter(move |check| check.outcome == Outcome::Exceeded && check.device == number)
+    }
+
+    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    #[must_use]
+    pub fn fails_by_growth_alone(&self) -> bool {
+        self.verdict == Verdict::Regression && self.bad().all(Check::fails_by_growth)
+    }
+
+    /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
+    #[must_use]
+    pub fn lacks_a_before_at_most(&self) -> bool {
+        self.distrust.is_empty() && self.bad().all(|check| check.about() == About::Growth)
+    }
+
+    fn bad(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive)
+    }
+
+    /// The severity for a device: the worst of its checks and of those that concern no single device; at best
+    /// inconclusive if the verdict is, because its reason may not be a check.
+    #[must_use]
+    pub fn standing(&self, device: Option<u32>) -> Standing {
+        let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
+        let worst = of_device.map(Check::standing).max().unwrap_or(Standing::Ok);
+        if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
+    }
+
+    /// The check that explains the verdict: the worst failure, otherwise the first that cannot be decided, the first
+    /// that passes because growth was accepted, the growth of the peak, or the first that passed.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Check> {
+        let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);
+        let peak = failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.absolute);
+        let first = failing.next();
+        match (first, peak) {
+            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),
+            _ => first.or_else(|| self.checks.first()),
+        }
+    }
+}
