@@ -30,11 +30,7 @@ impl KnownCounter {
 
 /// The value of a metric.
 pub(super) fn value(metric: Metric, device: &DeviceProfile) -> Option<u64> {
-    let has_history = device.figures.history.has_peaks();
-    if metric.needs_history() && !has_history || metric.max_error(device).is_none() {
-        return None;
-    }
-    metric.value(device)
+    metric.value(device).filter(|_| metric.max_error(device).is_some())
 }
 
 /// The change of a metric between two devices.
