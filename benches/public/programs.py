@@ -284,6 +284,14 @@ def mixture(device):
     step(model(**prompt(device), labels=prompt(device)["input_ids"]).loss, model)
 
 
+def state_space_model(device):
+    import transformers
+
+    config = transformers.MambaConfig(vocab_size=300, hidden_size=32, state_size=4, num_hidden_layers=2)
+    model = transformers.MambaForCausalLM(config).to(device)
+    step(model(prompt(device)["input_ids"], labels=prompt(device)["input_ids"]).loss, model)
+
+
 def mixture_of_qwen(device):
     model = causal(
         "Qwen3Moe",
@@ -441,5 +449,5 @@ PROGRAMS = """
     retinanet fcos ssd set_prediction graph_convolution graph_attention graph_pooling graphs_as_dense solver
     solver_of_known_function language_model masked_language_model mixture mixture_of_qwen greedy_generation
     generation_with_beams generation_by_chance generation_with_static_cache translation speech text_with_end
-    masks_of_queries yolo sentences experts
+    masks_of_queries yolo sentences experts state_space_model
 """
