@@ -377,6 +377,7 @@ calls = []
 memory = types.SimpleNamespace(_record_memory_history=lambda **options: calls.append(options["stacks"]))
 recorder = sitecustomize.Recorder.__new__(sitecustomize.Recorder)
 recorder.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(memory=memory))
+recorder.peaks = None
 recorder.turn_on()
 print(*calls)
 "#;
