@@ -26,9 +26,8 @@ pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
             (plot(&chart, &description(picture)))
             p.readout aria-live="polite" {}
             @if is_coarse {
-                p.note { "The curve is coarse: saved profiles and ranks of a job have only the highest value in each \
-                          of many equal "
-                    "parts. Compare a single pair of snapshots to see every moment." }
+                p.note { "The curve is coarse: in a report on the ranks of a job, it has only the highest value in each of \
+                          many equal parts. Compare the files of one rank to see every moment." }
             }
             @if !picture.has_layout() {
                 p.note { "No segment map: it needs the addresses of blocks, which saved profiles and ranks of a job \
