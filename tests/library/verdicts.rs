@@ -15,7 +15,12 @@ const MIB: u64 = 1 << 20;
 const A: u64 = 0x7f00_0000_0000;
 
 fn event(action: &str, addr: u64, size: u64) -> Value {
-    let frame = [("name", "main".into()), ("filename", "/repo/train.py".into()), ("line", 7.into())];
+    event_of(action, addr, size, ("main", "/repo/train.py"))
+}
+
+/// An event of a function in a file.
+fn event_of(action: &str, addr: u64, size: u64, (name, file): (&str, &str)) -> Value {
+    let frame = [("name", name.into()), ("filename", file.into()), ("line", 7.into())];
     Value::dict([
         ("action", action.into()),
         (if action == "oom" { "device_free" } else { "addr" }, addr.into()),
@@ -82,6 +87,28 @@ fn compare(before: Profile, after: Profile) -> Diff {
 /// The verdict and its line.
 fn told(judgement: &Judgement) -> (Verdict, String) {
     (judgement.verdict, judgement.headline().to_string())
+}
+
+/// A device with 16 MiB of a workspace of cuBLAS, and beside it a block of this many bytes.
+fn beside_workspace(bytes: u64) -> Profile {
+    let workspace = event_of("alloc", A + 4 * MIB, 16 * MIB, ("at::cuda::getNewWorkspace()", "??"));
+    let freed = ["free_requested", "free_completed"].map(|action| event(action, A + 4 * MIB, 16 * MIB));
+    let events = [event("segment_alloc", A, 20 * MIB), workspace, event("alloc", A, bytes)];
+    read(vec![segment(0, bytes)], vec![events.into_iter().chain(freed).collect()])
+}
+
+#[test]
+fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
+    let judged = |after: u64| {
+        let diff = compare(beside_workspace(MIB), beside_workspace(after));
+        told(&judge_diff(&diff, &growth(&["peak=5%"])))
+    };
+    let line = "FAIL peak beside cuBLAS workspaces (16.00 MiB) grew 512.00 KiB (+50.0 %), allowed 5 %";
+    assert_eq!(judged(MIB * 3 / 2), (Verdict::Regression, line.to_owned()));
+    assert_eq!(judged(MIB + (32 << 10)).0, Verdict::Pass);
+    // A percentage of all that the before holds remains the limit for growth of the workspace itself.
+    let grown = judge_diff(&compare(allocating(4, vec![]), beside_workspace(4 * MIB)), &growth(&["peak=5%"]));
+    assert!(told(&grown).1.starts_with("FAIL peak grew 16.00 MiB"), "{grown:?}");
 }
 
 #[test]

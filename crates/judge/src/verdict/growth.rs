@@ -1,7 +1,7 @@
 //! Limits on growth: a device of a comparison under one of them.
 
 use ptmem_base::pattern::Pattern;
-use ptmem_base::units::Size;
+use ptmem_base::units::{Size, format_percent};
 use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
@@ -103,6 +103,29 @@ impl<'a> Gated<'a> {
         Some(Check { words: Some(words), ..self.pass() })
     }
 
+    /// Lets a check fail that only passes because of cuBLAS workspaces: in a small program they are most of the memory, and
+    /// a percentage of them would hide its growth.
+    fn compare_beside_workspaces(&self, check: &mut Check, metric: Metric) {
+        let Some(own) = self.sides.map(|device| device.own).both() else { return };
+        let figures = match metric {
+            Metric::Peak => own.map(|own| own.peak),
+            Metric::End => own.map(|own| own.end),
+            _ => return,
+        };
+        let limit = &self.growth.limit;
+        let delta = figures.delta();
+        if check.outcome != Outcome::Pass || limit.holds(figures.before, delta) {
+            return;
+        }
+        check.outcome = Outcome::Exceeded;
+        check.allowed = Some(limit.allowed(figures.before));
+        let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
+        let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
+        let workspaces = Size(own.before.workspaces);
+        let metric = metric.name();
+        check.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
+    }
+
     /// How to see the stacks that grew, if at least half of a growth is older than the recording and has no stack. This
     /// needs corresponding moments: otherwise memory may be freed between them.
     fn hidden_growth(&self, metric: Metric, growth: i128) -> Option<String> {
@@ -193,6 +216,7 @@ impl Judge {
             let reason = format!("{} is not known on both sides", check.of.name());
             return self.cannot_tell(check, reason);
         };
+        gated.compare_beside_workspaces(&mut check, metric);
         self.doubt(&mut check, gated.errors(metric, |device| metric.max_error(device)));
         if check.outcome == Outcome::Exceeded {
             gated.budget().accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));

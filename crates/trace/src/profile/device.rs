@@ -7,7 +7,7 @@ use ptmem_snapshot::snapshot::{Copier, RunFacts, StackId, Tables};
 use serde::{Deserialize, Serialize};
 
 use super::every::Interval;
-use super::exact::Totals;
+use super::exact::{Exact, Totals};
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums};
@@ -15,6 +15,17 @@ use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::Trace;
+
+/// Memory beside the workspaces of cuBLAS, whose size depends on the library and the card, not on the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Own {
+    /// The most bytes at any moment.
+    pub peak: u64,
+    /// Bytes at the end.
+    pub end: u64,
+    /// The most that the workspaces held.
+    pub workspaces: u64,
+}
 
 /// The figures of one device. A saved profile has what is not skipped here, and makes the rest of its trace and its stacks.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,6 +54,9 @@ pub struct DeviceProfile {
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     #[serde(skip)]
     pub stacks: Vec<StackTotal>,
+    /// The memory beside the workspaces of cuBLAS; `None` without any.
+    #[serde(skip)]
+    pub own: Option<Own>,
     /// The named parts of the history.
     #[serde(skip)]
     pub phases: Phases,
@@ -136,6 +150,7 @@ impl DeviceProfile {
     pub(super) fn group(&mut self, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
         self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
+        self.own = self.beside_workspaces(&totals, grouper.code());
         let mut grouping = Grouping::new(&totals, grouper);
         let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
@@ -154,6 +169,20 @@ impl DeviceProfile {
                 self.recorded_frames |= grouper.languages(stack);
             }
         }
+    }
+
+    /// The figures without the workspaces of cuBLAS.
+    fn beside_workspaces(&self, totals: &Totals, code: &Code<'_>) -> Option<Own> {
+        let is_workspace = |exact: &Exact| exact.origin.stack().is_some_and(|stack| code.is_workspace(stack));
+        let kinds: Vec<u32> = totals.all.iter().map(|exact| is_workspace(exact).into()).collect();
+        if !kinds.contains(&1) {
+            return None;
+        }
+        let of_class: Vec<u32> = totals.of_class.iter().map(|&total| kinds[total as usize]).collect();
+        let highest = self.trace.highest(&of_class, 2);
+        let own = totals.all.iter().zip(kinds).filter(|(_, kind)| *kind == 0);
+        let end = own.fold(0, |sum: u64, (exact, _)| sum.saturating_add(exact.sums.end.bytes));
+        Some(Own { peak: highest[0].bytes, end, workspaces: highest[1].bytes })
     }
 
     /// The types and shapes of the tensors that each group holds at the requested moment.

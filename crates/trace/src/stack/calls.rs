@@ -80,7 +80,7 @@ impl Code<'_> {
     }
 
     /// True for the workspace of a handle of cuBLAS.
-    pub(super) fn is_workspace(&self, stack: StackId) -> bool {
+    pub(crate) fn is_workspace(&self, stack: StackId) -> bool {
         self.symbols(stack).any(|symbol| *symbol == Symbol::Workspace)
     }
 
