@@ -432,6 +432,18 @@ fn fewer_steps_than_asked_for_fail_the_run_and_leave_no_earlier_file() {
     assert!(!place.path().join("out.pkl").exists() && !place.path().join("out_rank1.pkl").exists());
 }
 
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn steps_on_the_host_before_the_device_is_used_are_not_those_to_record() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let host = TRAIN.replace("def train", "def train_on_host").replace(".cuda()", "").replace("'cuda'", "'cpu'");
+    let script = format!("{host}\n{TRAIN}\ntrain_on_host(5)\ntrain(3)\n");
+    let output = record_script(&python, place.path(), &script, "out.pkl,steps=1..2");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(place.path().join("out.pkl").exists());
+}
+
 /// A limit on the size of files stands for a disk that is full.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -336,7 +336,9 @@ class Recorder:
             self.torch.cuda.memory._record_memory_history(None)
 
     def count(self, optimizer, *_):
-        """Counts the steps of the first optimizer that makes one."""
+        """Counts the steps of the first optimizer that makes one on a device: before, a program may train on the host."""
+        if self.process is None:
+            return
         if self.optimizer is None:
             self.optimizer = id(optimizer)
         if self.optimizer != id(optimizer) or self.done:
