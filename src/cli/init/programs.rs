@@ -86,8 +86,11 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
     programs
 }
 
+/// Folders of tests, and of programs that others wrote.
+const NOT_OURS: [&str; 6] = ["tests", "test", "third_party", "thirdparty", "vendor", "external"];
+
 fn is_candidate(path: &str) -> bool {
-    let is_for_tests = path.split('/').any(|part| part == "tests" || part == "test" || part.starts_with("test_"));
+    let is_for_tests = path.split('/').any(|part| NOT_OURS.contains(&part) || part.starts_with("test_"));
     // Neither a shell nor YAML must take a part of it for something else.
     let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
     (path.ends_with(".py") || path.ends_with(".ipynb")) && is_plain && !is_for_tests && path != "record_memory.py"
@@ -104,7 +107,7 @@ fn is_program(path: &str, text: &str) -> bool {
     let is_notebook = path.ends_with(".ipynb");
     let starts = is_notebook || text.lines().any(is_start);
     let fits = text.split(".fit(").skip(1).any(|rest| !rest.starts_with(')'));
-    let trains = fits || has(text, &[".backward(", "trainer.train(", "LightningCLI("]);
+    let trains = fits || has(text, &[".backward(", "trainer.train(", "trainer.run(", "LightningCLI("]);
     // A module of a library may try itself, on the host.
     let is_on_gpu = fits || has(text, &["cuda", "ccelerator", "Trainer", "LightningCLI("]);
     let imports = match is_notebook {
@@ -114,11 +117,13 @@ fn is_program(path: &str, text: &str) -> bool {
     starts && (trains && is_on_gpu || is_training(path)) && imports
 }
 
-/// True for a line that runs when the file does: the usual condition, and a loop or the reading of arguments outside of any function.
+/// True for a line that runs when the file does: the usual condition, and a loop, the reading of arguments or the call of a trainer
+/// outside of any function.
 fn is_start(line: &str) -> bool {
     let is_outside = !line.starts_with([' ', '\t', '#']);
     let reads = line.contains(".parse_args(") && line.contains('=');
-    is_outside && (line.starts_with("for ") || line.starts_with("while ") || reads || line.contains("__name__ =="))
+    let loops = line.starts_with("for ") || line.starts_with("while ");
+    is_outside && (loops || reads || line.contains("trainer.fit(") || line.contains("__name__ =="))
 }
 
 fn has(text: &str, parts: &[&str]) -> bool {
@@ -138,7 +143,7 @@ impl Program {
     fn new(root: &Path, path: String, text: &str) -> Self {
         let interface = if path.ends_with(".ipynb") { Interface::Notebook } else { Interface::of(text) };
         let own = match interface {
-            Interface::Hydra if trains_on_host(&root.join(&path), text) => "trainer=gpu",
+            Interface::Hydra if trains_on_host(root, &path, text) => "trainer=gpu",
             Interface::LightningCli => "fit",
             Interface::Hydra
             | Interface::Tyro
@@ -188,7 +193,8 @@ impl Program {
 fn documented(root: &Path, path: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
     let mut arguments = commands(root, path).into_iter().map(|(_, arguments)| arguments);
-    arguments.find(|words| words.chars().all(is_plain) && !words.contains("path") && !words.contains("..."))
+    let stands_for_others = |words: &str| ["path", "...", "_name"].iter().any(|part| words.contains(part));
+    arguments.find(|words| words.chars().all(is_plain) && !stands_for_others(words))
 }
 
 /// The commands in the README that run a program: the number of the line, and the arguments.
@@ -204,10 +210,12 @@ fn commands(root: &Path, path: &str) -> Vec<(usize, String)> {
     commands.collect()
 }
 
-/// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template.
-fn trains_on_host(program: &Path, text: &str) -> bool {
-    let folder = text.split("config_path=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
-    folder.is_some_and(|folder| program.with_file_name(folder).join("trainer/gpu.yaml").is_file())
+/// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template: in the folder that
+/// it names, or in the usual one.
+fn trains_on_host(root: &Path, path: &str, text: &str) -> bool {
+    let named = text.split("config_path=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
+    let named = named.map(|folder| root.join(path).with_file_name(folder));
+    named.into_iter().chain([root.join("configs")]).any(|folder| folder.join("trainer/gpu.yaml").is_file())
 }
 
 /// Arguments of argparse without which the program does not start.
@@ -264,9 +272,10 @@ mod tests {
         fs::create_dir_all(place.path().join("configs/trainer")).unwrap();
         fs::create_dir(place.path().join("src")).unwrap();
         fs::write(place.path().join("configs/trainer/gpu.yaml"), "").unwrap();
-        let text = "@hydra.main(version_base=None, config_path=\"../configs\")";
-        let hydra = Program::new(place.path(), "src/train.py".to_owned(), text);
-        assert_eq!(hydra.command(), "python src/train.py trainer=gpu");
+        for text in ["@hydra.main(version_base=None, config_path=\"../configs\")", "@hydra.main(**PARAMETERS)"] {
+            let hydra = Program::new(place.path(), "src/train.py".to_owned(), text);
+            assert_eq!(hydra.command(), "python src/train.py trainer=gpu", "{text}");
+        }
         assert_eq!(program("").name(), "src-ppo");
     }
 
@@ -280,9 +289,13 @@ mod tests {
             (program.command(), program.required.len())
         };
         let plain = ("python train.py".to_owned(), 2);
-        for readme in
-            ["", "python other_train.py x", "python train.py /path/to/data", "python train.py <data> --config $C"]
-        {
+        for readme in [
+            "",
+            "python other_train.py x",
+            "python train.py /path/to/data",
+            "python train.py <data> --config $C",
+            "python train.py x --config=config_name.yaml",
+        ] {
             assert_eq!(command(readme), plain, "{readme}");
         }
         assert_eq!(command("python train.py\npython train.py x --config --resume\n").0, "python train.py");
@@ -314,6 +327,10 @@ mod tests {
         assert!(!is_program("a.py", &text.replace("cuda", "eval")), "a library that tries itself on the host");
         assert!(is_program("a.py", &text.replace(MAIN, "for epoch in range(9):\n    train()\n")), "a script");
         assert!(is_program("a.py", &text.replace(MAIN, "args = parser.parse_args()\n")), "a script with arguments");
+        assert!(is_program("a.py", "import torch\ntrainer.fit(model)\n"), "a script of Lightning");
+        assert!(!is_program("a.py", "import torch\ndef f():\n    trainer.fit(model)\n"));
+        let own_trainer = text.replace("loss.backward()", "trainer.run()");
+        assert!(is_program("a.py", &own_trainer), "a trainer of its own");
         assert!(is_program("a.py", &format!("from src import OurLightningCLI\n{MAIN}OurLightningCLI()\n")));
         let documented = text.replace("loss.backward()", "# before `trainer.fit()`");
         assert!(!is_program("a.py", &documented), "only documentation trains");
@@ -321,6 +338,7 @@ mod tests {
         assert!(!is_program("a.py", "import torch\nloss.backward()\n"), "nothing starts");
         assert!(!is_program("a.py", &format!("import torch\n{MAIN}")), "nothing trains");
         assert!(!is_program("train.py", &format!("import jax\nloss.backward()\n{MAIN}")), "another framework");
-        assert!(!is_candidate("tests/train.py") && !is_candidate("test_train.py") && is_candidate("train.py"));
+        let others = ["tests/train.py", "test_train.py", "x/third_party/sac/train.py"];
+        assert!(!others.into_iter().any(is_candidate) && is_candidate("train.py"));
     }
 }
