@@ -276,6 +276,20 @@ fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_progr
 }
 
 #[test]
+fn what_tests_need_not_install_is_installed_for_programs() {
+    let tests = "        run: |\n          pip install -r dev.txt\n          pytest tests\n";
+    let extras = "[project]\nname = \"x\"\n[project.optional-dependencies]\nexamples = [\"tqdm\"]\n";
+    let program = format!("import tqdm\n{PROGRAM}");
+    let files = [(".github/workflows/tests.yml", tests), ("dev.txt", ""), ("a/train.py", &*program)];
+    for (package, last) in [(extras, "            ptmem pip install . tqdm\n"), ("[tool.ruff]\n", "dev.txt tqdm\n")] {
+        let place = repository(&[&files[..], &[("pyproject.toml", package)]].concat());
+        init(place.path(), &[]);
+        let workflow = read(place.path(), ".github/workflows/memory.yml");
+        assert!(workflow.contains("install -r dev.txt") && workflow.contains(last), "{workflow}");
+    }
+}
+
+#[test]
 fn imports_of_the_repositorys_own_modules_are_installed() {
     let files = [
         ("requirements.txt", "torch\nhydra-core\n"),

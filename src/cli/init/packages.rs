@@ -81,7 +81,8 @@ pub(super) fn requirements_of(root: &Path, programs: &[Program]) -> Vec<String> 
 /// The packages that programs import and that neither these files nor the usual ones name.
 pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Vec<&'static str> {
     let naming = NAMING.into_iter().chain(files.iter().map(String::as_str));
-    let named: String = naming.map(|file| fs::read_to_string(root.join(file)).unwrap_or_default()).collect();
+    let named: String =
+        naming.map(|file| without_extras(&fs::read_to_string(root.join(file)).unwrap_or_default())).collect();
     let named = named.to_ascii_lowercase().replace('_', "-");
     let modules: BTreeSet<String> = programs.iter().flat_map(|program| imported(root, program)).collect();
     let imported = KNOWN.into_iter().filter(|(module, _)| modules.contains(*module));
@@ -94,6 +95,19 @@ pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Ve
     packages.retain(|package| *package != "omegaconf" || !named.contains("hydra-core"));
     packages.retain(|package| !named.contains(package.to_ascii_lowercase().trim_end_matches("-headless")));
     packages
+}
+
+/// A pyproject.toml without what nobody gets who does not ask for it.
+fn without_extras(text: &str) -> String {
+    let mut is_extra = false;
+    let lines = text.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_extra =
+                ["[project.optional-dependencies", "[dependency-groups"].iter().any(|head| line.starts_with(head));
+        }
+        !is_extra
+    });
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Maximum number of the repository's own files that the imports of a program are followed to.

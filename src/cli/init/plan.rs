@@ -3,7 +3,8 @@
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
 use super::python::date_of_pins;
-use super::repository::{Ci, Installation, Repository};
+use super::repository::{Ci, Installation, Repository, is_package};
+use super::workflows::installs_package;
 
 /// A file to write.
 #[derive(Debug)]
@@ -62,6 +63,10 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
         Installation::Workflow(_, arguments) => {
             lines.push(format!("{install} torch"));
             lines.extend(arguments.iter().map(|arguments| format!("{install} {arguments}")));
+            // Tests find the package in the checkout; programs in other folders do not.
+            if is_package(&repository.root) && !arguments.iter().any(|line| installs_package(line)) {
+                lines.push(format!("{install} ."));
+            }
         }
         Installation::Conda(_, packages) => {
             let words: Vec<String> = packages.iter().map(|package| shell_word(package)).collect();

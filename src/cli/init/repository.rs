@@ -124,6 +124,12 @@ fn installation(root: &Path, programs: &[Program]) -> Installation {
     if files.is_empty() { Installation::Unknown } else { Installation::Requirements(files) }
 }
 
+/// True for a repository that is a package: a pyproject.toml may only configure tools.
+pub(super) fn is_package(root: &Path) -> bool {
+    let text = fs::read_to_string(root.join("pyproject.toml")).unwrap_or_default();
+    root.join("setup.py").is_file() || text.lines().any(|line| ["[project]", "[tool.poetry]"].contains(&line.trim()))
+}
+
 /// Packages of conda that are none of the index of Python, or that a simulated GPU does not need.
 const OF_CONDA: [&str; 8] = ["python", "pip", "cudatoolkit", "pytorch-cuda", "cudnn", "nccl", "cuda", "mkl"];
 

@@ -56,10 +56,13 @@ fn is_test(line: &str) -> bool {
 
 /// True for the installation of requirements that the repository itself names.
 fn is_of_repository(line: &str) -> bool {
-    line.split_whitespace().any(|word| {
-        let word = word.trim_matches(['"', '\'']);
-        word == "-r" || word == "." || word.starts_with(".[") || word.starts_with("-r")
-    })
+    installs_package(line) || line.split_whitespace().any(|word| word.trim_matches(['"', '\'']).starts_with("-r"))
+}
+
+/// True for the installation of the package that the repository is.
+pub(super) fn installs_package(line: &str) -> bool {
+    let words = line.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    words.into_iter().any(|word| word == "." || word.starts_with(".["))
 }
 
 /// The command in a line of a workflow.
