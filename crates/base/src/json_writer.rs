@@ -13,14 +13,6 @@ pub fn write(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a value in one line.
-pub fn write_line(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    let mut out = BufWriter::new(out);
-    serde_json::to_writer(Printable(&mut out), value)?;
-    out.write_all(b"\n")?;
-    out.flush()
-}
-
 /// A value in one line, without a line break at its end.
 pub fn line(value: &impl Serialize) -> io::Result<String> {
     let mut bytes = Vec::new();
