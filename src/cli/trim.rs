@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ptmem::profile::Opened;
-use ptmem::trim::{self, Between, Trimmed};
+use ptmem::profile::{Moment, Opened};
+use ptmem::trim::{self, Trimmed};
 use ptmem::units::{Size, parse_size};
 
 use super::args::{ConfigArguments, InputArguments, heading};
@@ -19,8 +18,8 @@ pub(crate) struct TrimArguments {
     snapshot: PathBuf,
     /// Keep the history between two moments: event:N (or N), time:SECONDS, phase:NAME[#N]:start, :peak or :end,
     /// baseline, peak, oom or end; either may be left out
-    #[arg(long, value_name = "MOMENT..MOMENT", value_parser = Between::from_str, help_heading = heading::KEPT)]
-    between: Option<Between>,
+    #[arg(long, value_name = "MOMENT..MOMENT", value_parser = trim::between, help_heading = heading::KEPT)]
+    between: Option<[Moment; 2]>,
     /// Keep this device. Repeatable [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
     device: Vec<u32>,

@@ -79,7 +79,7 @@ fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
         End::Tail => format!("..{}", (events * (100 - share) / 100).saturating_sub(1)),
     };
     let options = trim::TrimOptions {
-        between: Some(window.parse().unwrap()),
+        between: Some(trim::between(&window).unwrap()),
         devices: vec![device],
         ..trim::TrimOptions::default()
     };

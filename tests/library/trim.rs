@@ -7,7 +7,7 @@ use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, mea
 use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::trace::{Level, Part, Window};
-use ptmem::trim::{Between, Error, TrimOptions, TrimmedDevice, trim};
+use ptmem::trim::{self, Error, TrimOptions, TrimmedDevice, trim};
 
 fn fixture(name: &str) -> Snapshot {
     fixtures::open(&fixtures::folder().join(name))
@@ -24,7 +24,7 @@ fn profile_of(snapshot: Snapshot) -> Profile {
 }
 
 fn between(text: &str) -> TrimOptions {
-    TrimOptions { between: Some(text.parse().unwrap()), ..TrimOptions::default() }
+    TrimOptions { between: Some(trim::between(text).unwrap()), ..TrimOptions::default() }
 }
 
 /// The counters within the window of a device, from the whole history.
@@ -176,5 +176,5 @@ fn what_is_not_there_is_refused() {
     assert_eq!(no_device.unwrap_err(), Error::NoDevice { device: 7, there: vec![0] });
     assert!(matches!(trim(&whole, &between("oom..end")), Err(Error::NoMoment(_))));
     assert!(matches!(trim(&whole, &between("end..peak")), Err(Error::Backwards { .. })));
-    assert!("peak".parse::<Between>().is_err());
+    assert!(trim::between("peak").is_err());
 }

@@ -72,7 +72,8 @@ impl Error {
     }
 }
 
-fn list_devices(known: &[u32]) -> String {
+/// The numbers of devices, in words.
+pub(crate) fn list_devices(known: &[u32]) -> String {
     match known {
         [] => "none".to_owned(),
         [only] => format!("device {only}"),

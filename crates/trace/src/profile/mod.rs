@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::trace::{Bucket, Highest};
 pub use device::DeviceProfile;
 pub use error::Error;
+pub(crate) use error::list_devices;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::tell_once as tell_guesses_once;
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};

@@ -11,17 +11,17 @@ use std::collections::HashMap;
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
 
-use crate::profile::{self, DeviceProfile, Moment};
+use crate::profile::{self, DeviceProfile, Moment, list_devices};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
 use crate::trace::{Highest, Window};
 
-pub use between::{Between, ParseBetweenError};
+pub use between::{ParseBetweenError, between};
 
 /// Part of a snapshot to keep.
 #[derive(Debug, Clone, Default)]
 pub struct TrimOptions {
     /// The window of the history; `None` keeps all of it.
-    pub between: Option<Between>,
+    pub between: Option<[Moment; 2]>,
     /// The devices; empty selects all of them.
     pub devices: Vec<u32>,
     /// The largest file: where more would be left, the longest window around the peak that fits.
@@ -60,7 +60,7 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] replay::Error),
     /// There is no such device.
-    #[error("there is no device {device} in the snapshot; it has {}", listed(.there))]
+    #[error("there is no device {device} in the snapshot; it has {}", list_devices(.there))]
     NoDevice {
         /// The requested device.
         device: u32,
@@ -90,11 +90,6 @@ pub enum Error {
         /// Size of the smallest file.
         least: usize,
     },
-}
-
-fn listed(devices: &[u32]) -> String {
-    let numbers: Vec<String> = devices.iter().map(u32::to_string).collect();
-    if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }
 }
 
 /// Cuts a snapshot.
@@ -159,12 +154,12 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<De
         let whole = Window { from: Position::START, to: replay.dump };
         let window = match &options.between {
             None => Some(whole),
-            Some(between) => {
+            Some(ends) => {
                 let phases = profile::phases_of(snapshot, id, events, &replay, &mut Vec::new());
                 let figures = replay.figures.clone();
                 let trace = std::mem::take(&mut replay.trace);
                 let whole = DeviceProfile { device: id, figures, trace, phases, ..DeviceProfile::default() };
-                let [from, to] = [&between.from, &between.to].map(|end| whole.place_of(end, Some(snapshot)));
+                let [from, to] = ends.each_ref().map(|end| whole.place_of(end, Some(snapshot)));
                 replay.trace = whole.trace;
                 // After the last event nothing is left to keep.
                 let from = from.map(|from| from.min(replay.trace.end()));
@@ -172,20 +167,14 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<De
             }
         };
         let Some(window) = window else { continue };
-        if let Some(between) = options.between.as_ref().filter(|_| window.from > window.to) {
-            return Err(Error::Backwards {
-                device: id,
-                from: between.from.clone(),
-                to: between.to.clone(),
-                start: window.from.count(),
-                end: window.to.count(),
-            });
+        if let Some([from, to]) = options.between.clone().filter(|_| window.from > window.to) {
+            return Err(Error::Backwards { device: id, from, to, start: window.from.count(), end: window.to.count() });
         }
         histories.push(DeviceCut { id, device, events, replay, window });
     }
-    if let Some(between) = options.between.as_ref().filter(|_| histories.is_empty()) {
-        let is_always_there = matches!(between.from, Moment::Baseline | Moment::End);
-        return Err(Error::NoMoment(if is_always_there { between.to.clone() } else { between.from.clone() }));
+    if let Some([from, to]) = options.between.clone().filter(|_| histories.is_empty()) {
+        let is_always_there = matches!(from, Moment::Baseline | Moment::End);
+        return Err(Error::NoMoment(if is_always_there { to } else { from }));
     }
     Ok(histories)
 }
