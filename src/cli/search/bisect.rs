@@ -178,13 +178,13 @@ impl<S: Recordable> Bisection<'_, S> {
         output::print_note(&format!("{} without the edit at {}", found.bad, edit.place()));
         let Some(recorded) = self.set.without(found, edit, &self.recorder, self.command)? else { return Ok(None) };
         let shown = match recorded {
-            Recorded::Failed(failure) => format!("it cannot be recorded, so the cause is not proven: {failure}"),
+            Recorded::Failed(_) => "it cannot be recorded, so the cause is not proven",
             Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
                 self.diff.set_inputs(before, path);
                 match diff::judge(&self.diff, &self.loaded)?.verdict() {
-                    Verdict::Pass => "it is within the limits: this edit causes the regression".to_owned(),
-                    Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow".to_owned(),
-                    Verdict::Inconclusive => "the result is inconclusive".to_owned(),
+                    Verdict::Pass => "it is within the limits: this edit causes the regression",
+                    Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
+                    Verdict::Inconclusive => "the result is inconclusive",
                 }
             }
         };
