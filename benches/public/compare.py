@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Functions that PyTorch runs by other operators on a GPU, by design: they count as one operator on both devices.
 AS_ONE = (
     "torch.nn.functional.scaled_dot_product_attention",
+    "torch.nn.functional.group_norm",
     "torch._VF.dropout",
     "torch._VF.lstm",
     "torch._VF.gru",

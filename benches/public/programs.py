@@ -292,6 +292,23 @@ def state_space_model(device):
     step(model(prompt(device)["input_ids"], labels=prompt(device)["input_ids"]).loss, model)
 
 
+def denoising(device):
+    """Trains a UNet on one batch, and makes an image with it."""
+    import diffusers
+
+    model = diffusers.UNet2DModel(
+        sample_size=16, block_out_channels=(32, 64), layers_per_block=1, norm_num_groups=8,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    ).to(device)  # fmt: skip
+    scheduler = diffusers.DDIMScheduler()
+    clean, times = torch.stack(images(device, size=16)), torch.tensor([10, 500]).to(device)
+    noise = torch.rand(2, 3, 16, 16).to(device)
+    step(functional.mse_loss(model(scheduler.add_noise(clean, noise, times), times).sample, noise), model)
+    pipeline = diffusers.DDIMPipeline(model, scheduler)
+    pipeline.set_progress_bar_config(disable=True)
+    pipeline(num_inference_steps=3, output_type="np")
+
+
 def mixture_of_qwen(device):
     model = causal(
         "Qwen3Moe",
@@ -449,5 +466,5 @@ PROGRAMS = """
     retinanet fcos ssd set_prediction graph_convolution graph_attention graph_pooling graphs_as_dense solver
     solver_of_known_function language_model masked_language_model mixture mixture_of_qwen greedy_generation
     generation_with_beams generation_by_chance generation_with_static_cache translation speech text_with_end
-    masks_of_queries yolo sentences experts state_space_model
+    masks_of_queries yolo sentences experts state_space_model denoising
 """

@@ -21,6 +21,7 @@ PROGRAMS = {
     "deepspeed": ["--world-size", "4", "--rank", "0"],
     "timm_compiled": [],
     "torchscript": [],
+    "aotinductor": [],
     "vllm": ["--gpu", "h100"],
 }
 
