@@ -40,7 +40,7 @@ const GETTING_STARTED: &[(&str, Typed)] = &[
     ("git add .", By(".ci/getting-started")),
     ("git switch", By(".ci/getting-started")),
     ("git worktree", By(".ci/getting-started")),
-    ("cat >> ptmem.toml", By(".ci/getting-started")),
+    ("for growth in", By(".ci/getting-started")),
     ("cat > test_memory.py", By(".ci/getting-started")),
 ];
 
