@@ -8,32 +8,8 @@
 use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
 use super::rounding::SHARED_POOL;
-use super::{FreeBlocks, Matched, Oom, Position, Timeline};
+use super::{FreeBlocks, Matched, Oom, Position};
 use crate::trace::{Class, Measure, Move, Spread, Start, Trace};
-
-/// Points of the coarse curve: more than any terminal has columns.
-const TIMELINE_POINTS: usize = 480;
-
-impl Timeline {
-    /// The curve of a history.
-    pub(crate) fn of(trace: &Trace) -> Self {
-        let reserved = if trace.reserved < 0 { Vec::new() } else { highest_in_parts(trace, Measure::Reserved) };
-        Self { allocated: highest_in_parts(trace, Measure::Allocated), reserved }
-    }
-}
-
-/// The highest values of a counter in equal parts of a history, each of which begins after its first event.
-fn highest_in_parts(trace: &Trace, measure: Measure) -> Vec<u64> {
-    let events = trace.symbols.len();
-    let count = TIMELINE_POINTS.min(events);
-    let mut values = trace.values(measure).skip(1);
-    let parts = (0..count).map(|part| {
-        let [from, to] = [part, part + 1].map(|part| (part * events).div_ceil(count));
-        let most = values.by_ref().take(to - from).max().unwrap_or(0);
-        u64::try_from(most.max(0)).unwrap_or(u64::MAX)
-    });
-    parts.collect()
-}
 
 /// A running value, its highest, and how far both may be from the truth.
 #[derive(Debug, Clone, Copy)]

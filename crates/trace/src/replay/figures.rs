@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Timeline;
 use crate::trace::Position;
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
@@ -141,16 +142,6 @@ pub(super) struct FreeBlocks {
     pub(super) bytes: u64,
     /// The largest.
     pub(super) largest: u64,
-}
-
-/// A coarse curve of the history: the highest values in equal parts of it, by event.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Timeline {
-    /// Allocated bytes.
-    pub allocated: Vec<u64>,
-    /// Reserved bytes; empty where they cannot be known.
-    pub reserved: Vec<u64>,
 }
 
 /// The kind of history that a device has.

@@ -28,6 +28,7 @@ mod segment_map;
 mod sizes;
 mod state;
 mod stated;
+mod timeline;
 
 use std::collections::BTreeMap;
 
@@ -38,10 +39,11 @@ pub use crate::trace::{Origin, Position};
 pub use allocation::Allocation;
 use allocation::Basis;
 use figures::FreeBlocks;
-pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Matched, Oom, Recovered, Timeline};
+pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Matched, Oom, Recovered};
 pub use layout::{Layout, SegmentPart};
 pub use segment_map::Home;
 pub use state::state_at;
+pub use timeline::Timeline;
 
 use crate::tags::DeviceTags;
 use crate::trace::Trace;
