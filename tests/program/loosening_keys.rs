@@ -66,6 +66,8 @@ fn limits() -> Vec<Key> {
         key("strict", &["true", "false"], lenient).of(SUSPECT),
         key("allow-partial", &["false", "true"], lenient).of(PARTIAL),
         key("allow-oom", &["false", "true"], lenient).of(OUT_OF_MEMORY),
+        // These recordings hold no workspaces.
+        key("beside-workspaces", &["true", "false"], lenient).harmless(),
         key("device-memory", &["'5GiB'", "'80GiB'"], &[overhead, headroom].concat()),
         key("device-overhead", &["'3GiB'", "'0'"], &[memory, "min-headroom = '512MiB'\n"].concat()),
         key("min-headroom", &["'2GiB'", "'0'"], &[memory, overhead].concat()),

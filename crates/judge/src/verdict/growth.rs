@@ -103,9 +103,12 @@ impl<'a> Gated<'a> {
         Some(Check { words: Some(words), ..self.pass() })
     }
 
-    /// Lets a check fail that only passes because of cuBLAS workspaces: in a small program they are most of the memory, and
-    /// a percentage of them would hide its growth.
+    /// Lets a check fail that only passes because of cuBLAS workspaces, where the thresholds ask for it: in a small program
+    /// they are most of the memory, and a percentage of them would hide its growth.
     fn compare_beside_workspaces(&self, check: &mut Check, metric: Metric) {
+        if !self.thresholds.beside_workspaces {
+            return;
+        }
         let Some(own) = self.sides.map(|device| device.own).both() else { return };
         let figures = match metric {
             Metric::Peak => own.map(|own| own.peak),

@@ -86,6 +86,8 @@ pub struct Thresholds {
     pub today: Day,
     /// Memory may run out: the program probes for the most that fits.
     pub allow_oom: bool,
+    /// Limits on growth of the peak and the end also apply to the memory beside workspaces of cuBLAS.
+    pub beside_workspaces: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
     /// Growth is gated but the before is missing, so growth is not judged.
@@ -108,6 +110,7 @@ impl Default for Thresholds {
             accepted: Vec::new(),
             today: Day::default(),
             allow_oom: false,
+            beside_workspaces: false,
             headroom: None,
             no_before: None,
             may_match_nothing: false,

@@ -236,6 +236,8 @@ pub struct Limits {
     pub allow_partial: Option<bool>,
     /// Memory may run out.
     pub allow_oom: Option<bool>,
+    /// Limits on growth of the peak and the end also apply to the memory beside workspaces of cuBLAS.
+    pub beside_workspaces: Option<bool>,
     /// Bytes of the device.
     pub device_memory: Option<u64>,
     /// Bytes of the device that PyTorch's allocator cannot have; `None` leaves them to the recording.
@@ -264,6 +266,7 @@ impl Limits {
         limits.strict = limits.strict.or(base.strict);
         limits.allow_partial = limits.allow_partial.or(base.allow_partial);
         limits.allow_oom = limits.allow_oom.or(base.allow_oom);
+        limits.beside_workspaces = limits.beside_workspaces.or(base.beside_workspaces);
         limits.device_memory = limits.device_memory.or(base.device_memory);
         limits.device_overhead = limits.device_overhead.or(base.device_overhead);
         limits.min_headroom = limits.min_headroom.or(base.min_headroom);
@@ -293,6 +296,7 @@ impl Limits {
             strict: self.strict.unwrap_or_default(),
             allow_partial: self.allow_partial.unwrap_or_default(),
             allow_oom: self.allow_oom.unwrap_or_default(),
+            beside_workspaces: self.beside_workspaces.unwrap_or_default(),
             headroom,
             ..defaults
         })
