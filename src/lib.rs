@@ -64,7 +64,7 @@ mod api;
 #[doc(hidden)]
 pub use ptmem_base::python;
 #[doc(inline)]
-pub use ptmem_base::{diagnostic, pattern, sides, units};
+pub use ptmem_base::{device, diagnostic, pattern, sides, units};
 #[doc(hidden)]
 pub use ptmem_compare::tracks;
 #[doc(inline)]

@@ -63,10 +63,14 @@ class History:
         record = gpu_of(self.torch).memory._record_memory_history
         self.facts.torch = self.torch
         with collector_paused():
+            options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self.stacks, "clear_history": True}
             try:
-                record(max_entries=self.max_entries, stacks=self.stacks, clear_history=True)  # PyTorch 2.8 and later
+                record(**options, record_pinned_host_memory=True)  # PyTorch 2.14 and later
             except TypeError:
-                self._restart_before_2_8(record)
+                try:
+                    record(**options)  # PyTorch 2.8 and later
+                except TypeError:
+                    self._restart_before_2_8(record)
             self.facts.begin()
         self.is_on = True
 

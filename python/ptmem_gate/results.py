@@ -352,9 +352,9 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
-    'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak
-    against the memory of the device.
+    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'; a
+    metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran
+    out, 'headroom' the reserved peak against the memory of the device.
     """
     scope: Optional[str]
     """The label of the stack, or the phase with its occurrence; null where it is about no single one."""

@@ -13,6 +13,7 @@ class Release(enum.Enum):
     V2_0 = "2.0"
     V2_1 = "2.1"
     V2_8 = "2.8"
+    V2_14 = "2.14"
 
 
 class Event(str):
@@ -37,6 +38,8 @@ class FakeTorch:
         self.names: list[str] = []
         self.events: list[str] = []
         self.enabled = False
+        #: Whether pinned host memory is recorded.
+        self.pinned = False
         self.initialized = True
         self.cuda_is_built = True
         self.has_gpu = True
@@ -84,7 +87,10 @@ class FakeTorch:
             self._record_2_0(*args, **options)
         elif self.release is Release.V2_1:
             self._record_2_1(*args, **options)
+        elif self.release is Release.V2_8:
+            self._record_2_8(*args, **options)
         else:
+            self.pinned = options.pop("record_pinned_host_memory", False)
             self._record_2_8(*args, **options)
 
     def _record_2_0(

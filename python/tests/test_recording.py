@@ -93,6 +93,13 @@ def test_only_python_frames_are_recorded_if_asked(torch: FakeTorch, tmp_path: Pa
         record(tmp_path / "wrong.pkl", stacks="c")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("release", Release)
+def test_pinned_host_memory_is_recorded_where_pytorch_can(torch: FakeTorch, tmp_path: Path, release: Release) -> None:
+    torch.release = release
+    with record(tmp_path / "pinned.pkl"):
+        assert torch.pinned == (release is Release.V2_14)
+
+
 def test_what_was_started_before_is_on_until_the_recording_ends(torch: FakeTorch, tmp_path: Path) -> None:
     torch.initialized = False
     start()

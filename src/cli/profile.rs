@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use ptmem::device::DeviceId;
 use ptmem::profile::{self, InputKind, saved};
 use ptmem::units::Size;
 
@@ -20,7 +21,7 @@ pub(crate) struct ProfileArguments {
     config: ConfigArguments,
     /// Keep only this device, by its number in the snapshot [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
-    device: Option<u32>,
+    device: Option<DeviceId>,
     #[command(flatten, next_help_heading = heading::INPUT)]
     input: InputArguments,
     /// The file to write, such as baseline.ptmem.json; - is standard output

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ptmem::device::DeviceId;
 use ptmem::profile::{Moment, Opened};
 use ptmem::trim::{self, Trimmed};
 use ptmem::units::{Size, parse_size};
@@ -22,7 +23,7 @@ pub(crate) struct TrimArguments {
     between: Option<[Moment; 2]>,
     /// Keep this device. Repeatable [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
-    device: Vec<u32>,
+    device: Vec<DeviceId>,
     /// Keep the longest window around the peak whose file is not larger than SIZE
     #[arg(long, value_parser = parse_size, value_name = "SIZE", help_heading = heading::KEPT)]
     max_bytes: Option<u64>,
@@ -63,7 +64,7 @@ fn tell(trimmed: &Trimmed, before: u64) {
     for device in trimmed.devices.iter().filter(|device| device.events > 0) {
         let peak = device.peak.map_or("unknown".to_owned(), |peak| Size(peak).to_string());
         output::print_note(&format!(
-            "device {}: {} of {} events, from {} to {}; allocated peak {} of {peak}",
+            "{}: {} of {} events, from {} to {}; allocated peak {} of {peak}",
             device.device,
             device.window.len(),
             device.events,

@@ -1,6 +1,7 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
 use ptmem::allocator::{Earlier, Error, Recording, Requests, curve, pinned};
+use ptmem::device::DeviceId;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::stack::{GroupBy, Grouper, Rules};
@@ -29,8 +30,9 @@ fn story() -> Snapshot {
 const AS_RECORDED: Earlier = Earlier::AsRecorded { descending: false };
 
 fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
-    let device = &snapshot.devices[&0];
-    let replay = replay::run_with(snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let device = &snapshot.devices[&DeviceId::FIRST];
+    let replay =
+        replay::run_with(snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
     Recording::new(snapshot, device, &replay)
 }
 
@@ -71,7 +73,7 @@ fn requests_are_those_of_the_recording_after_the_memory_from_before() {
 #[test]
 fn the_curve_has_a_point_for_each_request() {
     let snapshot = story();
-    let events = snapshot.events_of(&snapshot.devices[&0]);
+    let events = snapshot.events_of(&snapshot.devices[&DeviceId::FIRST]);
     let expected = [(52, true), (20, true), (60, true), (60, false)].map(|(mib, fits)| (mib * MIB, fits));
     assert_eq!(curve(events, 52 * MIB), expected);
 }
@@ -120,8 +122,9 @@ fn a_history_without_requests_is_refused() {
 #[test]
 fn blocks_pin_segments_that_are_mostly_free() {
     let snapshot = story();
-    let device = &snapshot.devices[&0];
-    let replay = replay::run_with(&snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let device = &snapshot.devices[&DeviceId::FIRST];
+    let replay =
+        replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
     let found = pinned(&snapshot, device, &replay, &grouper).unwrap();
     // The peak is that of both segments, after the last block.

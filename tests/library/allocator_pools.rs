@@ -1,6 +1,7 @@
 //! The private pools of segments that went before the dump.
 
 use ptmem::allocator::{Earlier, Recording, Request, Requests};
+use ptmem::device::DeviceId;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot;
 
@@ -9,8 +10,9 @@ use crate::support::pickle::Value;
 
 fn requests(segments: Vec<Value>, events: Vec<Value>) -> Requests {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
-    let device = &snapshot.devices[&0];
-    let replay = replay::run_with(&snapshot, 0, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
+    let device = &snapshot.devices[&DeviceId::FIRST];
+    let replay =
+        replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
     let recording = Recording::new(&snapshot, device, &replay).unwrap();
     Requests::new(&recording, Earlier::AsRecorded { descending: false })
 }

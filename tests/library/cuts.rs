@@ -1,6 +1,7 @@
 //! Snapshots without a part of their head or tail, compared with the whole: the missing part is found, unless a whole
 //! step is left.
 
+use ptmem::device::DeviceId;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -72,7 +73,7 @@ fn measured(snapshot: Snapshot) -> Profile {
 }
 
 /// The file that a recording of one device would have left that began later, or ended earlier.
-fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
+fn cut(snapshot: &Snapshot, device: DeviceId, end: End, share: usize) -> Profile {
     let events = snapshot.events_of(&snapshot.devices[&device]).len();
     let window = match end {
         End::Head => format!("{}..", (events * share / 100).saturating_sub(1)),
@@ -88,7 +89,7 @@ fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
 }
 
 /// The stacks that allocate, in order, grouped as in comparisons; their sizes as well where they are few.
-fn allocations(profile: &Profile, device: u32) -> Vec<u32> {
+fn allocations(profile: &Profile, device: DeviceId) -> Vec<u32> {
     let Some(device) = profile.devices.iter().find(|other| other.device == device) else { return Vec::new() };
     let grouper = profile.grouper();
     let keys = device.trace.classes.iter().map(|class| match class.origin {
@@ -170,9 +171,9 @@ enum Told {
 }
 
 /// What the comparison of a device tells of the part.
-fn told_of(whole: Profile, part: Profile, device: u32) -> Told {
+fn told_of(whole: Profile, part: Profile, device: DeviceId) -> Told {
     let diff = diff::compare(whole, part, diff::DiffOptions::default());
-    let mut of_device = diff.devices.iter().filter(|compared| compared.ordinal() == Some(device));
+    let mut of_device = diff.devices.iter().filter(|compared| compared.id() == Some(device));
     of_device.next().map_or(Told::Nothing, |compared| {
         match (compared.missing.is_empty(), compared.parts_unclear.is_some()) {
             (false, _) => Told::Missing,
@@ -237,7 +238,7 @@ fn cuts_are_found_where_all_sizes_changed() {
         let side = |side| fixtures::folder().join(format!("recorded/changes/{change}-{side}-2.11.0.pkl.zst"));
         for (whole, rest) in [("before", "after"), ("after", "before")] {
             let whole = measured(open(&side(whole)).unwrap());
-            let rest = cut(&open(&side(rest)).unwrap(), 0, End::Tail, 60);
+            let rest = cut(&open(&side(rest)).unwrap(), DeviceId::FIRST, End::Tail, 60);
             let diff = diff::compare(whole, rest, diff::DiffOptions::default());
             let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
             assert_eq!(found, [End::Tail], "{change}");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use crate::support::fixtures::folder;
+use ptmem::device::DeviceId;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Held, InputKind, Moment, Profile, ReadOptions, Source, StackTotal};
@@ -45,11 +46,11 @@ fn the_tool_agrees_with_the_simulated_allocator() {
         let profile = load(&name);
         let truth = truth(&name);
         let devices = truth["devices"].as_object().unwrap();
-        let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+        let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active_device()).collect();
         assert_eq!(active.len(), devices.len(), "{name}: devices");
         for device in active {
-            let truth = &devices[&device.device.to_string()];
-            let place = format!("{name}, device {}", device.device);
+            let truth = &devices[&i64::from(device.device).to_string()];
+            let place = format!("{name}, {}", device.device);
             assert_eq!(device.events, truth["events"].as_u64().unwrap(), "{place}: events");
             assert_eq!(serde_json::to_value(&device.actions).unwrap(), truth["actions"], "{place}: actions");
             compare_counters(&name, &place, device, truth);
@@ -314,7 +315,8 @@ fn the_live_set_at_the_oom_is_not_that_of_the_end() {
 #[test]
 fn host_memory_is_not_gpu_memory() {
     let profile = load("torch-2.15");
-    assert_eq!(profile.devices.len(), 1);
+    let peaks: Vec<_> = profile.devices.iter().map(|of| (of.device, of.figures.allocated.peak)).collect();
+    assert_eq!(peaks, [(DeviceId::FIRST, Some(10_657_792)), (DeviceId::Host, Some(8 << 20))]);
     assert_eq!(profile.devices[0].actions.get("annotate"), Some(&1), "unknown actions are counted and skipped");
 }
 

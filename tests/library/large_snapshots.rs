@@ -1,6 +1,7 @@
 //! The made-up snapshots that programs are tried on, small: each has the shape that was asked for, and a history that
 //! agrees with its final state.
 
+use ptmem::device::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::large::Plan;
@@ -33,7 +34,7 @@ fn snapshot(plan: &Plan) -> Snapshot {
     read(&file[..]).unwrap()
 }
 
-fn events(snapshot: &Snapshot) -> impl Iterator<Item = (u32, &Event)> {
+fn events(snapshot: &Snapshot) -> impl Iterator<Item = (DeviceId, &Event)> {
     snapshot.devices.iter().flat_map(|(&id, device)| snapshot.events_of(device).iter().map(move |event| (id, event)))
 }
 
@@ -101,7 +102,7 @@ fn stacks_are_as_deep_as_asked_for() {
 fn every_step_maps_and_unmaps_ranges_apart_from_each_other() {
     let snapshot = snapshot(&Plan { expandable: 1000, ..Plan::of_events(40_000) });
     assert!(snapshot.settings.expandable_segments);
-    assert!(snapshot.devices[&0].segments.iter().all(|segment| segment.is_expandable));
+    assert!(snapshot.devices[&DeviceId::FIRST].segments.iter().all(|segment| segment.is_expandable));
     // Start to end, as the driver has them; what touches is joined.
     let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut most, mut least_since, mut rounds) = (0, usize::MAX, 0);
@@ -128,6 +129,7 @@ fn every_step_maps_and_unmaps_ranges_apart_from_each_other() {
         most = most.max(ranges.len());
     }
     assert!((1000..1100).contains(&most) && rounds >= 3, "{most} ranges, {rounds} times");
-    let dumped: Vec<_> = snapshot.devices[&0].segments.iter().map(|s| (s.address, s.address + s.total_size)).collect();
+    let dumped: Vec<_> =
+        snapshot.devices[&DeviceId::FIRST].segments.iter().map(|s| (s.address, s.address + s.total_size)).collect();
     assert_eq!(dumped, ranges.into_iter().collect::<Vec<_>>());
 }

@@ -2,6 +2,7 @@
 
 use crate::support::history::oom;
 use crate::support::program::Program;
+use ptmem::device::DeviceId;
 use ptmem::diff::{Side, Sides};
 use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
 use ptmem::snapshot::{self, DeviceModules, Ending, EndingKind, RunFacts};
@@ -51,7 +52,7 @@ fn program(scale: u64, part: Part) -> Program {
 fn recorded(scale: u64, part: Part) -> Profile {
     let mut snapshot = snapshot::read(&*program(scale, part).snapshot()).unwrap();
     let modules = DeviceModules {
-        device: 0,
+        device: DeviceId::FIRST,
         names: vec![String::new(), "model".to_owned()],
         purposes: Vec::new(),
         shapes: Vec::new(),

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
+use ptmem::device::DeviceId;
 use ptmem::diff;
 use ptmem::profile::{self, DeviceProfile, Profile, ReadOptions};
 use ptmem::replay::Counter;
@@ -35,10 +36,19 @@ fn figures_at_the_corners_are_right_or_within_their_bounds() {
     let mut known = 0;
     for path in fixtures::recorded().iter().filter(|path| path.parent().unwrap().ends_with("corners")) {
         let text = fs::read_to_string(path.with_extension("").with_extension("json")).unwrap();
-        let counters = &serde_json::from_str::<Value>(&text).unwrap()["counters"];
+        let facts: Value = serde_json::from_str(&text).unwrap();
+        let counters = &facts["counters"];
         let place = path.display().to_string();
         let profile = load(path, GroupBy::Stack);
-        let [DeviceProfile { figures, .. }] = &profile.devices[..] else { panic!("{place}: one device") };
+        let [DeviceProfile { figures, .. }, host @ ..] = &profile.devices[..] else { panic!("{place}: no device") };
+        assert_eq!(host.len(), usize::from(facts["host"].is_object()), "{place}");
+        for host in host {
+            let reserved = &host.figures.reserved;
+            // PyTorch counts the segments of pinned host memory as allocated.
+            let of_pytorch = ["peak", "current"].map(|when| facts["host"][when].as_u64());
+            assert_eq!([reserved.peak, reserved.end], of_pytorch, "{place}");
+            assert_eq!((host.device, reserved.peak_error), (DeviceId::Host, Some(0)), "{place}");
+        }
         known += assert_true(&figures.allocated, counters, "allocated", &place);
         known += assert_true(&figures.active, counters, "active", &place);
         known += assert_true(&figures.requested, counters, "requested", &place);

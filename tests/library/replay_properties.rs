@@ -1,6 +1,7 @@
 //! Random histories: what a small model of the caching allocator counts, the replay must find again; and
 //! whatever the events say, the rows of stacks must add up.
 
+use ptmem::device::DeviceId;
 use std::collections::BTreeMap;
 
 use crate::support::pickle::{self, Value};
@@ -201,7 +202,7 @@ fn read(value: &Value) -> Snapshot {
 }
 
 fn replay_device_0(snapshot: &Snapshot) -> Replay {
-    replay::run(snapshot, 0, &snapshot.devices[&0]).unwrap()
+    replay::run(snapshot, DeviceId::FIRST, &snapshot.devices[&DeviceId::FIRST]).unwrap()
 }
 
 #[derive(Debug, Clone)]
@@ -299,7 +300,7 @@ proptest! {
     fn a_history_from_the_start_is_replayed_exactly(steps in steps()) {
         let model = run(&steps);
         let snapshot = read(&model.snapshot(0));
-        if !snapshot.devices.contains_key(&0) {
+        if !snapshot.devices.contains_key(&DeviceId::FIRST) {
             return Ok(());
         }
         let replay = replay_device_0(&snapshot);
@@ -326,7 +327,7 @@ proptest! {
         let model = run(&steps);
         let first = cut.index(model.events.len() + 1);
         let snapshot = read(&model.snapshot(first));
-        if !snapshot.devices.contains_key(&0) {
+        if !snapshot.devices.contains_key(&DeviceId::FIRST) {
             return Ok(());
         }
         let replay = replay_device_0(&snapshot);

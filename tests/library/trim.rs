@@ -1,5 +1,6 @@
 //! Snapshots that are cut to a part, read again and held against the whole.
 
+use ptmem::device::DeviceId;
 use std::path::PathBuf;
 
 use crate::support::fixtures;
@@ -161,19 +162,19 @@ fn a_size_is_kept_and_so_is_the_peak() {
 #[test]
 fn one_device_is_left_as_it_was() {
     let whole = fixture("two-devices-before.pkl");
-    let trimmed = trim(&whole, &TrimOptions { devices: vec![1], ..TrimOptions::default() }).unwrap();
+    let trimmed = trim(&whole, &TrimOptions { devices: vec![DeviceId::Ordinal(1)], ..TrimOptions::default() }).unwrap();
     let all = profile_of(whole);
     let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
     assert_eq!(again.devices.len(), 1);
-    assert_eq!(again.devices[0].device, 1);
+    assert_eq!(again.devices[0].device, DeviceId::Ordinal(1));
     assert_eq!(again.devices[0].figures.allocated, all.devices[1].figures.allocated);
 }
 
 #[test]
 fn what_is_not_there_is_refused() {
     let whole = fixture("before.pkl");
-    let no_device = trim(&whole, &TrimOptions { devices: vec![7], ..TrimOptions::default() });
-    assert_eq!(no_device.unwrap_err(), Error::NoDevice { device: 7, there: vec![0] });
+    let no_device = trim(&whole, &TrimOptions { devices: vec![DeviceId::Ordinal(7)], ..TrimOptions::default() });
+    assert_eq!(no_device.unwrap_err(), Error::NoDevice { device: DeviceId::Ordinal(7), there: vec![DeviceId::FIRST] });
     assert!(matches!(trim(&whole, &between("oom..end")), Err(Error::NoMoment(_))));
     assert!(matches!(trim(&whole, &between("end..peak")), Err(Error::Backwards { .. })));
     assert!(trim::between("peak").is_err());

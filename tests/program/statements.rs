@@ -153,8 +153,9 @@ fn keys_and_actions_that_are_not_known_are_named() {
 }
 
 #[test]
-fn a_file_of_pinned_host_memory_alone_says_so() {
+fn a_file_of_pinned_host_memory_alone_has_no_device() {
     let host = snapshot(vec![], vec![]).with("host_segments", vec![segment(A, &[(20 * MIB, true)])]);
     let all = remarks(&host);
-    assert!(all.contains("the file has only pinned host memory, which is not measured"), "{all}");
+    assert!(all.contains("pinned host memory") && !all.contains("device 0"), "{all}");
+    assert!(all.contains("reserved unknown unknown unknown 20.00 MiB"), "{all}");
 }

@@ -430,7 +430,7 @@ pub fn check_csv(text: &str, json: &Value) {
     }
     let is_diff = json["schema"] != "ptmem.profile/1";
     for (name, report, device) in devices(json) {
-        let ordinal = |key: &str| device[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
+        let ordinal = |key: &str| device[key].as_i64().map(|number| number.to_string()).unwrap_or_default();
         let here: Vec<_> = records
             .iter()
             .filter(|record| {

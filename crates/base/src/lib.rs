@@ -4,6 +4,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+pub mod device;
 pub mod diagnostic;
 pub mod interner;
 pub mod json_writer;

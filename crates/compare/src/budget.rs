@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, cuda_context};
 use ptmem_snapshot::snapshot::{CardFacts, RunFacts};
@@ -60,7 +61,7 @@ const CONNECTION: u64 = 12 * MIB;
 impl DeviceMemory {
     /// What PyTorch's allocator can have of it on a device, by the recording.
     #[must_use]
-    pub fn budget(self, run: Option<&RunFacts>, device: u32) -> DeviceBudget {
+    pub fn budget(self, run: Option<&RunFacts>, device: DeviceId) -> DeviceBudget {
         let card = run.and_then(|run| run.cards.iter().find(|card| card.device == device));
         let overhead = match (self.overhead, card) {
             (Some(bytes), _) => Overhead::Given(bytes),
@@ -71,7 +72,7 @@ impl DeviceMemory {
     }
 
     /// The same on a device of several profiles, by the last that has it.
-    pub fn budget_of_last(self, profiles: &[Profile], device: u32) -> DeviceBudget {
+    pub fn budget_of_last(self, profiles: &[Profile], device: DeviceId) -> DeviceBudget {
         let mut from_last = profiles.iter().rev().map(|profile| profile.run.as_ref());
         let run = from_last.find(|run| run.is_some_and(|run| run.cards.iter().any(|card| card.device == device)));
         self.budget(run.flatten(), device)
@@ -191,12 +192,19 @@ mod tests {
 
     fn card(name: &str, capability: [u32; 2], processors: u64, communicators: &[[u64; 2]]) -> CardFacts {
         let communicators = communicators.to_vec();
-        CardFacts { device: 0, name: name.to_owned(), capability, processors, communicators, others: None }
+        CardFacts {
+            device: DeviceId::FIRST,
+            name: name.to_owned(),
+            capability,
+            processors,
+            communicators,
+            others: None,
+        }
     }
 
     fn budget(card: CardFacts) -> DeviceBudget {
         let run = RunFacts { cards: vec![card], ..RunFacts::default() };
-        DeviceMemory { bytes: 80 << 30, overhead: None }.budget(Some(&run), 0)
+        DeviceMemory { bytes: 80 << 30, overhead: None }.budget(Some(&run), DeviceId::FIRST)
     }
 
     #[test]
@@ -230,11 +238,11 @@ mod tests {
             ..RunFacts::default()
         };
         let memory = DeviceMemory { bytes: 1 << 30, overhead: None };
-        assert_eq!(memory.budget(Some(&run), 0).overhead, Overhead::Measured(700 * MIB));
-        let given = DeviceMemory { overhead: Some(2 << 30), ..memory }.budget(Some(&run), 0);
+        assert_eq!(memory.budget(Some(&run), DeviceId::FIRST).overhead, Overhead::Measured(700 * MIB));
+        let given = DeviceMemory { overhead: Some(2 << 30), ..memory }.budget(Some(&run), DeviceId::FIRST);
         assert_eq!((given.overhead, given.usable()), (Overhead::Given(2 << 30), 0));
-        assert_eq!(memory.budget(Some(&run), 1).overhead, Overhead::Unknown);
-        assert_eq!(memory.budget(None, 0).usable(), 1 << 30);
+        assert_eq!(memory.budget(Some(&run), DeviceId::Ordinal(1)).overhead, Overhead::Unknown);
+        assert_eq!(memory.budget(None, DeviceId::FIRST).usable(), 1 << 30);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::sides::Sides;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
@@ -12,7 +13,7 @@ use crate::diff;
 #[derive(Debug)]
 pub struct DeviceTrack {
     /// Its ordinal in the latest profile that has it.
-    pub device: u32,
+    pub device: DeviceId,
     /// Its index in each profile; `None` where that lacks it.
     pub indices: Vec<Option<usize>>,
 }
@@ -67,11 +68,11 @@ pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
     let active: Vec<Vec<usize>> = profiles.iter().map(active).collect();
     if active.iter().all(|active| active.len() <= 1) {
         let indices: Vec<Option<usize>> = active.iter().map(|active| active.first().copied()).collect();
-        let track = DeviceTrack { device: 0, indices };
+        let track = DeviceTrack { device: DeviceId::FIRST, indices };
         let latest = track.in_each(profiles).flatten().last().map(|latest| latest.device);
         return latest.map(|device| DeviceTrack { device, ..track }).into_iter().collect();
     }
-    let mut numbers: Vec<u32> = Vec::new();
+    let mut numbers: Vec<DeviceId> = Vec::new();
     for (profile, active) in profiles.iter().zip(&active) {
         numbers.extend(active.iter().map(|&index| profile.devices[index].device));
     }
@@ -82,16 +83,16 @@ pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
 
 impl DeviceTrack {
     /// The device of one number.
-    fn of(profiles: &[Profile], number: u32) -> Self {
+    fn of(profiles: &[Profile], number: DeviceId) -> Self {
         Self { device: number, indices: profiles.iter().map(|profile| position(profile, number)).collect() }
     }
 }
 
 fn active(profile: &Profile) -> Vec<usize> {
-    (0..profile.devices.len()).filter(|&index| profile.devices[index].is_active()).collect()
+    (0..profile.devices.len()).filter(|&index| profile.devices[index].is_active_device()).collect()
 }
 
-fn position(profile: &Profile, number: u32) -> Option<usize> {
+fn position(profile: &Profile, number: DeviceId) -> Option<usize> {
     profile.devices.iter().position(|device| device.device == number && device.is_active())
 }
 

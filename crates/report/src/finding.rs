@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use data_encoding::HEXLOWER;
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
@@ -148,7 +149,7 @@ fn of_profile<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &Rend
     let code = profile.code();
     let findings = judgement.checks.iter().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
-        let name = device.map(|device| format!("device {}", device.device));
+        let name = device.map(|device| device.device.to_string());
         let explanation = device.map(|device| of_largest(check, device, &code, options)).unwrap_or_default();
         ExplainedCheck::new(check, judgement, name, explanation)
     });
@@ -175,13 +176,13 @@ fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, option
 fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let verdict::JudgedSearch { search, judgement } = found;
     let code = search.code();
-    let stacks: HashMap<(u32, &str), Option<StackId>> =
+    let stacks: HashMap<(DeviceId, &str), Option<StackId>> =
         search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
     let findings = judgement.checks.iter().map(|check| {
         let device = search.devices.iter().find(|device| Some(device.device) == check.device);
         let leak = check.device.zip(check.key.as_deref());
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
-        let name = device.map(|device| format!("device {}", device.device));
+        let name = device.map(|device| device.device.to_string());
         let explanation = Explanation::of_stack(&code, stack, options);
         ExplainedCheck {
             comparison: search.name.as_deref(),
@@ -192,17 +193,17 @@ fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> V
 }
 
 /// The rows of a comparison by device and key.
-type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
+type RowsByKey<'d> = HashMap<(Option<DeviceId>, &'d str), &'d diff::Row>;
 
 /// The checks of a comparison.
 fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let Comparison { diff, judgement, .. } = of;
     let mut rows = RowsByKey::new();
     for device in &diff.devices {
-        rows.extend(device.rows.iter().map(|row| ((device.ordinal(), row.key.as_str()), row)));
+        rows.extend(device.rows.iter().map(|row| ((device.id(), row.key.as_str()), row)));
     }
     let findings = judgement.checks.iter().map(|check| {
-        let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
+        let device = diff.devices.iter().find(|device| device.id() == check.device);
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
         let explanation = exceeded.map(|device| match check.about() {
             About::OutOfMemory => {

@@ -51,7 +51,7 @@ impl Command {
     }
 
     fn of_diagnostic(diagnostic: &Diagnostic) -> Self {
-        let device = diagnostic.device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        let device = diagnostic.device.map(|device| format!("{device}: ")).unwrap_or_default();
         let message = format!("{device}{}", diagnostic.message);
         Self { place: None, title: format!("ptmem: {}", diagnostic.code), message }
     }

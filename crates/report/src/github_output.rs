@@ -61,7 +61,7 @@ pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
 
 /// The highest peak of one side. With one unknown peak, it is not known either.
 fn highest_peak<'d>(devices: impl Iterator<Item = &'d DeviceProfile>) -> Change {
-    let active = devices.filter(|device| device.is_active());
+    let active = devices.filter(|device| device.is_active_device());
     let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
     Change { before: None, after: peaks.and_then(|peaks| peaks.into_iter().max()) }
 }
@@ -96,8 +96,8 @@ fn line(name: &str, value: Option<impl Display>) -> String {
 /// The peak of the device that fared worst, in the comparison that did.
 fn worst_peak(gate: &Gate) -> Option<Change> {
     let Comparison { diff, judgement, .. } = gate.worst_first().into_iter().next()?;
-    let worst =
-        diff.devices.iter().min_by_key(|device| Reverse((judgement.standing(device.ordinal()), growth(device))));
+    let devices = diff.devices.iter().filter(|device| !device.is_host());
+    let worst = devices.min_by_key(|device| Reverse((judgement.standing(device.id()), growth(device))));
     Some(known::change(Metric::Peak, worst?, &diff.profiles))
 }
 

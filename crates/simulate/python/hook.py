@@ -310,8 +310,10 @@ class Recorder:
         # Releases before 2.8 cannot name C++ frames without addr2line.
         asked = os.environ.get("PTMEM_SIMULATE_STACKS", "all")
         stacks = asked if has_addr2line() else "python"
+        newest = {"max_entries": sys.maxsize, "stacks": asked, "clear_history": True}
         ways = (
-            ((), {"max_entries": sys.maxsize, "stacks": asked, "clear_history": True}),
+            ((), {**newest, "record_pinned_host_memory": True}),  # 2.14 and later
+            ((), newest),
             ((), {"max_entries": sys.maxsize, "stacks": stacks}),
             ((True,), {"trace_alloc_max_entries": sys.maxsize, "trace_alloc_record_context": True}),  # 2.0
         )

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use ptmem::device::DeviceId;
 use ptmem::report::{self, Format};
 
 use super::value::{self, Export};
@@ -44,9 +45,9 @@ pub(crate) struct View {
     /// Print all metrics, all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Read only this device, by its number in the snapshot
+    /// Read only this device, by its number in the snapshot, or host: the pinned host memory
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
-    pub(crate) device: Option<u32>,
+    pub(crate) device: Option<DeviceId>,
     #[command(flatten, next_help_heading = heading::INPUT)]
     pub(crate) input: InputArguments,
     /// Read at most N files at the same time [default: one per core]

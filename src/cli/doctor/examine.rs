@@ -2,6 +2,7 @@
 //!
 //! All of it is advice to whoever runs the commands, with their options by name, so it is not part of the library.
 
+use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
 use ptmem::diff::{Diff, Metric};
 use ptmem::leak::Search;
@@ -86,7 +87,7 @@ const FROM_THE_START: &str = "record from the start, before the model is made: \
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
 pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examined)> {
-    let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active_device()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
     let Some(device) = main else {
@@ -214,7 +215,7 @@ fn memory(devices: &[&DeviceProfile]) -> Examined {
     unfit(words, "record a smaller batch, or set allow-oom = true in ptmem.toml if the program probes for it")
 }
 
-fn found_steps(search: &Search, device: u32) -> Examined {
+fn found_steps(search: &Search, device: DeviceId) -> Examined {
     let found = search.devices.iter().find(|other| other.device == device);
     let count = found.map_or(0, |found| found.points.len());
     let advice = "for 'ptmem leak' and --every 1step, record several and name them: \

@@ -168,7 +168,7 @@ impl Fitting<'_> {
 
 /// The device that reserved most.
 fn fullest(profile: &Profile) -> Option<&DeviceProfile> {
-    profile.devices.iter().max_by_key(|device| device.figures.reserved.peak)
+    profile.devices.iter().filter(|of| of.device.is_device()).max_by_key(|device| device.figures.reserved.peak)
 }
 
 fn reserved(device: Option<&DeviceProfile>) -> u64 {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ptmem::allocator::{self, Study, Trial};
+use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
 use ptmem::replay::{self, HistoryKind, Replay, Wanted};
@@ -65,7 +66,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
         bail!("{name}: is a saved profile, which has no addresses of blocks; expected a snapshot");
     };
     let device = device(&snapshot, arguments.device).context(name.clone())?;
-    let Some(of_device) = snapshot.devices.get(&device) else { bail!("{name}: there is no device {device}") };
+    let Some(of_device) = snapshot.devices.get(&device) else { bail!("{name}: there is no {device}") };
     let replay = replay::run_with(&snapshot, device, of_device, Wanted { layout: true, ..Wanted::default() })?;
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &config.rules);
     let Some(pinned) = allocator::pinned(&snapshot, of_device, &replay, &grouper) else {
@@ -111,12 +112,12 @@ fn tried(_: &SettingsArguments, _: History<'_>, _: &Study, _: Option<u64>) -> Re
 }
 
 /// The device that was asked for, or the one with the highest reserved peak.
-fn device(snapshot: &Snapshot, asked: Option<u32>) -> Result<u32> {
-    if let Some(device) = asked {
-        return Ok(device);
+fn device(snapshot: &Snapshot, asked: Option<u32>) -> Result<DeviceId> {
+    if let Some(ordinal) = asked {
+        return Ok(DeviceId::Ordinal(ordinal));
     }
     let mut highest = None;
-    for (&id, device) in &snapshot.devices {
+    for (&id, device) in snapshot.devices.iter().filter(|(id, _)| id.is_device()) {
         let peak = replay::run(snapshot, id, device)?.figures.reserved.peak.unwrap_or(0);
         if highest.is_none_or(|(most, _)| peak > most) {
             highest = Some((peak, id));

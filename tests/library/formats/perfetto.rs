@@ -60,7 +60,7 @@ fn agrees_with_json(path: &Path) -> usize {
     let shown = written(subject);
     let mut count = 0;
     for (device, read) in json["devices"].as_array().unwrap().iter().zip(&profile.devices) {
-        let name = format!("device {} (", device["device"]);
+        let name = format!("{} (", read.device);
         let Some((name, shown)) = shown.iter().find(|(of, _)| of.starts_with(&name)) else {
             assert_eq!(device["end"]["active"].as_u64().unwrap_or(0), 0);
             continue;

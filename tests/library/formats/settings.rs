@@ -1,6 +1,7 @@
 //! What settings led to, in the formats that have a place for it.
 
 use ptmem::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, Study, Trial};
+use ptmem::device::DeviceId;
 use ptmem::replay::Position;
 use ptmem::report::{Format, RenderOptions, Subject};
 use serde_json::Value;
@@ -45,7 +46,7 @@ fn study() -> Study {
     Study {
         path: NAME.to_owned(),
         bytes: 5,
-        device: 0,
+        device: DeviceId::FIRST,
         recorded: String::new(),
         is_stated: true,
         settings_changed: false,

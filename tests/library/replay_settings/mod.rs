@@ -5,6 +5,7 @@
 mod allocator;
 
 use proptest::prelude::*;
+use ptmem::device::DeviceId;
 use ptmem::replay::{self, HistoryKind};
 use ptmem::snapshot::Snapshot;
 
@@ -72,8 +73,8 @@ fn run(allocator: &mut Allocator, steps: &[Step], changes: &[(usize, Settings)])
 
 /// Every figure is exact, or the truth is within its bound.
 fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(), TestCaseError> {
-    let Some(device) = snapshot.devices.get(&0) else { return Ok(()) };
-    let replay = replay::run(snapshot, 0, device).unwrap();
+    let Some(device) = snapshot.devices.get(&DeviceId::FIRST) else { return Ok(()) };
+    let replay = replay::run(snapshot, DeviceId::FIRST, device).unwrap();
     let figures = &replay.figures;
     if figures.history == HistoryKind::StateOnly {
         prop_assert!(allocator.events.len() - first <= 1);
@@ -98,7 +99,7 @@ fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(
 /// The truth is within the bounds, and that of the allocated peak is not 0.
 fn assert_counted_with_a_bound(allocator: &Allocator, snapshot: &Snapshot) {
     compare(allocator, 0, snapshot).unwrap();
-    let replay = replay::run(snapshot, 0, &snapshot.devices[&0]).unwrap();
+    let replay = replay::run(snapshot, DeviceId::FIRST, &snapshot.devices[&DeviceId::FIRST]).unwrap();
     assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
 }
 
@@ -200,7 +201,7 @@ fn a_block_of_an_expandable_segment_is_as_large_as_these_give_it() {
     run(&mut allocator, &steps, &[(3, off), (4, on)]);
     let snapshot = allocator.snapshot(0, true);
     compare(&allocator, 0, &snapshot).unwrap();
-    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0]).unwrap();
+    let replay = replay::run(&snapshot, DeviceId::FIRST, &snapshot.devices[&DeviceId::FIRST]).unwrap();
     assert_eq!(replay.figures.allocated.peak_error, Some(0));
 }
 
@@ -305,7 +306,7 @@ fn a_size_that_may_not_be_rounded_is_counted_with_a_bound_where_no_settings_are_
     ];
     run(&mut allocator, &steps, &[]);
     let snapshot = allocator.snapshot(0, false);
-    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0]).unwrap();
+    let replay = replay::run(&snapshot, DeviceId::FIRST, &snapshot.devices[&DeviceId::FIRST]).unwrap();
     assert_eq!((replay.figures.allocated.peak, replay.figures.allocated.peak_error), (Some(2048), Some(0)));
 }
 

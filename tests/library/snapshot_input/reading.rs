@@ -3,6 +3,7 @@
 use super::{
     block, event, frame, list, of_block, of_event, ordinary, profile_of, read_with, segment, snapshot_of, stack_of,
 };
+use ptmem::device::DeviceId;
 
 use crate::support::pickle::{Options, Value, Writer, write};
 use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
@@ -10,7 +11,7 @@ use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
 #[test]
 fn a_snapshot_is_read_in_every_style_of_writing() {
     let (events, stack, segments) = read_with(&ordinary(), |snapshot| {
-        let device = &snapshot.devices[&0];
+        let device = &snapshot.devices[&DeviceId::FIRST];
         let events = snapshot.events_of(device);
         let first = &events[0];
         let event = (events.len(), first.action, first.addr, first.size, first.time());
@@ -54,7 +55,7 @@ fn serde_pickle_as_writer_is_read_the_same() {
     for options in [serde_pickle::SerOptions::new(), serde_pickle::SerOptions::new().proto_v2()] {
         let bytes = serde_pickle::value_to_vec(&to_serde(&value), options).unwrap();
         let snapshot = snapshot::read(&bytes[..]).unwrap();
-        let device = &snapshot.devices[&0];
+        let device = &snapshot.devices[&DeviceId::FIRST];
         assert_eq!(snapshot.events_of(device)[0].addr, u64::MAX - 511);
         assert_eq!(stack_of(&snapshot, &snapshot.events_of(device)[0]).unwrap().len(), 2);
         assert_eq!(device.segments[0].blocks[0].stack.map(|id| snapshot.tables.stack(id).len()), Some(1));
@@ -65,7 +66,7 @@ fn serde_pickle_as_writer_is_read_the_same() {
 fn a_list_of_segments_is_a_snapshot_without_history() {
     for value in [list([segment(4096, 2 << 20)]), Value::Tuple(vec![segment(4096, 2 << 20)])] {
         let (has_traces, segments) =
-            read_with(&value, |snapshot| (snapshot.has_traces, snapshot.devices[&0].segments.len()));
+            read_with(&value, |snapshot| (snapshot.has_traces, snapshot.devices[&DeviceId::FIRST].segments.len()));
         assert_eq!((has_traces, segments), (false, 1));
     }
     assert_eq!(read_with(&list([]), |snapshot| (snapshot.has_traces, snapshot.devices.len())), (false, 0));
@@ -89,7 +90,7 @@ fn tuples_stand_for_lists_and_lists_for_tuples() {
     let segments = tuples(&list([segment.clone().with("blocks", blocks)]));
     let traces = tuples(&list([tuples(&list([event]))]));
     let (pool, blocks) = read_with(&snapshot_of(segments, traces), |snapshot| {
-        let device = &snapshot.devices[&0];
+        let device = &snapshot.devices[&DeviceId::FIRST];
         let tags = snapshot.tables.tags(snapshot.events_of(device)[0].tags);
         (tags.pool_id, device.segments[0].blocks.len())
     });
@@ -107,7 +108,7 @@ fn optional_keys_may_be_missing() {
     let block = |size: u64| Value::dict([("size", size.into()), ("state", "active_allocated".into())]);
     let segment = segment.with("blocks", list([block(512), block(1024), block(2048)]));
     let (sums, blocks) = read_with(&list([segment]), |snapshot| {
-        let segment = &snapshot.devices[&0].segments[0];
+        let segment = &snapshot.devices[&DeviceId::FIRST].segments[0];
         let blocks: Vec<_> = segment.blocks.iter().map(|b| (b.address, b.requested_size)).collect();
         ((segment.allocated_size, segment.active_size, segment.small_pool, segment.is_expandable), blocks)
     });
@@ -138,7 +139,7 @@ fn blocks_of_release_1_13_have_their_stack_and_size_in_the_history() {
     for history in [list([occupant.clone(), older.clone()]), Value::Tuple(vec![occupant, older])] {
         let block = Value::dict([("size", 512.into()), ("state", "active_allocated".into()), ("history", history)]);
         let (requested, frames) = read_with(&of_block(block), |snapshot| {
-            let block = &snapshot.devices[&0].segments[0].blocks[0];
+            let block = &snapshot.devices[&DeviceId::FIRST].segments[0].blocks[0];
             (block.requested_size, block.stack.map(|id| snapshot.tables.stack(id).len()))
         });
         assert_eq!((requested, frames), (Some(500), Some(1)));
@@ -166,7 +167,7 @@ fn tracebacks_of_the_forward_pass_and_of_generated_code_are_read() {
             format!("{}:{}", tables.string(frame.name), frame.line)
         };
         let of_event = snapshot.events[0].stack.unwrap();
-        let of_block = snapshot.devices[&0].segments[0].blocks[0].stack.unwrap();
+        let of_block = snapshot.devices[&DeviceId::FIRST].segments[0].blocks[0].stack.unwrap();
         let original = tables.frame(tables.stack(of_event)[0]).original.as_ref().map(text);
         assert_eq!(tables.frame(tables.stack(of_event)[1]).original, None);
         let texts = |frames: &[snapshot::FrameId]| frames.iter().map(text).collect::<Vec<_>>();
@@ -181,7 +182,8 @@ fn tracebacks_of_the_forward_pass_and_of_generated_code_are_read() {
 #[test]
 fn both_spellings_of_the_pending_state_are_read() {
     for state in ["active_pending_free", "active_awaiting_free"] {
-        let state = read_with(&of_block(block(4096, 512, state)), |s| s.devices[&0].segments[0].blocks[0].state);
+        let state =
+            read_with(&of_block(block(4096, 512, state)), |s| s.devices[&DeviceId::FIRST].segments[0].blocks[0].state);
         assert_eq!(state, BlockState::ActivePendingFree);
     }
 }
@@ -265,9 +267,9 @@ fn an_event_is_read_the_same_whatever_stands_before_it() {
 }
 
 #[test]
-fn host_memory_is_left_out_wherever_it_stands() {
-    let host = list([event("alloc", 1, 2), event("free_requested", 1, 2), Value::dict([("action", 7.into())])]);
-    let segments = list([Value::dict([("address", 1.into()), ("total_size", 2.into()), ("state", "odd".into())])]);
+fn host_memory_is_apart_wherever_it_stands() {
+    let host = list([event("alloc", 1, 2), event("free_requested", 1, 2)]);
+    let segments = list([segment(1, 1024).with("device", -1_i64)]);
     let Value::Dict(mut pairs) = ordinary() else { panic!() };
     pairs.insert(0, ("host_traces".into(), host.clone()));
     pairs.insert(1, ("host_segments".into(), segments.clone()));
@@ -275,11 +277,12 @@ fn host_memory_is_left_out_wherever_it_stands() {
     let after = ordinary().with("host_segments", segments).with("host_traces", host);
     for value in [before, after] {
         let (events, addr, segments, devices) = read_with(&value, |snapshot| {
-            let device = &snapshot.devices[&0];
-            let events = snapshot.events_of(device);
-            (events.len(), events[0].addr, device.segments.len(), snapshot.devices.len())
+            let [device, host] = [DeviceId::FIRST, DeviceId::Host].map(|id| &snapshot.devices[&id]);
+            let events = [device, host].map(|of| snapshot.events_of(of).len());
+            let segments = [device, host].map(|of| of.segments.len());
+            (events, snapshot.events_of(device)[0].addr, segments, snapshot.devices.len())
         });
-        assert_eq!((events, addr, segments, devices), (1, 4096, 1, 1));
+        assert_eq!((events, addr, segments, devices), ([1, 2], 4096, [1, 1], 2));
     }
 }
 

@@ -38,7 +38,7 @@ fn missing_and_wrong_keys_are_named_with_their_place() {
         (events(good().with("action", 7)), at, "the key 'action' is not a string".to_owned()),
         (events(7.into()), at, "not an event (a dict with the key 'action')".to_owned()),
         (events(segment(0, 1024)), at, "not an event (a dict with the key 'action')".to_owned()),
-        (in_segment(segment(1, 1024).without("device")), "segments[1]: ", format!("the key 'device' {unsigned}")),
+        (in_segment(segment(1, 1024).without("device")), "segments[1]: ", "the key 'device' is missing or is not an integer".to_owned()),
         (in_segment(segment(1, 1024).without("address")), "segments[1]: ", format!("the key 'address' {unsigned}")),
         (in_segment(segment(1, 1024).with("total_size", "x")), "segments[1]: ", format!("the key 'total_size' {unsigned}")),
         (in_segment(segment(1, 1024).with("device", 1_i64 << 32)), "segments[1]: ", "there is no device 4294967296; expected 0 to 1023".to_owned()),

@@ -2,6 +2,7 @@
 
 mod codes;
 
+use crate::device::DeviceId;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -92,7 +93,7 @@ pub struct Diagnostic {
     /// Kind, with severity, meaning and help.
     pub code: Code,
     /// Device ordinal; `None` if the diagnostic concerns the whole file.
-    pub device: Option<u32>,
+    pub device: Option<DeviceId>,
     /// One or two sentences on what was found here and, where there is something to do, on what to do next.
     pub message: String,
     /// Advice in addition to the message, if a setting would help. A saved profile does not keep it.
@@ -117,7 +118,7 @@ pub enum Advice {
 
 impl Diagnostic {
     /// A diagnostic about a device, or about the file.
-    pub fn new(code: Code, device: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
+    pub fn new(code: Code, device: impl Into<Option<DeviceId>>, message: impl Into<String>) -> Self {
         Self { code, device: device.into(), message: message.into(), advice: None }
     }
 

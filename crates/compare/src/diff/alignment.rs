@@ -140,7 +140,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
             missing.part(),
             missing.cause(ran_out),
         );
-        found.push(Diagnostic::new(Code::PartMissing, device.ordinal(), message));
+        found.push(Diagnostic::new(Code::PartMissing, device.id(), message));
     }
 }
 
@@ -159,7 +159,7 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
             thousands(counts.after),
             why_unclear(unclear)
         );
-        found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
+        found.push(Diagnostic::new(Code::PartsNotChecked, device.id(), message));
     }
 }
 

@@ -14,6 +14,7 @@ mod stacks;
 
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::pattern::{Pattern, Selector};
 pub use ptmem_base::sides::{Side, Sides};
@@ -45,8 +46,8 @@ pub type Change = Sides<Option<u64>>;
 pub struct DeviceDiff {
     /// Index into the devices of each profile; `None` where the device is missing there.
     pub index: Sides<Option<usize>>,
-    /// Device ordinals.
-    pub device: Sides<Option<u32>>,
+    /// Names of the device.
+    pub device: Sides<Option<DeviceId>>,
     /// The figures, in the order of [`Metric::ALL`].
     pub metrics: Vec<(Metric, Change)>,
     /// Every stack, the largest change first, and [`RowKind::PeakElsewhere`] where it is needed: they add up to the
@@ -87,18 +88,24 @@ impl DeviceDiff {
         Selector::new(pattern, self.rows.iter().map(|row| row.naming(pattern)))
     }
 
-    /// The device ordinal, that of the after where it exists there.
+    /// The name of the device, that of the after where it exists there.
     #[must_use]
-    pub fn ordinal(&self) -> Option<u32> {
+    pub fn id(&self) -> Option<DeviceId> {
         self.device.after.or(self.device.before)
+    }
+
+    /// True for pinned host memory.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        self.id() == Some(DeviceId::Host)
     }
 
     /// The name of the device in a report.
     #[must_use]
     pub fn name(&self) -> String {
         match (self.device.before, self.device.after) {
-            (Some(before), Some(after)) if before != after => format!("device {before} -> {after}"),
-            (Some(device), _) | (None, Some(device)) => format!("device {device}"),
+            (Some(before), Some(after)) if before != after => format!("{before} -> {after}"),
+            (Some(device), _) | (None, Some(device)) => format!("{device}"),
             (None, None) => "no device".to_owned(),
         }
     }
@@ -226,20 +233,21 @@ fn devices(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> Sides<Opti
 }
 
 /// Pairs devices by number, or the only active one of each side whatever its number:
-/// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out.
+/// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out. Pinned host memory is
+/// paired with itself, last.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
     let allocates = before.allocates() || after.allocates();
     let sides = Sides { before, after };
-    let only =
-        sides.map(|side| only(side, DeviceProfile::is_active).or(only(side, |device| device.is_gated(allocates))));
-    if only.missing().is_none() {
-        return vec![only];
-    }
-    let gated = before.devices.iter().chain(&after.devices).filter(|device| device.is_gated(allocates));
-    let mut numbers: Vec<u32> = gated.map(|device| device.device).collect();
+    let only = sides
+        .map(|side| only(side, DeviceProfile::is_active_device).or(only(side, |device| device.is_gated(allocates))));
+    let of_both = before.devices.iter().chain(&after.devices);
+    let is_single = only.missing().is_none();
+    let paired = of_both.filter(|of| of.is_active_host() || of.is_gated(allocates) && !is_single);
+    let mut numbers: Vec<DeviceId> = paired.map(|device| device.device).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) }).collect()
+    let by_number = numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) });
+    Some(only).filter(|_| is_single).into_iter().chain(by_number).collect()
 }
 
 /// The position of the only device that counts, if there is exactly one.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::text::shorten;
 use ptmem_trace::phase::Source;
@@ -149,7 +150,7 @@ fn highest<'p>(phases: &[(usize, &'p Occurrence)]) -> Option<&'p Occurrence> {
 }
 
 /// Tells of phases that both sides have, one of them more often.
-fn differing<'p>(names: impl Iterator<Item = &'p Named<'p>>, device: Option<u32>) -> Option<Diagnostic> {
+fn differing<'p>(names: impl Iterator<Item = &'p Named<'p>>, device: Option<DeviceId>) -> Option<Diagnostic> {
     const MOST: usize = 3;
     let mut said = Vec::new();
     for named in names {

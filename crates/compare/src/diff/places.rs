@@ -157,6 +157,6 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         let message = format!(
             "stacks are compared at the peak of each side, which may be different places of the program: {words}"
         );
-        found.push(Diagnostic::new(Code::PlacesNotAligned, device.ordinal(), message));
+        found.push(Diagnostic::new(Code::PlacesNotAligned, device.id(), message));
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, found: &[DeviceDiff]) -> Option<Di
         "both sides ran the same code and opened the same files of the repository from Python, with the same arguments, \
          environment and versions, and their figures differ{first}"
     );
-    Some(Diagnostic::new(Code::NotRepeatable, device.ordinal(), message))
+    Some(Diagnostic::new(Code::NotRepeatable, device.id(), message))
 }
 
 /// The first device with a figure that differs, where both sides are known to have run the same program.

@@ -145,9 +145,9 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
         return Err(Error("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
     }
     let subject = match (read.pattern, read.metric, &through) {
-        (Some(pattern), None, None) => Target { about: About::Stacks, pattern: Some(pattern.0) },
+        (Some(pattern), None, None) => Target { about: About::Stacks, pattern: Some(pattern.0), ..Target::default() },
         (None, Some(metric), None) => metric.0,
-        (None, None, Some(_)) => Target { about: About::Growth, pattern: None },
+        (None, None, Some(_)) => About::Growth.into(),
         _ => return Err(Error("[[accept]] needs either 'pattern', 'metric' or 'through'".to_owned())),
     };
     if read.reason.trim().is_empty() {

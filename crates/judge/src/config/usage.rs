@@ -60,7 +60,7 @@ impl Rule<'_> {
 
 /// The patterns of a configuration, but those of categories.
 fn rules(config: &Config) -> Vec<Rule<'_>> {
-    let accepted = config.accepted.iter().filter_map(|Accepted { subject: Target { about, pattern }, .. }| {
+    let accepted = config.accepted.iter().filter_map(|Accepted { subject: Target { about, pattern, .. }, .. }| {
         let (key, noun) = match about {
             About::Phases => ("[[accept]] phase", Noun::Phase),
             About::Modules => ("[[accept]] module", Noun::Module),

@@ -118,7 +118,8 @@ impl<'a> Budget<'a> {
         let edit = check.accepted_edit(self.device).and_then(|edit| self.device.edit(edit));
         let offers = self.accepted.iter().map(|accepted| {
             let Accepted { subject, bytes, .. } = accepted;
-            let is_named = subject.about == check.about() && subject.selects(name);
+            let is_named =
+                subject.of_host == check.of.of_host && subject.about == check.about() && subject.selects(name);
             if is_through(accepted, edit) || is_named { *bytes } else { 0 }
         });
         offers.collect()

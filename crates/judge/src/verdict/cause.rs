@@ -19,7 +19,7 @@ const MOST_STACKS: usize = 3;
 pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
     for check in judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0))
     {
-        let Some(device) = diff.devices.iter().find(|device| device.ordinal() == check.device) else { continue };
+        let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
         check.edit = edit(check, device);
         if check.edit.is_none() && check.reason.is_none() {
             check.reason = figure(check, device).and_then(|figure| most(&diff.grown_at(device, figure)));
@@ -44,7 +44,7 @@ impl Judgement {
     /// The cause of the growth that decides the verdict.
     fn cause_in<'d>(&self, diff: &'d Diff) -> Option<&'d Cause> {
         let decisive = self.decisive().filter(|check| self.verdict == Verdict::Regression && check.delta > Some(0))?;
-        self.cause_of(diff.devices.iter().find(|device| device.ordinal() == decisive.device)?)
+        self.cause_of(diff.devices.iter().find(|device| device.id() == decisive.device)?)
     }
 
     /// The cause of the growth that decides about a device, otherwise of its peak.

@@ -1,5 +1,6 @@
 //! Checks: one limit applied to one figure.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
 use ptmem_base::label::More;
 use ptmem_base::units::Limit;
@@ -156,7 +157,7 @@ pub struct Check {
     /// The key of that.
     pub key: Option<String>,
     /// The device ordinal.
-    pub device: Option<u32>,
+    pub device: Option<DeviceId>,
     /// The limit as the user wrote it, in normal form.
     pub limit: String,
     /// Bytes before; `None` for absolute limits and where unknown.

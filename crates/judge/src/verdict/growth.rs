@@ -23,10 +23,13 @@ pub(super) struct Gated<'a> {
 pub(super) const HOW_TO_NAME: &str = "allocated before the recording: record from the start of the process, and start \
                                       again right before the steps, to see its stacks";
 
+/// The advice for pinned host memory that is not there.
+const HOW_TO_PIN: &str = "if the program uses any, record it with record_pinned_host_memory=True, from PyTorch 2.14 on";
+
 impl<'a> Gated<'a> {
     /// A check of the limit on the device, without a result yet.
     pub(super) fn check(&self) -> Check {
-        Check { device: self.device.ordinal(), ..self.growth.check() }
+        Check { device: self.device.id(), ..self.growth.check() }
     }
 
     /// The same, inconclusive for a reason.
@@ -146,6 +149,12 @@ impl<'a> Gated<'a> {
 }
 
 impl Target {
+    /// The reason why it is not there: `without`, such as "the before has no", for pinned host memory; `of_device` for a
+    /// device.
+    pub(super) fn missing(&self, without: &str, of_device: &str) -> String {
+        if self.of_host { format!("{without} pinned host memory: {HOW_TO_PIN}") } else { of_device.to_owned() }
+    }
+
     /// Whether it is about memory at the peak.
     fn is_at_peak(&self) -> bool {
         match self.about {
@@ -183,8 +192,9 @@ impl Judge {
             after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
         };
         if let Some(side) = profiles.missing() {
-            let check = Check { device: device.ordinal(), ..growth.check() };
-            return self.cannot_tell(check, format!("the device is missing in the {side}"));
+            let check = Check { device: device.id(), ..growth.check() };
+            let reason = format!("the device is missing in the {side}");
+            return self.cannot_tell(check, growth.target.missing(&format!("the {side} has no"), &reason));
         }
         let Some(sides) = profiles.both() else { return };
         let gated = Gated { diff, device, sides, growth, thresholds };

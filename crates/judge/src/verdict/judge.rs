@@ -18,10 +18,14 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.out_of_memory_of_diff(diff, thresholds);
     judge.imbalance_of_one(thresholds);
     for growth in thresholds.growth.iter().filter(|growth| growth.target.about != About::Imbalance) {
-        if diff.devices.is_empty() {
-            judge.cannot_tell(growth.check(), "neither side holds any memory");
+        let mut devices = diff.devices.iter().filter(|device| growth.target.concerns(device.id())).peekable();
+        if devices.peek().is_none() {
+            judge.cannot_tell(
+                growth.check(),
+                growth.target.missing("neither side has", "neither side holds any memory"),
+            );
         }
-        for device in &diff.devices {
+        for device in devices {
             judge.growth(diff, device, growth, thresholds);
         }
         if !diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
@@ -32,11 +36,12 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     }
     let after = &diff.profiles.after;
     let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
-    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::ordinal);
+    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
     judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
-    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1);
+    let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
+    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
     cause::complete(Judgement { peak, ..judgement }, diff)
 }
@@ -45,7 +50,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 #[must_use]
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
-    let active = profile.gated_devices();
+    let devices = profile.gated_devices();
+    let many = devices.len() > 1;
+    let active: Vec<_> = devices.into_iter().chain(profile.host()).collect();
     for device in &active {
         judge.out_of_memory(device, thresholds);
     }
@@ -53,7 +60,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     judge.maxima(profile, &active, &[], thresholds, None);
     judge.growth_without_before(thresholds);
     judge.doubt_run(failure(profile));
-    judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
+    judge.finish(profile.diagnostics.iter(), thresholds.strict, many)
 }
 
 /// Checks and remarks as they are made.

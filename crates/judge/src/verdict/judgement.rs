@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
@@ -39,7 +40,7 @@ impl Judgement {
 
     /// The checks of a device that exceed their limits.
     pub(super) fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + use<'_> {
-        let number = device.ordinal();
+        let number = device.id();
         self.checks.iter().filter(move |check| check.outcome == Outcome::Exceeded && check.device == number)
     }
 
@@ -62,7 +63,7 @@ impl Judgement {
     /// The severity for a device: the worst of its checks and of those that concern no single device; at best
     /// inconclusive if the verdict is, because its reason may not be a check.
     #[must_use]
-    pub fn standing(&self, device: Option<u32>) -> Standing {
+    pub fn standing(&self, device: Option<DeviceId>) -> Standing {
         let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
         let worst = of_device.map(Check::standing).max().unwrap_or(Standing::Ok);
         if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }

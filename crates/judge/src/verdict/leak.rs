@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
@@ -80,7 +81,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
 }
 
 /// A check of the limit on leaks, without a result yet.
-fn check(device: Option<u32>, noun: &str, limit: u64) -> Check {
+fn check(device: Option<DeviceId>, noun: &str, limit: u64) -> Check {
     let per_step = format!("{} per {noun}", Size(limit));
     Check { device, allowed: Some(u128::from(limit)), ..Check::new(About::Leaks, per_step, Level::Fail) }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic;
 use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::sides::{Side, Sides};
@@ -13,7 +14,7 @@ use ptmem_trace::stack::Code;
 
 use super::judge::no_history;
 use super::partial::{in_words, missing_of};
-use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
+use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
 
 impl Maximum {
     /// A check of the limit, without a result yet.
@@ -102,19 +103,31 @@ impl Limited<'_> {
     }
 }
 
+/// The devices, and the missing ones, that a limit is about.
+fn concerned<'d>(
+    target: &Target,
+    (devices, missing): (&[&'d DeviceProfile], &[Option<DeviceId>]),
+) -> (Vec<&'d DeviceProfile>, Vec<Option<DeviceId>>) {
+    let devices = devices.iter().copied().filter(|of| target.concerns(Some(of.device)));
+    let missing = missing.iter().copied().filter(|device| target.concerns(*device));
+    (devices.collect(), missing.collect())
+}
+
 impl Judge {
     /// Applies all absolute limits to devices of a profile; it lacks those with the `missing` ordinals.
     pub(super) fn maxima(
         &mut self,
         profile: &Profile,
         devices: &[&DeviceProfile],
-        missing: &[Option<u32>],
+        missing: &[Option<DeviceId>],
         thresholds: &Thresholds,
         diff: Option<&Diff>,
     ) {
         let limited = Limited { profile, thresholds, code: OnceCell::new(), diff };
         // Imbalance is checked for all ranks together.
+        let all = (devices, missing);
         for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about != About::Imbalance) {
+            let (devices, missing) = &concerned(&maximum.target, all);
             self.without_device(&maximum.check(), devices, missing);
             for device in devices {
                 let check = Check { device: Some(device.device), ..maximum.check() };
@@ -132,7 +145,8 @@ impl Judge {
             }
         }
         if let Some(headroom) = thresholds.headroom {
-            self.without_device(&headroom.check(headroom.memory.budget(None, 0)), devices, missing);
+            let (devices, missing) = concerned(&About::Headroom.into(), all);
+            self.without_device(&headroom.check(headroom.memory.budget(None, DeviceId::FIRST)), &devices, &missing);
             for device in devices {
                 self.headroom(&limited, device, headroom);
             }
@@ -140,12 +154,14 @@ impl Judge {
     }
 
     /// Adds an inconclusive check of a limit for each device that is missing, or where there is none at all.
-    fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<u32>]) {
+    fn without_device(&mut self, check: &Check, devices: &[&DeviceProfile], missing: &[Option<DeviceId>]) {
         if devices.is_empty() && missing.is_empty() {
-            self.cannot_tell(check.clone(), "the snapshot holds no memory on any device");
+            let reason = check.of.missing("the snapshot has no", "the snapshot holds no memory on any device");
+            self.cannot_tell(check.clone(), reason);
         }
         for &device in missing {
-            self.cannot_tell(Check { device, ..check.clone() }, "the device is missing in the after");
+            let reason = check.of.missing("the after has no", "the device is missing in the after");
+            self.cannot_tell(Check { device, ..check.clone() }, reason);
         }
     }
 

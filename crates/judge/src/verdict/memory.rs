@@ -1,5 +1,6 @@
 //! Memory that ran out.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Diff;
 use ptmem_studies::leak::{DeviceLeaks, Mode};
@@ -45,7 +46,7 @@ impl Judge {
     }
 }
 
-fn exceeded(device: u32, words: String) -> Check {
+fn exceeded(device: DeviceId, words: String) -> Check {
     Check {
         device: Some(device),
         outcome: Outcome::Exceeded,

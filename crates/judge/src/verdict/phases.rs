@@ -151,7 +151,7 @@ impl Judge {
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
     /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
-        let Target { about: About::Phases, pattern } = &growth.target else { return };
+        let Target { about: About::Phases, pattern, .. } = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
         if self.checks.iter().any(|check| check.of == growth.target && check.level == growth.level) {

@@ -46,7 +46,7 @@ pub(super) struct OfRank<'a> {
 impl<'a> OfRank<'a> {
     pub(super) fn compared(comparison: &'a Comparison) -> Self {
         let Comparison { member, diff, judgement, .. } = comparison;
-        let peaks = diff.devices.iter().map(|device| {
+        let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
             let mut known = Sides {
                 before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
                 after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
@@ -63,7 +63,7 @@ impl<'a> OfRank<'a> {
     }
 
     pub(super) fn read(reading: &'a Reading) -> Self {
-        let active = reading.profile.devices.iter().filter(|device| device.is_active());
+        let active = reading.profile.devices.iter().filter(|device| device.is_active_device());
         let peaks = active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) });
         Self {
             label: &reading.member.label,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
@@ -33,6 +34,8 @@ impl Level {
 /// Subject of a limit, of a check, or of growth that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
+    /// Whether it is about pinned host memory in place of devices.
+    pub of_host: bool,
     /// Its kind.
     pub about: About,
     /// Those of its kind whose names match; `None` where it is about all of them, or about what has no name.
@@ -46,6 +49,11 @@ impl Target {
         self.about == About::Phases && self.selects(name)
     }
 
+    /// Whether it is about this device or about the host; without one, a device that neither side has.
+    pub(super) fn concerns(&self, device: Option<DeviceId>) -> bool {
+        self.of_host == (device == Some(DeviceId::Host))
+    }
+
     /// Whether it is about what has this name, among things of its kind.
     pub(super) fn selects(&self, name: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
@@ -54,17 +62,18 @@ impl Target {
     /// As it is written.
     #[must_use]
     pub fn name(&self) -> String {
+        let host = if self.of_host { OF_HOST } else { "" };
         let name = self.about.name();
         match &self.pattern {
-            Some(pattern) => format!("{name}:{}", pattern.as_str()),
-            None => name.to_owned(),
+            Some(pattern) => format!("{host}{name}:{}", pattern.as_str()),
+            None => format!("{host}{name}"),
         }
     }
 }
 
 impl From<About> for Target {
     fn from(about: About) -> Self {
-        Self { about, pattern: None }
+        Self { about, ..Self::default() }
     }
 }
 
@@ -111,12 +120,15 @@ impl From<ParsePatternError> for ParseThresholdError {
     }
 }
 
+/// The beginning of a limit on pinned host memory.
+const OF_HOST: &str = "host:";
+
 /// What growth limits accept besides metrics.
-const OF_GROWTH: &str =
-    "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB and imbalance";
+const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB, \
+                         host:METRIC and imbalance";
 
 /// What absolute limits accept besides metrics.
-const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
+const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, host:METRIC and imbalance";
 
 fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
     let near = did_you_mean(name, Metric::ALL.map(Metric::name).into_iter().chain(BESIDE_METRICS.map(About::name)));
@@ -134,14 +146,17 @@ const BESIDE_METRICS: [About; 5] =
 impl Target {
     /// Reads a target; the error lists those that are accepted.
     fn parse(text: &str, accepted: &str) -> Result<Self, ParseThresholdError> {
-        let (name, pattern) = match text.split_once(':') {
+        let of_host = text.strip_prefix(OF_HOST);
+        let (name, pattern) = match of_host.unwrap_or(text).split_once(':') {
             Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
-            _ => (text, None),
+            _ => (of_host.unwrap_or(text), None),
         };
         let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
         // A limit on all modules would count the parts of each again and again.
         let found = kinds.find(|about| about.name() == name && (*about != About::Modules || pattern.is_some()));
-        found.map(|about| Self { about, pattern }).ok_or_else(|| unknown_metric(text, accepted))
+        let found = found.filter(|about| of_host.is_none() || !matches!(about, About::Modules | About::Imbalance));
+        let target = found.map(|about| Self { of_host: of_host.is_some(), about, pattern });
+        target.ok_or_else(|| unknown_metric(text, accepted))
     }
 }
 
@@ -342,6 +357,15 @@ mod tests {
         assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, About::Stacks.into());
         assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().target.name(), "stack:a=b*");
         assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
+        let host = growth("host:peak=5%").unwrap();
+        assert_eq!(host.to_string(), "host:peak=5 %");
+        assert!(host.target.concerns(Some(DeviceId::Host)) && !host.target.concerns(Some(DeviceId::FIRST)));
+        assert!(!growth("peak=5%").unwrap().target.concerns(Some(DeviceId::Host)));
+        assert_eq!(growth("host:stack:*load*=0").unwrap().target.name(), "host:stack:*load*");
+        assert_eq!("host:reserved=5MiB".parse::<Maximum>().unwrap().target.name(), "host:reserved");
+        for text in ["host=5%", "host:module:x=5%", "host:imbalance=5%", "host:host:peak=5%"] {
+            assert!(growth(text).is_err(), "{text}");
+        }
         for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
             assert!(text.parse::<Maximum>().is_err(), "{text}");
         }

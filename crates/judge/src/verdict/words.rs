@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_base::units::{Delta, Size, format_percent};
@@ -118,7 +119,7 @@ impl Judgement {
     fn ungated(&self) -> String {
         let Some(peak) = &self.peak else { return "nothing was gated: no limit was given".to_owned() };
         let device = peak.device.filter(|_| self.many_devices);
-        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        let device = device.map(|device| format!("{device}: ")).unwrap_or_default();
         format!("nothing was gated (no limit was given): {device}{peak}")
     }
 
@@ -127,11 +128,16 @@ impl Judgement {
         self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.level == level).count()
     }
 
+    /// True if a sentence about a check begins with its device. Figures of pinned host memory have its name in theirs.
+    fn names_device(&self, check: &Check) -> bool {
+        if check.of.of_host { check.scope.is_some() } else { self.many_devices }
+    }
+
     /// One check in words.
     #[must_use]
     pub fn sentence(&self, check: &Check) -> String {
         let device = match check.device {
-            Some(device) if self.many_devices => format!("device {device}: "),
+            Some(device) if self.names_device(check) => format!("{device}: "),
             _ => String::new(),
         };
         let subject = format!("{device}{}", check.subject());
@@ -211,7 +217,7 @@ impl fmt::Display for Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeakChange {
     /// The device.
-    pub device: Option<u32>,
+    pub device: Option<DeviceId>,
     /// The peak on both sides.
     pub peak: Sides<u64>,
     /// The row that grew most, with the bytes that it gained.
@@ -225,7 +231,8 @@ pub struct PeakChange {
 impl PeakChange {
     /// The change in a comparison; `None` if no device has a known peak on both sides.
     pub(super) fn of(diff: &Diff, thresholds: &Thresholds) -> Option<Self> {
-        let changes = diff.devices.iter().filter_map(|device| Self::of_device(diff, device, thresholds));
+        let devices = diff.devices.iter().filter(|device| !device.is_host());
+        let changes = devices.filter_map(|device| Self::of_device(diff, device, thresholds));
         changes.max_by_key(Self::delta)
     }
 
@@ -246,7 +253,7 @@ impl PeakChange {
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
         let most = most.map(|row| (row.label.clone(), row.delta()));
         let other = grown_elsewhere(device, thresholds.min_delta);
-        Some(Self { device: device.ordinal(), peak, most, other, bound })
+        Some(Self { device: device.id(), peak, most, other, bound })
     }
 
     /// Bytes gained.

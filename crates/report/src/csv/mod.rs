@@ -237,13 +237,13 @@ fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &RenderOptions) -> io:
 /// The phases of each device, behind its number.
 fn phases(table: &mut Table<'_>, profile: &Profile, options: &RenderOptions) -> io::Result<()> {
     let all = profile.devices.iter().flat_map(|of| options.phases_of(of).map(move |phase| (of.device, phase)));
-    table.all("device", all.map(|(device, phase)| (device.to_string(), PhaseRecord(phase))))
+    table.all("device", all.map(|(device, phase)| (i64::from(device).to_string(), PhaseRecord(phase))))
 }
 
 /// The parts of the history of each device, behind its number.
 fn intervals(table: &mut Table<'_>, profile: &Profile) -> io::Result<()> {
     let all = profile.devices.iter().flat_map(|of| of.intervals.iter().map(move |part| (of.device, part)));
-    table.all("device", all.map(|(device, part)| (device.to_string(), IntervalRecord(part))))
+    table.all("device", all.map(|(device, part)| (i64::from(device).to_string(), IntervalRecord(part))))
 }
 
 record! {

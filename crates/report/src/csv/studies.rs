@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::json_writer::record;
 use ptmem_studies::allocator::{Outcome, Pin, Study};
 use ptmem_studies::history::History;
@@ -11,7 +12,7 @@ use super::{Table, cell, io_error};
 
 /// A device of one of several profiles.
 struct Place<'a> {
-    device: u32,
+    device: DeviceId,
     profile: &'a str,
     /// Seconds since 1970 of a commit, or the varied number.
     at: String,
@@ -20,8 +21,8 @@ struct Place<'a> {
 impl Place<'_> {
     /// Writes a figure of it, or the bytes of a stack.
     fn row(&self, table: &mut Table<'_>, metric: &str, label: &str, bytes: Option<u64>) -> io::Result<()> {
-        let [device, bytes] =
-            [Some(self.device.into()), bytes].map(|figure| figure.map_or(String::new(), |of| of.to_string()));
+        let device = i64::from(self.device).to_string();
+        let bytes = bytes.map_or(String::new(), |of| of.to_string());
         table.out.write_record([&device, &cell(self.profile), &self.at, metric, &cell(label), &bytes]).map_err(io_error)
     }
 }
@@ -84,7 +85,7 @@ record! {
 
 /// The settings that were tried, or else the stacks that keep memory, behind the device.
 pub(super) fn settings(table: &mut Table<'_>, study: &Study) -> io::Result<()> {
-    let device = study.device.to_string();
+    let device = i64::from(study.device).to_string();
     match &study.trial {
         Some(trial) => table.all("device", trial.outcomes.iter().map(|of| (device.clone(), OutcomeRecord(of)))),
         None => table.all("device", study.pinned.stacks.iter().map(|pin| (device.clone(), PinRecord(pin)))),

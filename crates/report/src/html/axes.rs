@@ -185,7 +185,7 @@ mod tests {
     use ptmem_compare::budget::DeviceMemory;
 
     fn budget(memory: u64) -> Option<DeviceBudget> {
-        Some(DeviceMemory { bytes: memory, overhead: None }.budget(None, 0))
+        Some(DeviceMemory { bytes: memory, overhead: None }.budget(None, ptmem_base::device::DeviceId::FIRST))
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Trace<'_> {
     /// Writes the devices of a profile that did or hold anything.
     fn profile(&mut self, owner: &str, profile: &Profile) -> io::Result<()> {
         for device in profile.devices.iter().filter(|device| device.is_active()) {
-            let name = format!("{owner}device {}", device.device);
+            let name = format!("{owner}{}", device.device);
             if let Some(lack) = lack(device) {
                 let process = self.process(&format!("{name} ({lack})"))?;
                 self.final_values(process, device)?;

@@ -9,6 +9,7 @@ pub(super) use diagnostics::{
 };
 pub(super) use others::Others;
 
+use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
 
 use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
@@ -44,7 +45,7 @@ pub(super) type Shown<'a> = Line<'a, Reading, DeviceProfile>;
 struct Facts<'a> {
     rank: &'a str,
     device: Option<String>,
-    number: Option<u32>,
+    number: Option<DeviceId>,
     judgement: Option<&'a Judgement>,
     figure: Option<i128>,
 }
@@ -63,7 +64,7 @@ impl Compared<'_> {
 }
 
 /// The mark of a device with that standing; `None` if nothing was checked.
-pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> Option<Mark> {
+pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<DeviceId>) -> Option<Mark> {
     if judgement.checks.is_empty() {
         return None;
     }
@@ -100,15 +101,21 @@ fn lines<'a, T, D>(
     lines
 }
 
+/// Whether a device of a rank is listed: pinned host memory only where a limit is about it.
+fn is_listed(device: Option<DeviceId>, judgement: Option<&Judgement>) -> bool {
+    let is_checked = judgement.is_some_and(|judgement| judgement.checks.iter().any(|check| check.device == device));
+    device.is_none_or(DeviceId::is_device) || is_checked
+}
+
 /// The devices of the ranks of a job, compared.
 pub(super) fn compared(job: &Job) -> Vec<Compared<'_>> {
     lines(
         &job.comparisons,
-        |of| of.diff.devices.iter().collect(),
+        |of| of.diff.devices.iter().filter(|device| is_listed(device.id(), Some(&of.judgement))).collect(),
         |of, device| Facts {
             rank: of.member.as_ref().map_or("", |member| &member.label),
             device: device.map(DeviceDiff::name),
-            number: device.and_then(DeviceDiff::ordinal),
+            number: device.and_then(DeviceDiff::id),
             judgement: Some(&of.judgement),
             figure: device.and_then(|device| known::change(Metric::Peak, device, &of.diff.profiles).gained()),
         },
@@ -119,10 +126,13 @@ pub(super) fn compared(job: &Job) -> Vec<Compared<'_>> {
 pub(super) fn shown(readings: &Readings) -> Vec<Shown<'_>> {
     lines(
         &readings.readings,
-        |of| of.profile.devices.iter().filter(|device| device.is_active()).collect(),
+        |of| {
+            let active = of.profile.devices.iter().filter(|device| device.is_active());
+            active.filter(|device| is_listed(Some(device.device), of.judgement.as_ref())).collect()
+        },
         |of, device| Facts {
             rank: &of.member.label,
-            device: device.map(|device| format!("device {}", device.device)),
+            device: device.map(|device| device.device.to_string()),
             number: device.map(|device| device.device),
             judgement: of.judgement.as_ref(),
             figure: device.and_then(|device| known::value(Metric::Peak, device)).map(i128::from),

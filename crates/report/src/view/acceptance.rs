@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
 use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 use ptmem_trace::profile::Metric;
@@ -61,7 +62,7 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
 fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     let mut largest: BTreeMap<String, u128> = BTreeMap::new();
     for comparison in gate.comparisons() {
-        let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
+        let mut of_devices: HashMap<(Option<DeviceId>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
             let through = through(comparison, check);
             let left = excess(check).and_then(|excess| match through {
@@ -86,7 +87,7 @@ fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
 /// The line of an entry that names the edit which explains the growth of a check: it covers every figure of the device, and the
 /// stacks that lead to the edit.
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
-    let device = comparison.diff.devices.iter().find(|device| device.ordinal() == check.device)?;
+    let device = comparison.diff.devices.iter().find(|device| device.id() == check.device)?;
     let edit = device.edit(check.accepted_edit(device)?)?;
     let package = edit.package().map(|(name, _)| name);
     let name = package.or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
@@ -107,7 +108,7 @@ fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128)
 /// The line of an entry that names the subject of a check, or all subjects of its kind.
 fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<String> {
     let name = match check.about() {
-        About::Metric(metric) => return Some(format!("metric = {}", quoted(metric.name()))),
+        About::Metric(_) => return Some(format!("metric = {}", quoted(&check.of.name()))),
         About::Stacks | About::StackHighest | About::Modules => check.scope.as_ref()?,
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.

@@ -98,7 +98,7 @@ impl Changed<'_> {
 
     fn metric(&self, metric: Metric) -> (Standing, Row) {
         let change = known::change(metric, self.device, &self.diff().profiles);
-        let number = self.device.ordinal();
+        let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
             .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.scope.is_none());
@@ -201,7 +201,7 @@ impl Changed<'_> {
 
     /// The keys of the stacks that exceed a limit of their own.
     fn failed(&self) -> HashSet<&str> {
-        let number = self.device.ordinal();
+        let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let failed = checks.filter(|check| check.device == number && check.standing() == Standing::Exceeded);
         failed.filter_map(|check| check.key.as_deref()).collect()

@@ -71,7 +71,7 @@ fn section(
     let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
     Section {
         name: device.name(),
-        standing: comparison.judgement.standing(device.ordinal()),
+        standing: comparison.judgement.standing(device.id()),
         blocks: Changed { comparison, device, picture: picture.as_ref(), others, options }.blocks(),
         picture,
         ..Section::default()
@@ -150,7 +150,7 @@ fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
         return None;
     }
     devices.sort_by_key(|&(comparison, device)| {
-        let standing = comparison.judgement.standing(device.and_then(DeviceDiff::ordinal));
+        let standing = comparison.judgement.standing(device.and_then(DeviceDiff::id));
         Reverse((standing, peak(comparison, device).gained().unwrap_or(0)))
     });
     let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
@@ -166,7 +166,7 @@ fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
 }
 
 fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
-    let number = device.and_then(DeviceDiff::ordinal);
+    let number = device.and_then(DeviceDiff::id);
     let mark = ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number);
     let name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
     figures_row(named(comparison.name.as_deref(), &name), peak(comparison, device), mark)
@@ -227,9 +227,9 @@ fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
     let devices = worst.flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
     let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
         let growth = peak(comparison, Some(device)).gained();
-        Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
+        Reverse((comparison.judgement.standing(device.id()), growth.unwrap_or(0)))
     })?;
-    let number = device.ordinal();
+    let number = device.id();
     // The stacks that make the peak of a phase are not known.
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
     let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;

@@ -57,7 +57,7 @@ fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -
     if !device.stacks.is_empty() {
         blocks.push(Content::Table(stacks(history, device, options)));
     }
-    Section { name: format!("device {}", device.device), blocks, ..Section::default() }
+    Section { name: device.device.to_string(), blocks, ..Section::default() }
 }
 
 /// The peaks and the largest stacks over time.

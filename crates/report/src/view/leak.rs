@@ -72,7 +72,7 @@ fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> Row {
     let cells = [
         Value::mark(mark),
         Value::words(finding.search.name.clone().unwrap_or_default()),
-        Value::number(device.device),
+        device.device.ordinal().map_or(Value::Nothing, Value::number),
         Value::change(leaked),
         device.leaks.first().map_or(Value::Nothing, |leak| Value::code(&*leak.label)),
     ];
@@ -82,7 +82,7 @@ fn overview_row(finding: &JudgedSearch, device: &DeviceLeaks) -> Row {
 fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> Group {
     let JudgedSearch { search, judgement } = finding;
     let sections = search.devices.iter().map(|device| Section {
-        name: format!("device {}", device.device),
+        name: device.device.to_string(),
         standing: judgement.standing(Some(device.device)),
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),

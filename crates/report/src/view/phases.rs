@@ -110,7 +110,7 @@ fn interval(part: &Interval) -> Row {
 
 /// The changed phases of a comparison.
 pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &RenderOptions) -> Table {
-    let number = device.ordinal();
+    let number = device.id();
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
     let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect();

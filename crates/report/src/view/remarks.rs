@@ -42,7 +42,7 @@ pub(super) fn remarks<'d>(
     found.sort_by_key(|(_, diagnostic)| Reverse((diagnostic.code.is_announced(), diagnostic.severity())));
     let remarks = found.into_iter().map(|(side, found)| {
         let side = side.map(|side| format!("{side}: ")).unwrap_or_default();
-        let device = found.device.filter(|_| many_devices).map(|device| format!("device {device}: "));
+        let device = found.device.filter(|_| many_devices).map(|device| format!("{device}: "));
         Remark { scope: side + &device.unwrap_or_default(), code: found.code, message: found.message.clone() }
     });
     remarks.collect()

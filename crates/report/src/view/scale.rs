@@ -85,7 +85,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Sect
         contents.push(Content::Facts(facts));
     }
     contents.push(Content::Table(stacks(scale, device, options)));
-    Section { name: format!("device {}", device.device), blocks: contents, ..Section::default() }
+    Section { name: device.device.to_string(), blocks: contents, ..Section::default() }
 }
 
 /// Places of the scale at which the fit is drawn.

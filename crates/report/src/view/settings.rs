@@ -34,7 +34,7 @@ fn section(study: &Study, options: &RenderOptions) -> Section {
     if let Some(trial) = &study.trial {
         blocks.extend([Content::Facts(repetition(trial)), Content::Table(outcomes(study, trial))]);
     }
-    Section { name: format!("device {}", study.device), blocks, ..Section::default() }
+    Section { name: study.device.to_string(), blocks, ..Section::default() }
 }
 
 /// Reserved bytes at their peak.

@@ -22,7 +22,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     let diagnostics = ranks::diagnostics_of_profile(profile, judgement);
     let sections = active.iter().map(|device| Section {
-        name: format!("device {}", device.device),
+        name: device.device.to_string(),
         standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
         ..section(profile, device, None, options)
     });
@@ -63,7 +63,7 @@ fn idle(profile: &Profile, all: bool) -> Option<String> {
         return Some("nothing is recorded and nothing is held".to_owned());
     }
     let idle = profile.devices.iter().filter(|device| !device.is_active());
-    let idle: Vec<String> = idle.map(|device| device.device.to_string()).collect();
+    let idle: Vec<String> = idle.filter_map(|of| of.device.ordinal()).map(|ordinal| ordinal.to_string()).collect();
     (!idle.is_empty()).then(|| format!("nothing on device {}", idle.join(", ")))
 }
 

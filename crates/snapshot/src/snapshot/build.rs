@@ -13,6 +13,7 @@ mod json;
 mod main_format;
 mod segments;
 mod shape;
+mod traces;
 mod unread;
 mod visit;
 

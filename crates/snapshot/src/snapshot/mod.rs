@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 
 pub use copy::Copier;
@@ -40,8 +41,8 @@ pub struct Snapshot {
     pub tables: Tables,
     /// All events; every device owns a range of them.
     pub events: Vec<Event>,
-    /// Per device ordinal: all devices that have segments or events.
-    pub devices: BTreeMap<u32, Device>,
+    /// All devices that have segments or events, and pinned host memory where the file has it.
+    pub devices: BTreeMap<DeviceId, Device>,
     /// `allocator_settings` as they were at the dump.
     pub settings: AllocatorSettings,
     /// `external_annotations`, in file order.
@@ -56,8 +57,6 @@ pub struct Snapshot {
     /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are
     /// older than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
-    /// True if the file has pinned host memory, which is not read.
-    pub has_host_memory: bool,
     /// Keys that were not read because no release of PyTorch up to 2.15 writes them: the first few.
     pub unread: Vec<(Part, StringId)>,
 }
@@ -283,7 +282,7 @@ pub struct Annotation {
     /// Its name.
     pub name: StringId,
     /// The current device of the thread, often not the device that it concerns.
-    pub device: u32,
+    pub device: DeviceId,
     /// Microseconds since the Unix epoch.
     pub time_us: i64,
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -268,7 +269,7 @@ impl RunFacts {
 
     /// PyTorch's counters of a device.
     #[must_use]
-    pub fn counters_of(&self, device: u32) -> Option<&DeviceCounters> {
+    pub fn counters_of(&self, device: DeviceId) -> Option<&DeviceCounters> {
         self.counters.iter().find(|counters| counters.device == device)
     }
 }

@@ -1,5 +1,6 @@
 //! Facts about the devices of a run: cards, PyTorch's counters, modules.
 
+use ptmem_base::device::DeviceId;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct DeviceModules {
     /// Device ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// Paths from the outermost module.
     pub names: Vec<String>,
     /// Purposes of the memory.
@@ -29,7 +30,7 @@ pub struct DeviceModules {
 #[serde(default)]
 pub struct CardFacts {
     /// Device ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// Name that the driver gives.
     pub name: String,
     /// Compute capability.
@@ -55,7 +56,7 @@ impl CardFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCounters {
     /// Device ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// Where the recorded part begins.
     pub start: Counters,
     /// At the dump.

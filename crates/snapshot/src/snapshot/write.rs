@@ -4,6 +4,7 @@
 
 mod stacks;
 
+use ptmem_base::device::DeviceId;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 
@@ -20,8 +21,8 @@ pub struct Contents<'s> {
     pub snapshot: &'s Snapshot,
     /// All events; every device owns a range of them.
     pub events: &'s [Event],
-    /// Per device ordinal, in order.
-    pub devices: &'s [(u32, Device)],
+    /// Its devices, in order.
+    pub devices: &'s [(DeviceId, Device)],
     /// Annotations, in order.
     pub annotations: &'s [Annotation],
     /// True if that is all of the history.
@@ -35,7 +36,7 @@ pub fn write(contents: Contents<'_>) -> Vec<u8> {
     if contents.snapshot.has_traces {
         writer.snapshot();
     } else {
-        writer.segments();
+        writer.segments(DeviceId::is_device);
     }
     writer.out.finish()
 }
@@ -77,9 +78,15 @@ impl<'s> SnapshotWriter<'s> {
     fn snapshot(&mut self) {
         self.out.begin_dict();
         self.key(Key::Segments);
-        self.segments();
+        self.segments(DeviceId::is_device);
         self.key(Key::DeviceTraces);
         self.traces();
+        if let Some((_, host)) = self.contents.devices.iter().find(|(id, _)| !id.is_device()) {
+            self.key(Key::HostSegments);
+            self.segments(|id| !id.is_device());
+            self.key(Key::HostTraces);
+            self.list(&self.contents.events[host.events.clone()], Self::event);
+        }
         let Snapshot { settings, run, .. } = self.contents.snapshot;
         if settings.present && !settings.given {
             self.key(Key::AllocatorSettings);
@@ -165,16 +172,16 @@ impl<'s> SnapshotWriter<'s> {
         }
     }
 
-    fn segments(&mut self) {
-        let devices = self.contents.devices.iter();
+    fn segments(&mut self, belongs: impl Fn(DeviceId) -> bool) {
+        let devices = self.contents.devices.iter().filter(|(id, _)| belongs(*id));
         let segments = devices.flat_map(|(id, device)| device.segments.iter().map(|segment| (*id, segment)));
         self.list(segments, |writer, (id, segment)| writer.segment(id, segment));
     }
 
-    fn segment(&mut self, device: u32, segment: &Segment) {
+    fn segment(&mut self, device: DeviceId, segment: &Segment) {
         let sums = segment.sums();
         self.out.begin_dict();
-        self.entry(Key::Device, device);
+        self.entry(Key::Device, i64::from(device));
         self.entry(Key::Address, segment.address);
         self.entry(Key::TotalSize, segment.total_size);
         self.entry(Key::AllocatedSize, sums.allocated);
@@ -234,9 +241,9 @@ impl<'s> SnapshotWriter<'s> {
 
     fn traces(&mut self) {
         let Contents { devices, events, .. } = self.contents;
-        let count = devices.last().map_or(0, |(id, _)| id + 1);
-        self.list(0..count, |writer, id| {
-            let device = devices.iter().find(|(other, _)| *other == id);
+        let count = devices.iter().filter_map(|(id, _)| id.ordinal()).max().map_or(0, |last| last + 1);
+        self.list(0..count, |writer, ordinal| {
+            let device = devices.iter().find(|(id, _)| id.ordinal() == Some(ordinal));
             writer.list(device.map_or(&[][..], |(_, device)| &events[device.events.clone()]), Self::event);
         });
     }
@@ -324,7 +331,7 @@ impl<'s> SnapshotWriter<'s> {
         self.word(if annotation.starts { "START" } else { "END" });
         self.key(Key::Name);
         self.string(annotation.name);
-        self.entry(Key::Device, annotation.device);
+        self.entry(Key::Device, i64::from(annotation.device));
         self.entry(Key::TimeUs, annotation.time_us);
         self.out.end();
     }

@@ -1,5 +1,6 @@
 //! The memory reserved with the recorded settings and with others.
 
+use ptmem_base::device::DeviceId;
 use serde::Serialize;
 
 use super::Pinned;
@@ -15,7 +16,7 @@ pub struct Study {
     /// Its size.
     pub bytes: u64,
     /// Ordinal of the device.
-    pub device: u32,
+    pub device: DeviceId,
     /// The recorded settings as `PYTORCH_CUDA_ALLOC_CONF` would state them.
     pub recorded: String,
     /// Whether the file states them.

@@ -1,5 +1,6 @@
 //! The memory of a code base over time: of a folder of nightly profiles, or of the versions of a stored one.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
 use ptmem_compare::tracks::{self, DeviceTrack, StackTrack};
@@ -56,7 +57,7 @@ pub struct History {
 #[derive(Debug)]
 pub struct DeviceHistory {
     /// Its ordinal in the latest profile that has it.
-    pub device: u32,
+    pub device: DeviceId,
     /// Its figures in each profile; `None` where that lacks the device.
     pub figures: Vec<Option<PointFigures>>,
     /// The changes of the peak, the oldest first.

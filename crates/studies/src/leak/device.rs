@@ -1,5 +1,6 @@
 //! What grows on one device.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_trace::phase::steps::How;
@@ -65,7 +66,7 @@ impl From<String> for Unclear {
 #[non_exhaustive]
 pub struct DeviceLeaks {
     /// Device ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// The way in which the steps of a single snapshot were found.
     pub how: Option<How>,
     /// The snapshots or steps, in order.

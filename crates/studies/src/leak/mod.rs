@@ -17,6 +17,7 @@ pub(crate) use trend::{Growing, Trend, course_changes};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::{Delta, approximate};
 use ptmem_compare::budget::DeviceMemory;
@@ -213,7 +214,7 @@ impl Leak {
 }
 
 /// The remark on reserved memory that nothing uses and that grows.
-fn fragmentation_grows(device: u32, mode: Mode, leak: &Leak) -> Diagnostic {
+fn fragmentation_grows(device: DeviceId, mode: Mode, leak: &Leak) -> Diagnostic {
     let message = format!(
         "unused reserved bytes grow by {} per {}, {} in all; look for sizes that vary, or set expandable_segments",
         Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),

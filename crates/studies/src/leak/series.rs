@@ -1,5 +1,6 @@
 //! Leaks over a series of snapshots: what holds more from one to the next.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
@@ -187,7 +188,7 @@ fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> 
 }
 
 /// A remark where something rose in the last snapshots, too few to be called a leak.
-fn too_soon(device: u32, leak: Leak) -> Diagnostic {
+fn too_soon(device: DeviceId, leak: Leak) -> Diagnostic {
     let message = format!(
         "allocated bytes rose by {} since {}, in each of the last {}: too few to distinguish a leak from a single \
          increase; the next ones will show it",

@@ -4,6 +4,7 @@ mod fit;
 
 use std::ops::Mul;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::units::approximate;
 use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
@@ -67,7 +68,7 @@ pub struct Run {
 #[derive(Debug)]
 pub struct DeviceScale {
     /// Its ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// Allocated peaks of the runs; `None` where one is not known.
     pub peaks: Vec<Option<u64>>,
     /// Reserved peaks of the runs.

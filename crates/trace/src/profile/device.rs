@@ -1,5 +1,6 @@
 //! The figures of one device.
 
+use ptmem_base::device::DeviceId;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Not;
 
@@ -31,8 +32,8 @@ pub struct Own {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeviceProfile {
-    /// Device ordinal.
-    pub device: u32,
+    /// Its name.
+    pub device: DeviceId,
     /// Number of events.
     pub events: u64,
     /// Microseconds from the first event to the last, where the release wrote times.
@@ -102,9 +103,19 @@ impl DeviceProfile {
         self.events > markers || is_held
     }
 
-    /// True if limits are about it; `allocates` is true if anything is allocated on any device.
+    /// True if limits that name no other memory are about it; `allocates` is true if anything is allocated on any device.
     pub fn is_gated(&self, allocates: bool) -> bool {
-        if allocates { self.figures.allocation_count > 0 } else { self.is_active() }
+        self.device.is_device() && if allocates { self.figures.allocation_count > 0 } else { self.is_active() }
+    }
+
+    /// True for pinned host memory that was recorded or is held.
+    pub fn is_active_host(&self) -> bool {
+        !self.device.is_device() && self.is_active()
+    }
+
+    /// True for a device, rather than the host, that did anything.
+    pub fn is_active_device(&self) -> bool {
+        self.device.is_device() && self.is_active()
     }
 
     /// The stack of the first request that failed for lack of memory, where it is known.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ptmem_base::text::numbers;
+use ptmem_base::device::{self, DeviceId};
 use ptmem_snapshot::input::TooLarge;
 use ptmem_snapshot::pickle::{self, ErrorKind};
 use ptmem_snapshot::snapshot;
@@ -31,30 +31,30 @@ pub enum Error {
     #[error(transparent)]
     Numbers(#[from] numbers::Error),
     /// A history in more parts than anybody could read.
-    #[error("device {device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
+    #[error("{device}: the history has more than {MOST_INTERVALS} parts of {every}; take longer ones")]
     TooManyIntervals {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// The requested length.
         every: Box<Every>,
     },
     /// A history without the times or steps that it was to be divided by.
-    #[error("device {device}: {lack}, so the history cannot be divided into parts of {every}")]
+    #[error("{device}: {lack}, so the history cannot be divided into parts of {every}")]
     Undivided {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// The requested length.
         every: Box<Every>,
         /// The thing that is missing.
         lack: Lack,
     },
     /// The requested device is not there.
-    #[error("there is no device {device} in it; it has {}", list_devices(known))]
+    #[error("there is no {device} in it; it has {}", device::listed(known))]
     NoDevice {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// Those that are there.
-        known: Vec<u32>,
+        known: Vec<DeviceId>,
     },
 }
 
@@ -69,14 +69,5 @@ impl Error {
             }
             _ => None,
         }
-    }
-}
-
-/// The numbers of devices, in words.
-pub(crate) fn list_devices(known: &[u32]) -> String {
-    match known {
-        [] => "none".to_owned(),
-        [only] => format!("device {only}"),
-        _ => format!("devices {}", numbers(known.iter().map(|&device| device.into()).collect())),
     }
 }

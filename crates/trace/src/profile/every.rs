@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
 use ptmem_base::text::{cut, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
@@ -180,7 +181,7 @@ pub enum Lack {
     StepsNamed(String),
 }
 
-fn undivided(device: u32, every: &Every, lack: Lack) -> Error {
+fn undivided(device: DeviceId, every: &Every, lack: Lack) -> Error {
     Error::Undivided { device, every: Box::new(every.clone()), lack }
 }
 

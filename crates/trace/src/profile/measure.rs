@@ -46,7 +46,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         device.at = device.place_of(&options.at, Some(&snapshot));
         devices.push(device);
     }
-    diagnostics.extend(nothing_recorded(&devices, snapshot.has_host_memory));
+    diagnostics.extend(nothing_recorded(&devices));
     diagnostics.extend(not_read(&snapshot, &devices));
     let known_guesses = &options.rules.known_guesses;
     diagnostics.extend(snapshot.run.iter().flat_map(|run| remarks(run, known_guesses)));
@@ -76,14 +76,10 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
 }
 
 /// The diagnostic of a snapshot in which no device does anything.
-fn nothing_recorded(devices: &[DeviceProfile], has_host_memory: bool) -> Option<Diagnostic> {
+fn nothing_recorded(devices: &[DeviceProfile]) -> Option<Diagnostic> {
     let is_empty = !devices.iter().any(DeviceProfile::is_active);
-    let message = if has_host_memory {
-        "the file has only pinned host memory, which is not measured: record without record_cuda=False"
-    } else {
-        "nothing is recorded and nothing is held on any device. Call \
-         torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it"
-    };
+    let message = "nothing is recorded and nothing is held on any device. Call \
+                   torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it";
     is_empty.then(|| Diagnostic::new(diagnostic::Code::EmptyRecording, None, message))
 }
 

@@ -18,6 +18,7 @@ mod totals;
 
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::text::nearest;
 pub use ptmem_snapshot::snapshot::{AllocatorSettings, EndingKind, RunFacts, Tables};
@@ -27,7 +28,6 @@ use serde::{Deserialize, Serialize};
 pub use crate::trace::{Bucket, Highest};
 pub use device::DeviceProfile;
 pub use error::Error;
-pub(crate) use error::list_devices;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::tell_once as tell_guesses_once;
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
@@ -97,7 +97,7 @@ pub struct ReadOptions {
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
     /// The only device to read; if absent, all of them.
-    pub device: Option<u32>,
+    pub device: Option<DeviceId>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
     /// Keeps the time of every event, for timelines.
@@ -131,7 +131,7 @@ pub struct Profile {
     pub settings: AllocatorSettings,
     /// True if the release keeps annotations in its snapshots.
     pub keeps_annotations: bool,
-    /// Per device, in order of their numbers.
+    /// Per device, in order of their numbers; pinned host memory last.
     pub devices: Vec<DeviceProfile>,
     /// Facts about the run, where the recorder added some.
     pub run: Option<RunFacts>,
@@ -216,7 +216,7 @@ impl Profile {
     }
 
     /// Keeps one device and its diagnostics.
-    fn restrict_to(&mut self, device: u32) -> Result<(), Error> {
+    fn restrict_to(&mut self, device: DeviceId) -> Result<(), Error> {
         if !self.devices.iter().any(|known| known.device == device) {
             return Err(Error::NoDevice { device, known: self.devices.iter().map(|known| known.device).collect() });
         }
@@ -249,7 +249,7 @@ impl Profile {
     }
 
     /// The position of a device by its number.
-    pub fn position(&self, device: u32) -> Option<usize> {
+    pub fn position(&self, device: DeviceId) -> Option<usize> {
         self.devices.iter().position(|known| known.device == device)
     }
 
@@ -260,7 +260,12 @@ impl Profile {
 
     /// True if anything was allocated in the recorded part, on any device.
     pub fn allocates(&self) -> bool {
-        self.devices.iter().any(|device| device.figures.allocation_count > 0)
+        self.devices.iter().any(|of| of.device.is_device() && of.figures.allocation_count > 0)
+    }
+
+    /// Pinned host memory, where any was recorded or is held.
+    pub fn host(&self) -> Option<&DeviceProfile> {
+        self.devices.iter().find(|device| device.is_active_host())
     }
 
     /// The devices that limits are about: those on which something was allocated, or those that did anything where

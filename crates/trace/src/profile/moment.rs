@@ -1,5 +1,6 @@
 //! Moments at which memory is attributed to stacks.
 
+use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +40,7 @@ pub enum Moment {
 }
 
 /// Moments by device. Other devices use their peak.
-pub type Places = BTreeMap<u32, Position>;
+pub type Places = BTreeMap<DeviceId, Position>;
 
 /// A point of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]

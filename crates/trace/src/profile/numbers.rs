@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use csv::StringRecord;
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
 use ptmem_base::units::parse_size;
@@ -50,7 +51,7 @@ pub struct Case {
     /// Its name; empty where the input holds only one.
     pub name: String,
     /// Its devices by their numbers.
-    devices: BTreeMap<u32, Numbers>,
+    devices: BTreeMap<DeviceId, Numbers>,
     /// What the recorder states about the run.
     run: Option<RunFacts>,
 }
@@ -125,7 +126,7 @@ impl Numbers {
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
-    fn profile(&self, device: u32) -> DeviceProfile {
+    fn profile(&self, device: DeviceId) -> DeviceProfile {
         let [_, end_of_active] = self.0[Gauge::Active as usize];
         let [_, end_of_reserved] = self.0[Gauge::Reserved as usize];
         let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
@@ -182,9 +183,9 @@ fn run_of(object: &Map<String, Value>) -> Option<RunFacts> {
 }
 
 /// The devices of a case: one without a name, or some by their names in PyTorch. `None` if no figure is stated.
-fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<u32, Numbers>>, Error> {
+fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<DeviceId, Numbers>>, Error> {
     if let Some(numbers) = numbers(object, place)? {
-        return Ok(Some(BTreeMap::from([(0, numbers)])));
+        return Ok(Some(BTreeMap::from([(DeviceId::FIRST, numbers)])));
     }
     let mut devices = BTreeMap::new();
     for (name, value) in object {
@@ -198,7 +199,7 @@ fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<u
 }
 
 /// The number of a device by its name in PyTorch: `cuda:1`, `xpu:0`.
-fn device_of(key: &str) -> Option<u32> {
+fn device_of(key: &str) -> Option<DeviceId> {
     let (kind, number) = key.split_once(':')?;
     kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| number.parse().ok()).flatten()
 }
@@ -307,7 +308,7 @@ fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
             cases.len() - 1
         });
         if cases[at].devices.insert(device, numbers).is_some() {
-            return Err(Error::Twice(if name.is_empty() { format!("device {device}") } else { name }));
+            return Err(Error::Twice(if name.is_empty() { format!("{device}") } else { name }));
         }
     }
     Ok(cases)

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{count, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
@@ -167,7 +168,7 @@ fn arrange(all: &mut [Occurrence], trace: &Trace) {
 /// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
 pub(crate) fn measured(
     snapshot: &Snapshot,
-    device: u32,
+    device: DeviceId,
     events: &[Event],
     replay: &Replay,
     diagnostics: &mut Vec<Diagnostic>,

@@ -109,7 +109,7 @@ impl<'a> Findings<'a> {
             history: self.history,
             allocated: self.counter(Measure::Allocated)?,
             active: self.counter(Measure::Active)?,
-            requested: self.counter(Measure::Requested)?,
+            requested: self.requested()?,
             reserved: self.counter(Measure::Reserved)?,
             fragmentation: Fragmentation {
                 peak: knows_fragmentation
@@ -128,6 +128,11 @@ impl<'a> Findings<'a> {
             },
             timeline: Timeline::of(self.trace),
         })
+    }
+
+    /// Requested bytes. PyTorch rounds requests for pinned host memory before it notes them.
+    fn requested(&self) -> Result<Counter, Error> {
+        if self.view.id.is_device() { self.counter(Measure::Requested) } else { Ok(Counter::default()) }
     }
 
     /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.

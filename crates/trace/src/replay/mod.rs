@@ -32,6 +32,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
 use ptmem_snapshot::snapshot::{Action, BlockState, Device, Event, Snapshot};
 
@@ -74,16 +75,16 @@ pub struct Replay {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// More events or blocks than positions.
-    #[error("device {device} has more than {MOST} events or blocks; split the recording (max_entries)", MOST = lifetimes::MOST_EVENTS)]
+    #[error("{device} has more than {MOST} events or blocks; split the recording (max_entries)", MOST = lifetimes::MOST_EVENTS)]
     TooLong {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
     },
     /// A sum that no memory could hold.
-    #[error("the {what} bytes of device {device} add up to more than 2^64-1; the file is damaged")]
+    #[error("the {what} bytes of {device} add up to more than 2^64-1; the file is damaged")]
     Overflow {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// Which figure.
         what: &'static str,
     },
@@ -94,7 +95,7 @@ pub enum Error {
 struct DeviceView<'s> {
     snapshot: &'s Snapshot,
     /// Its ordinal.
-    id: u32,
+    id: DeviceId,
     device: &'s Device,
 }
 
@@ -109,7 +110,7 @@ impl<'s> DeviceView<'s> {
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
-pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
+pub fn run(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Result<Replay, Error> {
     run_with(snapshot, id, device, Wanted::default())
 }
 
@@ -126,7 +127,7 @@ pub struct Wanted<'n> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(snapshot: &Snapshot, id: u32, device: &Device, wanted: Wanted<'_>) -> Result<Replay, Error> {
+pub fn run_with(snapshot: &Snapshot, id: DeviceId, device: &Device, wanted: Wanted<'_>) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {

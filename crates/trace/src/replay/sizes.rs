@@ -8,6 +8,7 @@ mod pools;
 mod rules;
 mod spread;
 
+use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, Device, Event, Snapshot};
 use rustc_hash::FxHashMap;
 
@@ -17,7 +18,7 @@ use super::backing::Backing;
 use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
-use super::rounding::{self, Pool, SMALL_SIZE, round_size};
+use super::rounding::{self, Pool, SMALL_SIZE};
 use super::{Allocation, Basis, Error, Position};
 use crate::trace::Spread;
 use pools::PrivatePools;
@@ -49,7 +50,7 @@ pub(super) struct Sizes {
 /// Where a size leaves 64 bits.
 pub(super) fn find(
     snapshot: &Snapshot,
-    id: u32,
+    id: DeviceId,
     device: &Device,
     census: &Census,
     lifetimes: &mut Lifetimes,
@@ -59,7 +60,7 @@ pub(super) fn find(
     let backing = Backing::at(snapshot, device, Position::START);
     let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
     let mut finder = Finder {
-        rules: Rules::new(snapshot, device),
+        rules: Rules::new(snapshot, id, device),
         rooms: vec![Room { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }; allocations.len()],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
@@ -135,7 +136,7 @@ impl Finder<'_> {
         for &index in older {
             let allocation = &mut allocations[index as usize];
             if allocation.basis == Basis::Request {
-                allocation.bytes = round_size(allocation.requested, &self.rules.settings)?;
+                allocation.bytes = self.rules.least(allocation.requested)?;
             }
         }
         let occupied = Occupied::at_start(addresses, older, allocations);
@@ -151,7 +152,7 @@ impl Finder<'_> {
             if self.pools.possible {
                 self.note_pool(index, address, None, segment, &occupied, allocation.place);
             }
-            let least = round_size(allocation.requested, &self.rules.settings);
+            let least = self.rules.least(allocation.requested);
             if let Some(least) = least.filter(|_| is_known) {
                 self.rules.learn_rounding(allocation.requested, allocation.bytes, None);
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
@@ -220,7 +221,7 @@ impl Finder<'_> {
     ) -> Option<()> {
         let Allocation { requested, place, born, .. } = allocations[index as usize];
         let addr = event.addr;
-        let least = round_size(requested, &self.rules.settings)?;
+        let least = self.rules.least(requested)?;
         let segment = self.backing.segments.find(addr);
         if let Some(before) = occupied.before(place) {
             let start = occupied.address(&allocations[before as usize]);
@@ -295,7 +296,7 @@ impl Finder<'_> {
         if room.is_known || !same_segment || gap > room.bytes {
             return;
         }
-        let Some(least) = round_size(neighbour.requested, &self.rules.settings) else { return };
+        let Some(least) = self.rules.least(neighbour.requested) else { return };
         let decision = Decision { requested: neighbour.requested, least, room: room.bytes, pool: room.pool };
         if neighbour.born == Position::START {
             // Its free block is not known, so nothing is learnt of the rules: it may be the most that any settings give.

@@ -6,6 +6,7 @@ pub use recorded::{HOW_TO_RECORD, count_modules};
 
 use std::collections::{BTreeMap, BinaryHeap};
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{Action, Event, Snapshot, StringId, Tags};
 use rustc_hash::FxHashMap;
@@ -39,8 +40,8 @@ enum Named {
 impl DeviceTags {
     /// The tags of every device: those of the recorder, and names where a grouping goes by them. `unfold` is the number of
     /// levels of layers that keep their numbers.
-    pub fn of_devices(snapshot: &mut Snapshot, by: GroupBy, unfold: u32) -> BTreeMap<u32, Self> {
-        let ids: Vec<u32> = snapshot.devices.keys().copied().collect();
+    pub fn of_devices(snapshot: &mut Snapshot, by: GroupBy, unfold: u32) -> BTreeMap<DeviceId, Self> {
+        let ids: Vec<DeviceId> = snapshot.devices.keys().copied().collect();
         let mut found = BTreeMap::new();
         let mut numbers = Numbers::default();
         for id in ids {
@@ -77,7 +78,7 @@ fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
 }
 
 /// Events, each with the innermost annotation that is open from it to the next.
-fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
+fn annotations(snapshot: &mut Snapshot, device: DeviceId) -> Vec<(u32, Option<StringId>)> {
     let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
     let mut open = phases(snapshot, snapshot.events_of(of));
     open.retain(|phase| phase.source == Source::Annotation);
@@ -145,7 +146,7 @@ struct Pools {
 }
 
 impl Pools {
-    fn new(snapshot: &mut Snapshot, device: u32, numbers: &mut Numbers) -> Self {
+    fn new(snapshot: &mut Snapshot, device: DeviceId, numbers: &mut Numbers) -> Self {
         let mut pools = Self { segments: BTreeMap::new(), names: FxHashMap::default() };
         let Some(of) = snapshot.devices.get(&device) else { return pools };
         pools.segments.extend(of.segments.iter().map(|segment| {

@@ -1,5 +1,6 @@
 //! Modules, purposes and shapes of allocations, as the recorder saw them.
 
+use ptmem_base::device::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_snapshot::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
@@ -24,7 +25,7 @@ pub(super) struct Recorded {
 impl Recorded {
     /// The tags of a device, if the recorder gave some. `unfold` is the number of levels of layers that keep their
     /// numbers.
-    pub(super) fn new(snapshot: &mut Snapshot, device: u32, unfold: u32) -> Option<Self> {
+    pub(super) fn new(snapshot: &mut Snapshot, device: DeviceId, unfold: u32) -> Option<Self> {
         let all = &snapshot.run.as_ref()?.modules;
         let modules = all.iter().find(|modules| modules.device == device)?.clone();
         let tags = tags(&modules, unfold, &mut snapshot.tables);

@@ -8,10 +8,11 @@ mod between;
 
 use std::collections::HashMap;
 
+use ptmem_base::device::{self, DeviceId};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{self, Annotation, Contents, Device, Event, Snapshot, StringId};
 
-use crate::profile::{self, DeviceProfile, Moment, list_devices};
+use crate::profile::{self, DeviceProfile, Moment};
 use crate::replay::{self, Position, Replay, Wanted, state_at};
 use crate::trace::{Highest, Window};
 
@@ -23,7 +24,7 @@ pub struct TrimOptions {
     /// The window of the history; `None` keeps all of it.
     pub between: Option<[Moment; 2]>,
     /// The devices; empty selects all of them.
-    pub devices: Vec<u32>,
+    pub devices: Vec<DeviceId>,
     /// The largest file: where more would be left, the longest window around the peak that fits.
     pub max_bytes: Option<u64>,
 }
@@ -41,7 +42,7 @@ pub struct Trimmed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrimmedDevice {
     /// Its ordinal.
-    pub device: u32,
+    pub device: DeviceId,
     /// The events that are kept.
     pub window: std::ops::Range<usize>,
     /// Events in the snapshot.
@@ -60,21 +61,21 @@ pub enum Error {
     #[error(transparent)]
     Replay(#[from] replay::Error),
     /// There is no such device.
-    #[error("there is no device {device} in the snapshot; it has {}", list_devices(.there))]
+    #[error("there is no {device} in the snapshot; it has {}", device::listed(.there))]
     NoDevice {
         /// The requested device.
-        device: u32,
+        device: DeviceId,
         /// Those that are there.
-        there: Vec<u32>,
+        there: Vec<DeviceId>,
     },
     /// No device has a moment.
     #[error("no device has the moment '{0}'")]
     NoMoment(Moment),
     /// The window ends before it begins.
-    #[error("the window ends before it begins: on device {device}, {to} is at event {end}, {from} at event {start}")]
+    #[error("the window ends before it begins: on {device}, {to} is at event {end}, {from} at event {start}")]
     Backwards {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// The first moment.
         from: Moment,
         /// The second one.
@@ -131,7 +132,7 @@ const WHOLE: u32 = 1 << 12;
 
 /// A device with its history, replayed.
 struct DeviceCut<'s> {
-    id: u32,
+    id: DeviceId,
     device: &'s Device,
     events: &'s [Event],
     replay: Replay,
@@ -140,7 +141,7 @@ struct DeviceCut<'s> {
 
 /// The devices that are kept.
 fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<DeviceCut<'s>>, Error> {
-    let there: Vec<u32> = snapshot.devices.keys().copied().collect();
+    let there: Vec<DeviceId> = snapshot.devices.keys().copied().collect();
     if let Some(&device) = options.devices.iter().find(|device| !there.contains(device)) {
         return Err(Error::NoDevice { device, there });
     }
@@ -247,7 +248,7 @@ fn annotations_within(snapshot: &Snapshot, events: &[Event]) -> Vec<Annotation> 
     let mut is_kept: Vec<bool> =
         snapshot.annotations.iter().map(|annotation| (first..=last).contains(&annotation.time_us)).collect();
     // By name and device, as nested ranges of one name close.
-    let mut open: HashMap<(StringId, u32), Vec<usize>> = HashMap::new();
+    let mut open: HashMap<(StringId, DeviceId), Vec<usize>> = HashMap::new();
     for (at, annotation) in snapshot.annotations.iter().enumerate().filter(|(_, known)| known.time_us <= last) {
         let begun = open.entry((annotation.name, annotation.device)).or_default();
         if annotation.starts {

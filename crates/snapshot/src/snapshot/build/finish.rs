@@ -1,19 +1,16 @@
 //! Makes a snapshot of the finished values, and checks the required keys.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Value, ValueKind};
-use super::super::{
-    Action, AllocatorSettings, Annotation, Device, Error, Event, FrameId, Part, RunFacts, Snapshot, StackId,
-};
+use super::super::{AllocatorSettings, Annotation, Error, FrameId, Part, RunFacts, Snapshot, StackId};
+use super::Builder;
 use super::container::Dict;
-use super::fill::Present;
-use super::{Builder, RecordKind};
 
 /// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
 const LONGEST_SETTING: usize = 1000;
@@ -39,27 +36,13 @@ pub(super) fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
 
-pub(super) fn device_number(number: u64) -> Result<u32, Error> {
-    let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
-    small.ok_or_else(|| invalid(format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
+pub(super) fn device_number(number: i128) -> Result<DeviceId, Error> {
+    let device = i64::try_from(number).ok().and_then(|number| DeviceId::try_from(number).ok());
+    let known = device.filter(|device| device.ordinal().is_none_or(|ordinal| ordinal < MOST_DEVICES));
+    known.ok_or_else(|| invalid(format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
 
-/// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
-fn check_event(event: &Event, present: Present) -> Result<(), Error> {
-    if !present.action {
-        return Err(invalid("the key 'action' is not a string"));
-    }
-    // Events of an unknown kind are skipped, whatever they hold.
-    if !matches!(event.action, Action::Other(_)) {
-        required(present.size.then_some(()), Key::Size, UNSIGNED)?;
-        let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
-        let addr = present.addr || event.action == Action::Snapshot;
-        required(addr.then_some(()), key, UNSIGNED)?;
-    }
-    Ok(())
-}
-
-const UNSIGNED: &str = "an integer from 0 to 2^64-1";
+pub(super) const UNSIGNED: &str = "an integer from 0 to 2^64-1";
 
 impl Builder {
     /// Makes a snapshot of the value that the pickle left.
@@ -81,14 +64,13 @@ impl Builder {
         }
         self.finish_forward()?;
         self.note_unread(Part::File, root);
-        let host = [Key::HostSegments, Key::HostTraces].map(|key| self.entry(root, key));
-        let has_host_memory = host.into_iter().flatten().any(|list| self.list_len(list) > 0);
+        let [host_segments, host_traces] = [Key::HostSegments, Key::HostTraces].map(|key| self.entry(root, key));
         let mut devices = BTreeMap::new();
-        self.finish_segments(segments, &mut devices)?;
-        let events = match traces {
-            Some(traces) => self.finish_traces(traces, &mut devices)?,
-            None => Vec::new(),
-        };
+        self.finish_segments(segments, Key::Segments, &mut devices)?;
+        if let Some(segments) = host_segments {
+            self.finish_segments(segments, Key::HostSegments, &mut devices)?;
+        }
+        let events = self.finish_traces(traces, host_traces, &mut devices)?;
         let mut settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let keeps_annotations = annotations.is_some();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
@@ -108,9 +90,8 @@ impl Builder {
             annotations,
             keeps_annotations,
             run,
-            has_traces: traces.is_some(),
+            has_traces: traces.or(host_traces).is_some(),
             lacks_block_addresses: self.lacks_block_addresses,
-            has_host_memory,
             unread: self.unread.into_vec(),
         })
     }
@@ -202,77 +183,6 @@ impl Builder {
         required(self.unsigned_entry(dict, key), key, UNSIGNED)
     }
 
-    /// Checks the events of all devices and puts those of one device together.
-    fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
-        let traces =
-            self.list_items(list).map(Cow::into_owned).ok_or_else(|| invalid("not a list").within("device_traces"))?;
-        let mut all: Vec<u32> = Vec::new();
-        for (d, trace) in traces.into_iter().enumerate() {
-            let first = all.len();
-            let checked = self.finish_trace(trace, &mut all);
-            checked.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
-            if all.len() > first {
-                let device = device_number(d as u64);
-                let device = device.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
-                devices.entry(device).or_default().events = first..all.len();
-            }
-        }
-        // Nearly always the events were read one device after the other and stay where they are.
-        let mut events = std::mem::take(&mut self.events);
-        if (0..).zip(&all).all(|(place, &at)| at == place) {
-            events.truncate(all.len());
-            return Ok(events);
-        }
-        Ok(all.into_iter().map(|at| events[at as usize]).collect())
-    }
-
-    /// Checks the events of a device, and adds their places to those of all.
-    fn finish_trace(&mut self, trace: Value, all: &mut Vec<u32>) -> Result<(), Error> {
-        // Python writes each event once. A repeated one costs far more than its bytes in the file.
-        if all.len() + self.list_len(trace) > self.events.len() + MOST_REPEATED {
-            return Err(invalid("has more entries than the file has events; the file is damaged"));
-        }
-        let handles = self.list_items(trace).map(Cow::into_owned);
-        let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
-        if !handles.is_empty() && !self.met.insert(trace) {
-            return Err(invalid("is the same list as that of another device; the file is damaged"));
-        }
-        all.reserve(handles.len());
-        for (i, handle) in handles.into_iter().enumerate() {
-            all.push(self.finish_event(handle).map_err(|error| error.within(format_args!("[{i}]")))?);
-        }
-        Ok(())
-    }
-
-    /// Checks an event; its place among all.
-    fn finish_event(&self, handle: Value) -> Result<u32, Error> {
-        let at = self.record(handle, RecordKind::Event);
-        let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
-        if let Some(&present) = self.incomplete.get(&(at as usize)) {
-            check_event(&self.events[at as usize], present)?;
-        }
-        Ok(at)
-    }
-
-    /// Whether the ring buffer of each device ran over, as a list by ordinal.
-    fn finish_overflowed(
-        &self,
-        list: Option<Value>,
-        settings: &mut AllocatorSettings,
-        devices: &mut BTreeMap<u32, Device>,
-    ) {
-        let flags = list.and_then(|list| self.list_items(list)).unwrap_or_default();
-        // No settings: two recordings that differ in them were made under the same ones.
-        let of_all = settings.all.remove("trace_alloc_overflowed").and_then(|flag| flag.parse::<bool>().ok());
-        let most = settings.all.remove("trace_alloc_max_entries").and_then(|most| most.parse::<usize>().ok());
-        for (&id, device) in devices {
-            let flag = flags.get(id as usize).and_then(|&flag| self.integer(flag));
-            // One flag for all devices: of those, the ones whose buffer is full may have lost events.
-            let by_settings = of_all.filter(|&over| !over || most.is_some_and(|most| device.events.len() >= most));
-            device.overflowed = flag.map(|flag| flag != 0).or(by_settings);
-        }
-    }
-
     fn finish_settings(&self, value: Value) -> AllocatorSettings {
         let Some(pairs) = self.dict_pairs(value) else {
             return AllocatorSettings::default();
@@ -328,11 +238,13 @@ impl Builder {
         let handles = self.list_items(value).unwrap_or_default();
         let annotations = handles.iter().filter_map(|&handle| {
             let stage = self.string(self.entry(handle, Key::Stage)?)?;
-            let device = self.unsigned_entry(handle, Key::Device).and_then(|device| u32::try_from(device).ok());
+            let device = self
+                .unsigned_entry(handle, Key::Device)
+                .and_then(|device| u32::try_from(device).ok().map(DeviceId::Ordinal));
             Some(Annotation {
                 starts: stage == "START",
                 name: Self::string_id(self.entry(handle, Key::Name)?)?,
-                device: device.unwrap_or(0),
+                device: device.unwrap_or_default(),
                 time_us: i64::try_from(self.unsigned_entry(handle, Key::TimeUs)?).ok()?,
             })
         });

@@ -1,5 +1,6 @@
 //! Tests of what releases after 2.12 write in another form.
 
+use ptmem_base::device::DeviceId;
 use serde_json::{Value as Json, json};
 
 use crate::snapshot::{self, Snapshot};
@@ -17,7 +18,7 @@ fn the_settings_say_whether_a_ring_ran_over_and_how_long_it_is() {
     let overflowed = |settings: &Json| {
         let read = read(settings, &json!("a"));
         assert!(read.settings.all.keys().all(|key| !key.starts_with("trace_alloc")), "not settings of the allocator");
-        [0, 1].map(|device| read.devices[&device].overflowed)
+        [0, 1].map(|device| read.devices[&DeviceId::Ordinal(device)].overflowed)
     };
     let flag = |over: bool| json!({"trace_alloc_overflowed": over, "trace_alloc_max_entries": 3});
     assert_eq!(overflowed(&flag(true)), [Some(true), None]);

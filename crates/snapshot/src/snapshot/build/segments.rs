@@ -1,5 +1,6 @@
 //! Segments and their blocks, checked.
 
+use ptmem_base::device::DeviceId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -10,33 +11,39 @@ use super::Builder;
 use super::finish::{MOST_REPEATED, device_number, invalid, repeated, required};
 
 impl Builder {
-    /// Checks the segments, and adds them to their devices.
-    pub(super) fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
+    /// Checks the segments that a key has, and adds them to their devices.
+    pub(super) fn finish_segments(
+        &mut self,
+        list: Value,
+        key: Key,
+        devices: &mut BTreeMap<DeviceId, Device>,
+    ) -> Result<(), Error> {
+        let is_host = key == Key::HostSegments;
+        let key: &str = key.into();
         if self.list_len(list) > self.dicts.len() + MOST_REPEATED {
-            return Err(
-                invalid("has more entries than the file has dictionaries; the file is damaged").within("segments")
-            );
+            return Err(invalid("has more entries than the file has dictionaries; the file is damaged").within(key));
         }
         let handles = self.list_items(list).map(Cow::into_owned);
-        for (i, handle) in
-            handles.ok_or_else(|| invalid("missing or not a list").within("segments"))?.into_iter().enumerate()
+        for (i, handle) in handles.ok_or_else(|| invalid("missing or not a list").within(key))?.into_iter().enumerate()
         {
             let segment = self.finish_segment(handle);
-            let (device, segment) = segment.map_err(|error| error.within(format_args!("segments[{i}]")))?;
+            let (device, segment) = segment.map_err(|error| error.within(format_args!("{key}[{i}]")))?;
+            let device = if is_host { DeviceId::Host } else { device };
             devices.entry(device).or_default().segments.push(segment);
         }
         Ok(())
     }
 
     /// A segment, and its device.
-    fn finish_segment(&mut self, handle: Value) -> Result<(u32, Segment), Error> {
+    fn finish_segment(&mut self, handle: Value) -> Result<(DeviceId, Segment), Error> {
         self.entry(handle, Key::TotalSize)
             .ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
         if !self.met.insert(handle) {
             return Err(repeated("segment"));
         }
         self.note_unread(Part::Segment, handle);
-        let device = device_number(self.required_unsigned(handle, Key::Device)?)?;
+        let device = self.entry(handle, Key::Device).and_then(|device| self.integer(device));
+        let device = device_number(required(device, Key::Device, "an integer")?)?;
         let address = self.required_unsigned(handle, Key::Address)?;
         let total_size = self.required_unsigned(handle, Key::TotalSize)?;
         let list = required(self.entry(handle, Key::Blocks), Key::Blocks, "a list")?;

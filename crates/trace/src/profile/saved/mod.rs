@@ -10,6 +10,7 @@ mod read;
 mod trace;
 mod write;
 
+use ptmem_base::device::DeviceId;
 use ptmem_snapshot::input::Document;
 pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
@@ -51,10 +52,10 @@ pub enum Error {
     )]
     Times(Moment),
     /// More events than a file can represent.
-    #[error("device {device} has {events} events, and a saved profile can have {MOST_MOVES}; record fewer")]
+    #[error("{device} has {events} events, and a saved profile can have {MOST_MOVES}; record fewer")]
     TooLong {
         /// Device ordinal.
-        device: u32,
+        device: DeviceId,
         /// Number of its events.
         events: u64,
     },

@@ -1,5 +1,6 @@
 //! The trace in the file: its classes, its moves each once, and what happened as a folded sequence of them.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{StackId, Tables};
 
@@ -82,6 +83,6 @@ impl SavedTrace {
 }
 
 /// The error of a trace with this fault.
-pub(super) fn wrong(device: u32, fault: &str) -> Error {
-    Error::Damaged(format!("the trace of device {device} {fault}"))
+pub(super) fn wrong(device: DeviceId, fault: &str) -> Error {
+    Error::Damaged(format!("the trace of {device} {fault}"))
 }

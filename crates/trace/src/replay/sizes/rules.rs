@@ -16,6 +16,7 @@ mod confirmed;
 
 pub(super) use confirmed::Confirmed;
 
+use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot};
 
 use super::super::Position;
@@ -85,12 +86,18 @@ pub(in crate::replay) struct Rules {
     /// True if there are private pools at the start: a block in one may be older than
     /// [`segments_agree_since`](Self::segments_agree_since), without a trace in the file.
     starts_with_pools: bool,
+    /// True if events state what a block occupies, not what was requested.
+    states_blocks: bool,
     /// Sizes that no setting explains.
     pub(in crate::replay) unexplained: u64,
 }
 
 impl Rules {
-    pub(super) fn new(snapshot: &Snapshot, device: &Device) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, id: DeviceId, device: &Device) -> Self {
+        if !id.is_device() {
+            // Events of pinned host memory state the size of the block, and each block is a segment.
+            return Self { states_blocks: true, ..Self::default() };
+        }
         let mut settings = snapshot.settings.clone();
         let has_expandable = device.segments.iter().any(|segment| segment.is_expandable)
             || (!settings.never_set() && snapshot.events_of(device).iter().any(maps));
@@ -116,6 +123,11 @@ impl Rules {
             roundings_out,
             ..Self::default()
         }
+    }
+
+    /// The least that a request occupies. `None` past 2^64.
+    pub(super) fn least(&self, requested: u64) -> Option<u64> {
+        if self.states_blocks { Some(requested) } else { rounding::round_size(requested, &self.settings) }
     }
 
     /// The most bytes by which a block may exceed its request where `max_split_size_mb` forbids splitting it.

@@ -2,7 +2,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::rounding::round_size;
 use super::super::{Allocation, Basis, Position};
 use super::rules::{Confirmed, Decision};
 use super::{Finder, Room};
@@ -44,7 +43,7 @@ impl Finder<'_> {
     /// The decision by which an allocation got its block. `None` where its size leaves 64 bits.
     fn decision(&self, index: u32, allocation: &Allocation) -> Option<Decision> {
         let Room { bytes: room, pool, .. } = self.rooms[index as usize];
-        let least = round_size(allocation.requested, &self.rules.settings)?;
+        let least = self.rules.least(allocation.requested)?;
         Some(Decision { requested: allocation.requested, least, room, pool })
     }
 

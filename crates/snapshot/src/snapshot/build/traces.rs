@@ -1,0 +1,116 @@
+//! The recorded events of all devices, checked.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ptmem_base::device::DeviceId;
+
+use super::super::field::Key;
+use super::super::value::Value;
+use super::super::{Action, AllocatorSettings, Device, Error, Event};
+use super::fill::Present;
+use super::finish::{MOST_REPEATED, UNSIGNED, device_number, invalid, required};
+use super::{Builder, RecordKind};
+
+/// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
+fn check_event(event: &Event, present: Present) -> Result<(), Error> {
+    if !present.action {
+        return Err(invalid("the key 'action' is not a string"));
+    }
+    // Events of an unknown kind are skipped, whatever they hold.
+    if !matches!(event.action, Action::Other(_)) {
+        required(present.size.then_some(()), Key::Size, UNSIGNED)?;
+        let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
+        let addr = present.addr || event.action == Action::Snapshot;
+        required(addr.then_some(()), key, UNSIGNED)?;
+    }
+    Ok(())
+}
+
+impl Builder {
+    /// Checks the events of all devices and puts those of one device together.
+    pub(super) fn finish_traces(
+        &mut self,
+        of_devices: Option<Value>,
+        of_host: Option<Value>,
+        devices: &mut BTreeMap<DeviceId, Device>,
+    ) -> Result<Vec<Event>, Error> {
+        let mut all: Vec<u32> = Vec::new();
+        if let Some(list) = of_devices {
+            let traces = self.list_items(list).map(Cow::into_owned);
+            let traces = traces.ok_or_else(|| invalid("not a list").within("device_traces"))?;
+            for (d, trace) in traces.into_iter().enumerate() {
+                let added = self.finish_trace(trace, device_number(d as i128), &mut all, devices);
+                added.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
+            }
+        }
+        if let Some(trace) = of_host {
+            let added = self.finish_trace(trace, Ok(DeviceId::Host), &mut all, devices);
+            added.map_err(|error| error.within("host_traces"))?;
+        }
+        // Nearly always the events were read one device after the other and stay where they are.
+        let mut events = std::mem::take(&mut self.events);
+        if (0..).zip(&all).all(|(place, &at)| at == place) {
+            events.truncate(all.len());
+            return Ok(events);
+        }
+        Ok(all.into_iter().map(|at| events[at as usize]).collect())
+    }
+
+    /// Checks the events of a device, and adds their places to those of all.
+    fn finish_trace(
+        &mut self,
+        trace: Value,
+        device: Result<DeviceId, Error>,
+        all: &mut Vec<u32>,
+        devices: &mut BTreeMap<DeviceId, Device>,
+    ) -> Result<(), Error> {
+        let first = all.len();
+        // Python writes each event once. A repeated one costs far more than its bytes in the file.
+        if all.len() + self.list_len(trace) > self.events.len() + MOST_REPEATED {
+            return Err(invalid("has more entries than the file has events; the file is damaged"));
+        }
+        let handles = self.list_items(trace).map(Cow::into_owned);
+        let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
+        if !handles.is_empty() && !self.met.insert(trace) {
+            return Err(invalid("is the same list as that of another device; the file is damaged"));
+        }
+        all.reserve(handles.len());
+        for (i, handle) in handles.into_iter().enumerate() {
+            all.push(self.finish_event(handle).map_err(|error| error.within(format_args!("[{i}]")))?);
+        }
+        if all.len() > first {
+            devices.entry(device?).or_default().events = first..all.len();
+        }
+        Ok(())
+    }
+
+    /// Checks an event; its place among all.
+    fn finish_event(&self, handle: Value) -> Result<u32, Error> {
+        let at = self.record(handle, RecordKind::Event);
+        let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"))?;
+        if let Some(&present) = self.incomplete.get(&(at as usize)) {
+            check_event(&self.events[at as usize], present)?;
+        }
+        Ok(at)
+    }
+
+    /// Whether the ring buffer of each device ran over, as a list by ordinal.
+    pub(super) fn finish_overflowed(
+        &self,
+        list: Option<Value>,
+        settings: &mut AllocatorSettings,
+        devices: &mut BTreeMap<DeviceId, Device>,
+    ) {
+        let flags = list.and_then(|list| self.list_items(list)).unwrap_or_default();
+        // No settings: two recordings that differ in them were made under the same ones.
+        let of_all = settings.all.remove("trace_alloc_overflowed").and_then(|flag| flag.parse::<bool>().ok());
+        let most = settings.all.remove("trace_alloc_max_entries").and_then(|most| most.parse::<usize>().ok());
+        for (&id, device) in devices {
+            let flag = id.ordinal().and_then(|id| self.integer(*flags.get(id as usize)?));
+            // One flag for all devices: of those, the ones whose buffer is full may have lost events.
+            let by_settings = of_all.filter(|&over| !over || most.is_some_and(|most| device.events.len() >= most));
+            device.overflowed = flag.map(|flag| flag != 0).or(by_settings.filter(|_| id.is_device()));
+        }
+    }
+}
