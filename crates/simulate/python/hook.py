@@ -338,7 +338,7 @@ class Recorder:
             self.torch.cuda.memory._record_memory_history(None)
 
     def count(self, optimizer, *_):
-        """Counts the steps of the first optimizer that makes one on a device: before, a program may train on the host."""
+        """Counts the steps of the first optimizer that steps on a device: before, a program may train on the host."""
         if self.process is None:
             return
         if self.optimizer is None:
