@@ -220,7 +220,7 @@ fn a_saved_profile_knows_every_moment_of_a_history_that_repeats_nothing() {
     }
     fs::write(folder.path().join("whole.pkl"), file(vec![segment(A, &[(20 * MIB, false)])], events)).unwrap();
     let saved = ptmem(folder.path(), &["profile", "whole.pkl", "-o", "stored.json"]);
-    assert!(saved.status.success() && saved.stderr.is_empty(), "{}", text(&saved.stderr));
+    assert!(saved.status.success() && !text(&saved.stderr).contains("warning"), "{}", text(&saved.stderr));
     for moment in ["event:7", "event:20000", "peak", "baseline..event:9"] {
         let [whole, stored] = ["whole.pkl", "stored.json"].map(|file| at(folder.path(), file, &["--at", moment]));
         assert_eq!(whole, stored, "{moment}");
