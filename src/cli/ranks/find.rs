@@ -325,7 +325,7 @@ mod tests {
         assert!(error(&at.join("x/**")).contains("matches no file"));
         assert!(error(&at.join("a/[")).contains("invalid glob"));
         fs::create_dir(at.join("empty")).unwrap();
-        assert!(error(&at.join("empty")).contains("holds no snapshot"));
+        assert!(error(&at.join("empty")).contains("the directory has no snapshots"));
     }
 
     #[cfg(unix)]
