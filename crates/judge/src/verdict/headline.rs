@@ -57,7 +57,7 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
         return line;
     }
     let sentence = match verdict {
-        Verdict::Pass => pass_of_all(parts, part, noun),
+        Verdict::Pass => pass_of_all(parts, together, part, noun),
         Verdict::Regression | Verdict::Inconclusive => {
             let mut sentence = format!("{}{}", prefix(part), line.sentence);
             sentence.push_str(&others(parts, verdict, of_part.is_some(), noun));
@@ -78,8 +78,12 @@ fn prefix(part: Part<'_>) -> String {
 }
 
 /// The sentence where all parts pass, of which `part` comes nearest to its limit.
-fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
+fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: &str) -> String {
     let count = parts.len();
+    let gated_together = together.iter().find(|all| !all.judgement.checks.is_empty());
+    if let Some(all) = gated_together.filter(|_| part.judgement.checks.is_empty()) {
+        return format!("all {count} {noun}s: {}", all.judgement.headline().sentence);
+    }
     if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
         return format!("nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}", prefix(part));
     }
