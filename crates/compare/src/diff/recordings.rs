@@ -9,7 +9,6 @@ use ptmem_base::text::{count, thousands};
 use ptmem_base::units::Delta;
 use ptmem_snapshot::snapshot::{FrameId, OwnPackage, RunFacts};
 use ptmem_trace::profile::{DeviceProfile, Member, Profile};
-use ptmem_trace::replay::HistoryKind;
 
 use super::{DeviceDiff, Diff, Sides, devices};
 
@@ -37,9 +36,7 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         found.push(Diagnostic::new(Code::DeviceMissing, number, format!("the {side} lacks this device")));
         return;
     };
-    let is_figures = |device: &DeviceProfile| device.figures.history == HistoryKind::NumbersOnly;
-    let lacks_moment = |device: &DeviceProfile| device.at.is_none() && !is_figures(device);
-    for (side, _) in devices.each().into_iter().filter(|(_, device)| lacks_moment(device)) {
+    for (side, _) in devices.each().into_iter().filter(|(_, device)| device.at.is_none() && !device.is_numbers()) {
         let moment = &profiles.after.options.at;
         let message = format!("the {side} has no moment '{moment}': stacks are not compared");
         found.push(Diagnostic::new(Code::NoSuchMoment, number, message));
@@ -47,7 +44,7 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let is_recorded = devices.map(|device| device.figures.history.has_peaks());
     let message = match (is_recorded.before, is_recorded.after) {
         // Figures have no frames that could differ.
-        (true, true) if is_figures(devices.before) || is_figures(devices.after) => None,
+        (true, true) if devices.before.is_numbers() || devices.after.is_numbers() => None,
         (true, true) => device
             .other_frames
             .as_ref()

@@ -65,7 +65,7 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
         facts.push(Fact::of_lines("events", vec![actions.collect()]));
     }
     let figures = &device.figures;
-    if figures.history != HistoryKind::NumbersOnly {
+    if !device.is_numbers() {
         let total = Size(figures.allocated_total);
         let allocations = format!("{} of {total} in total", thousands(figures.allocation_count));
         facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));

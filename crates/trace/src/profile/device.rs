@@ -17,9 +17,9 @@ use crate::replay::{Figures, HistoryKind, Position};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::Trace;
 
-/// Memory beside the workspaces of cuBLAS, whose size depends on the library and the card, not on the program.
+/// The figures without the workspaces of cuBLAS, whose size depends on the library and the card, not on the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Own {
+pub struct WithoutWorkspaces {
     /// The most bytes at any moment.
     pub peak: u64,
     /// Bytes at the end.
@@ -55,9 +55,6 @@ pub struct DeviceProfile {
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     #[serde(skip)]
     pub stacks: Vec<StackTotal>,
-    /// The memory beside the workspaces of cuBLAS; `None` without any.
-    #[serde(skip)]
-    pub own: Option<Own>,
     /// The named parts of the history.
     #[serde(skip)]
     pub phases: Phases,
@@ -161,7 +158,6 @@ impl DeviceProfile {
     pub(super) fn group(&mut self, grouper: &Grouper<'_>, run: Option<&RunFacts>) {
         self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
-        self.own = self.beside_workspaces(&totals, grouper.code());
         let mut grouping = Grouping::new(&totals, grouper);
         let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
@@ -182,10 +178,11 @@ impl DeviceProfile {
         }
     }
 
-    /// The figures without the workspaces of cuBLAS.
-    fn beside_workspaces(&self, totals: &Totals, code: &Code<'_>) -> Option<Own> {
-        let is_workspace = |exact: &Exact| exact.origin.stack().is_some_and(|stack| code.is_workspace(stack));
-        let kinds: Vec<u32> = totals.all.iter().map(|exact| is_workspace(exact).into()).collect();
+    /// The figures without the workspaces of cuBLAS; `None` if there are none. Not computed while reading: few ask for them.
+    #[must_use]
+    pub fn without_workspaces(&self, grouper: &Grouper<'_>) -> Option<WithoutWorkspaces> {
+        let totals = self.totals(grouper);
+        let kinds: Vec<u32> = totals.all.iter().map(|exact| is_workspace(exact, grouper.code()).into()).collect();
         if !kinds.contains(&1) {
             return None;
         }
@@ -193,7 +190,7 @@ impl DeviceProfile {
         let highest = self.trace.highest(&of_class, 2);
         let own = totals.all.iter().zip(kinds).filter(|(_, kind)| *kind == 0);
         let end = own.fold(0, |sum: u64, (exact, _)| sum.saturating_add(exact.sums.end.bytes));
-        Some(Own { peak: highest[0].bytes, end, workspaces: highest[1].bytes })
+        Some(WithoutWorkspaces { peak: highest[0].bytes, end, workspaces: highest[1].bytes })
     }
 
     /// The types and shapes of the tensors that each group holds at the requested moment.
@@ -211,6 +208,11 @@ impl DeviceProfile {
     /// The totals that a grouping is made of.
     pub(super) fn totals(&self, grouper: &Grouper<'_>) -> Totals {
         Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
+    }
+
+    /// True if it holds only figures.
+    pub fn is_numbers(&self) -> bool {
+        self.figures.history == HistoryKind::NumbersOnly
     }
 
     /// True if what happened is known event by event.
@@ -330,4 +332,9 @@ impl DeviceProfile {
         }
         listed
     }
+}
+
+/// True for the workspaces of cuBLAS.
+fn is_workspace(exact: &Exact, code: &Code<'_>) -> bool {
+    exact.origin.stack().is_some_and(|stack| code.is_workspace(stack))
 }

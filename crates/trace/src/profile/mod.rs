@@ -26,7 +26,7 @@ use ptmem_snapshot::snapshot::{Copier, FunctionsOfFile, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
-pub use device::DeviceProfile;
+pub use device::{DeviceProfile, WithoutWorkspaces};
 pub use error::Error;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
 pub use guesses::tell_once as tell_guesses_once;
@@ -255,7 +255,7 @@ impl Profile {
 
     /// True if it holds only figures.
     pub fn is_numbers(&self) -> bool {
-        self.devices.iter().any(|device| device.figures.history == HistoryKind::NumbersOnly)
+        self.devices.iter().any(DeviceProfile::is_numbers)
     }
 
     /// True if anything was allocated in the recorded part, on any device.
