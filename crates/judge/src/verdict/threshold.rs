@@ -146,16 +146,18 @@ const BESIDE_METRICS: [About; 5] =
 impl Target {
     /// Reads a target; the error lists those that are accepted.
     fn parse(text: &str, accepted: &str) -> Result<Self, ParseThresholdError> {
-        let of_host = text.strip_prefix(OF_HOST);
-        let (name, pattern) = match of_host.unwrap_or(text).split_once(':') {
+        let rest = text.strip_prefix(OF_HOST);
+        let of_host = rest.is_some();
+        let rest = rest.unwrap_or(text);
+        let (name, pattern) = match rest.split_once(':') {
             Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
-            _ => (of_host.unwrap_or(text), None),
+            _ => (rest, None),
         };
         let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
         // A limit on all modules would count the parts of each again and again.
         let found = kinds.find(|about| about.name() == name && (*about != About::Modules || pattern.is_some()));
-        let found = found.filter(|about| of_host.is_none() || !matches!(about, About::Modules | About::Imbalance));
-        let target = found.map(|about| Self { of_host: of_host.is_some(), about, pattern });
+        let found = found.filter(|about| !of_host || !matches!(about, About::Modules | About::Imbalance));
+        let target = found.map(|about| Self { of_host, about, pattern });
         target.ok_or_else(|| unknown_metric(text, accepted))
     }
 }

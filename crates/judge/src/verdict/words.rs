@@ -102,10 +102,11 @@ impl Judgement {
         };
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {
-            let is_leak = check.about() == About::Leaks;
-            let [one, several] =
-                if is_leak { ["more leak", "more leaks"] } else { ["more check fails", "more checks fail"] };
-            line.push_str(&format!("; {}", count(more as u64, one, several)));
+            let more = match check.about() {
+                About::Leaks => count(more as u64, "more leak", "more leaks"),
+                _ => count(more as u64, "more check fails", "more checks fail"),
+            };
+            line.push_str(&format!("; {more}"));
         }
         match self.count_exceeded(Level::Warn) {
             0 => {}

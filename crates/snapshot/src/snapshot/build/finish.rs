@@ -64,7 +64,8 @@ impl Builder {
         }
         self.finish_forward()?;
         self.note_unread(Part::File, root);
-        let [host_segments, host_traces] = [Key::HostSegments, Key::HostTraces].map(|key| self.entry(root, key));
+        let host_segments = self.entry(root, Key::HostSegments);
+        let host_traces = self.entry(root, Key::HostTraces);
         let mut devices = BTreeMap::new();
         self.finish_segments(segments, Key::Segments, &mut devices)?;
         if let Some(segments) = host_segments {

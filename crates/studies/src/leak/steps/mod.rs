@@ -33,12 +33,11 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
     let grouper = profile.grouper();
     let mut devices = Vec::new();
     let mut diagnostics = profile.diagnostics.clone();
-    for device in profile
-        .devices
-        .iter()
-        .filter(|of| of.device.is_device())
-        .filter(|device| device.events > 0 || device.figures.active.end > Some(0))
-    {
+    for device in &profile.devices {
+        let is_used = device.events > 0 || device.figures.active.end > Some(0);
+        if !device.device.is_device() || !is_used {
+            continue;
+        }
         let marks = device.phases.marks();
         let course = Course::new(&device.trace);
         let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
