@@ -140,7 +140,7 @@ def simulate(options, folder, card, configured):
 
 
 def last_error(run):
-    """The last line that names an exception, else the last lines of a failed run, with its exit code."""
+    """The exit code of a failed run, with the last line that names an exception or, without one, the last lines."""
     lines = [line for line in run.stderr.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"(\[rank\d+\]: )?[\w.]+(Error|Exception)\b", line)]
     return f"exit code {run.returncode}: " + (raised[-1] if raised else " / ".join(lines[-5:]))

@@ -110,7 +110,7 @@ fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
     // Without the key, the limit is a percentage of the whole peak.
     let diff = compare(beside_workspace(MIB), beside_workspace(MIB * 3 / 2));
     assert_eq!(told(&judge_diff(&diff, &growth(&["peak=5%"]))).0, Verdict::Pass);
-    // A percentage of all that the before holds remains the limit for growth of the workspace itself.
+    // Growth of the workspace itself is limited to a percentage of the whole peak.
     let grown = judge_diff(&compare(allocating(4, vec![]), beside_workspace(4 * MIB)), &thresholds);
     assert!(told(&grown).1.starts_with("FAIL peak grew 16.00 MiB"), "{grown:?}");
 }

@@ -120,7 +120,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// `None` where the samples do not determine the polynomial, or more of what is varied takes less and less memory.
+    /// `None` if the samples do not determine the polynomial, or if it falls ever faster.
     fn of(powers: &[u8], samples: &[Sample]) -> Option<Self> {
         let polynomial = fit(powers, samples)?;
         let Polynomial { linear, quadratic, .. } = polynomial;
