@@ -20,7 +20,7 @@ try {
   const markup = marked.parse(readFileSync(path, "utf8")).replaceAll("❌", CROSS);
   await page.setContent(`<!DOCTYPE html><meta charset="utf-8"><style>${STYLE}</style><main>${markup}</main>`);
   await page.screenshot({ path: `${folder}/comment.png`, fullPage: true });
-  await page.locator("details", { hasText: "Call stacks of what grew" }).last().evaluate((details) => { details.open = true; });
+  await page.locator("summary", { hasText: "Call stacks" }).click();
   await page.screenshot({ path: `${folder}/comment-stacks.png`, fullPage: true });
 } finally {
   await browser.close();
