@@ -1,13 +1,14 @@
 //! Finding the files of a directory or a glob.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use globset::GlobMatcher;
 use ptmem::pattern;
+use walkdir::WalkDir;
 
 use super::super::input;
 use super::name::{self, Stated};
@@ -49,10 +50,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
         return Ok(None);
     }
     let shown = path.display();
-    let mut files = Files::default();
     if path.is_dir() {
-        files.visit(path, "", &[])?;
-        let found = files.sorted()?;
+        let found = described(path, inputs(path)?);
         if found.is_empty() {
             bail!(
                 "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth) or saved profiles (.json); expected one \
@@ -69,11 +68,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
     // A file may have any name, also one that looks like a glob.
     let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
     let Some(text) = text else { return Ok(None) };
-    let (base, parts) = parts_of(text)?;
-    if base.as_os_str().is_empty() || base.is_dir() {
-        files.visit(&base, "", &parts)?;
-    }
-    let found = files.sorted()?;
+    let (base, rest) = at_first_wildcard(text);
+    let found = described(&base, matches(&base, &rest)?);
     if found.is_empty() {
         bail!("{shown}: the glob matches no file");
     }
@@ -96,103 +92,87 @@ fn plain(path: &Path) -> Found {
     Found { path: path.to_owned(), name, rank, node, is_named: true, number: None }
 }
 
-/// One part of a glob between slashes.
-enum Part {
-    /// `**`: any number of folders.
-    Any,
-    /// Pattern for the name of one file or folder, and whether it may be hidden.
-    Pattern(GlobMatcher, bool),
-}
-
-impl Part {
-    fn parse(part: &str) -> Result<Self, String> {
-        if part == "**" {
-            return Ok(Self::Any);
-        }
-        Ok(Self::Pattern(pattern::glob(part, true)?.compile_matcher(), part.starts_with('.')))
-    }
-}
-
-/// The folder where a glob begins, and the parts of its path from the first with a wildcard.
-fn parts_of(text: &str) -> Result<(PathBuf, Vec<Part>)> {
+/// The folder where a glob begins, and the rest of it from the first part with a wildcard.
+fn at_first_wildcard(text: &str) -> (PathBuf, String) {
     let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
-    let first = text.split('/').position(has_wildcard).unwrap_or(0);
-    let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
-    let parts = text[start..]
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .map(|part| Part::parse(part).map_err(|error| anyhow!("invalid glob '{text}': {error} in '{part}'")));
-    Ok((PathBuf::from(&text[..start]), parts.collect::<Result<_>>()?))
+    let first = text.split('/').take_while(|part| !has_wildcard(part));
+    let (base, rest) = text.split_at(first.map(|part| part.len() + 1).sum());
+    (PathBuf::from(base), rest.to_owned())
 }
 
 fn has_wildcard(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// Files as they are found.
-#[derive(Default)]
-struct Files {
-    found: Vec<(PathBuf, String)>,
-    /// Directories all of which is taken, each once: links may lead back.
-    seen: HashSet<PathBuf>,
-    /// Links to such directories, for later: a target that is found by itself keeps its own name.
-    links: Vec<(PathBuf, String)>,
+/// The files below a folder that a glob matches, and the inputs in the folders that it matches.
+fn matches(base: &Path, glob: &str) -> Result<Vec<PathBuf>> {
+    let matcher =
+        pattern::glob(glob, true).map_err(|error| anyhow!("invalid glob '{glob}': {error}"))?.compile_matcher();
+    let depth = if glob.contains("**") { usize::MAX } else { glob.split('/').count() };
+    let with_hidden = glob.split('/').any(|part| part.starts_with('.'));
+    let mut found = Vec::new();
+    for (path, is_folder) in below(base, depth, with_hidden)?.into_iter().filter(|(path, _)| matcher.is_match(path)) {
+        if is_folder {
+            found.extend(inputs(&base.join(&path))?.into_iter().map(|inner| path.join(inner)));
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
-/// An entry of a directory.
-struct Entry {
-    path: PathBuf,
-    name: String,
-    is_link: bool,
+/// The inputs below a folder, by their paths from there.
+fn inputs(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for (path, is_folder) in below(folder, usize::MAX, false)? {
+        if !is_folder && is_input(&folder.join(&path))? {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
-impl Files {
-    /// Adds the files below a folder that match the parts of a glob; without parts, all inputs. `name` is the name of the folder.
-    fn visit(&mut self, folder: &Path, name: &str, parts: &[Part]) -> Result<()> {
-        if parts.is_empty() {
-            let place = fs::canonicalize(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
-            if !self.seen.insert(place) {
-                return Ok(());
-            }
-        }
-        if let [Part::Any, rest @ ..] = parts
-            && !rest.is_empty()
-        {
-            self.visit(folder, name, rest)?;
-        }
-        let entries = entries(folder, matches!(parts, [Part::Pattern(_, true), ..]));
-        for entry in entries.with_context(|| format!("{}: the directory cannot be read", folder.display()))? {
-            let below = match parts {
-                [Part::Pattern(glob, _), ..] if !glob.is_match(&entry.name) => continue,
-                [Part::Pattern(..), rest @ ..] => rest,
-                [Part::Any, ..] | [] => parts,
-            };
-            let name = if name.is_empty() { entry.name.clone() } else { format!("{name}/{}", entry.name) };
-            if !entry.path.is_dir() {
-                if parts.len() == 1 || parts.is_empty() && is_input(&entry)? {
-                    self.found.push((entry.path, name));
+/// What lies at most so many levels below a folder, and whether each is a folder. Links are followed.
+fn below(folder: &Path, depth: usize, with_hidden: bool) -> Result<Vec<(PathBuf, bool)>> {
+    // `*.pkl` begins where the command runs; its files are named without a folder.
+    let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    if !start.is_dir() {
+        return Ok(Vec::new());
+    }
+    let is_shown = |name: &OsStr| with_hidden || !name.as_encoded_bytes().starts_with(b".");
+    let walk = WalkDir::new(start).min_depth(1).max_depth(depth).follow_links(true).into_iter();
+    let mut found = Vec::new();
+    for entry in walk.filter_entry(|entry| entry.depth() == 0 || is_shown(entry.file_name())) {
+        let (path, is_folder) = match entry {
+            Ok(entry) => (entry.path().to_owned(), entry.file_type().is_dir()),
+            Err(error) if error.loop_ancestor().is_some() => continue,
+            // A link to nothing is kept: to leave out a rank would be silence.
+            Err(error) => match error.path().filter(|path| path.is_symlink()) {
+                Some(path) => (path.to_owned(), false),
+                None => {
+                    return Err(error).with_context(|| format!("{}: the directory cannot be read", folder.display()));
                 }
-            } else if entry.is_link && below.is_empty() {
-                self.links.push((entry.path, name));
-            } else if !entry.is_link || matches!(parts, [Part::Pattern(..), ..]) {
-                self.visit(&entry.path, &name, below)?;
-            }
-        }
-        Ok(())
+            },
+        };
+        found.push((path.strip_prefix(start).unwrap_or(&path).to_owned(), is_folder));
     }
+    Ok(found)
+}
 
-    fn sorted(mut self) -> Result<Vec<Found>> {
-        while !self.links.is_empty() {
-            // The last is taken first.
-            self.links.sort_by(|(_, a), (_, b)| name::natural(b, a));
-            if let Some((folder, name)) = self.links.pop() {
-                self.visit(&folder, &name, &[])?;
-            }
-        }
-        self.found.sort_by(|(_, a), (_, b)| name::natural(a, b));
-        self.found.dedup();
-        Ok(describe(self.found))
-    }
+/// Files below a folder, each once: of several ways to one the way without links.
+fn described(base: &Path, found: Vec<PathBuf>) -> Vec<Found> {
+    let place = |folder: &Path| fs::canonicalize(base.join(folder)).unwrap_or_default();
+    let all = found.into_iter().map(|path| {
+        let name = path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/");
+        let folder = path.parent().unwrap_or(Path::new(""));
+        (place(folder) != place(Path::new("")).join(folder), name, place(folder), path)
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort_by(|(a_linked, a, ..), (b_linked, b, ..)| a_linked.cmp(b_linked).then_with(|| name::natural(a, b)));
+    let mut seen = HashSet::new();
+    all.retain(|(_, _, folder, path)| seen.insert((folder.clone(), path.file_name().map(OsStr::to_owned))));
+    all.sort_by(|(_, a, ..), (_, b, ..)| name::natural(a, b));
+    describe(all.into_iter().map(|(_, name, _, path)| (base.join(path), name)).collect())
 }
 
 /// Reads ranks and nodes from the names of files.
@@ -211,33 +191,15 @@ pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
     found.collect()
 }
 
-/// The entries of a directory, those that are hidden only where asked for.
-fn entries(folder: &Path, hidden: bool) -> io::Result<Vec<Entry>> {
-    // `*.pkl` begins where the command runs; its files are named without a folder.
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') || hidden {
-            let is_link = entry.file_type()?.is_symlink();
-            entries.push(Entry { path: folder.join(entry.file_name()), name, is_link });
-        }
-    }
-    Ok(entries)
-}
-
 /// Whether a file looks like a snapshot or a saved profile.
-fn is_input(entry: &Entry) -> Result<bool> {
-    if name::stem(&entry.name).is_none() {
+fn is_input(path: &Path) -> Result<bool> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    // Opening a pipe would wait for a writer.
+    if name::stem(&name).is_none() || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Ok(false);
     }
-    // Opening a pipe would wait for a writer. A link to nothing is kept: to leave out a rank would be silence.
-    if fs::metadata(&entry.path).is_ok_and(|there| !there.is_file()) {
-        return Ok(false);
-    }
-    let name = entry.name.to_lowercase();
     if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
-        return begins_like_a_profile(&entry.path).with_context(|| format!("{}: cannot be read", entry.path.display()));
+        return begins_like_a_profile(path).with_context(|| format!("{}: cannot be read", path.display()));
     }
     // Compressed, only its name says what a JSON file is.
     Ok(!name.contains(".json.") || name.contains(".ptmem.json."))

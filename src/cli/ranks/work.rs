@@ -1,7 +1,7 @@
 //! Work on many files at once, within a bound of memory, with the same result in whatever order it gets done.
 
-use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Result, anyhow};
@@ -10,22 +10,8 @@ use anyhow::{Result, anyhow};
 /// takes at most half of that in memory.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// Results that wait for an earlier one, per worker.
-const MOST_WAITING: usize = 4;
-
-/// State shared by all workers.
-struct State<T> {
-    /// The next item to begin with; none once something went wrong.
-    next: Option<usize>,
-    /// Bytes that are being worked on.
-    bytes: u64,
-    /// The number of results that were taken.
-    taken: usize,
-    /// Results that wait for an earlier one.
-    waiting: BTreeMap<usize, T>,
-    /// Error of the earliest failed item.
-    error: Option<(usize, anyhow::Error)>,
-}
+/// Items of a batch, per thread: the more, the less the threads wait for the last of them.
+const BATCH: usize = 4;
 
 /// Works on items of these sizes with up to `jobs` threads, and hands the results to `take` in the order of the
 /// items.
@@ -36,91 +22,52 @@ pub(crate) fn in_order<T: Send>(
     jobs: usize,
     sizes: &[u64],
     work: impl Fn(usize) -> Result<T> + Sync,
-    take: impl FnMut(usize, T) + Send,
+    mut take: impl FnMut(usize, T),
 ) -> Result<()> {
-    let jobs = jobs.clamp(1, sizes.len().max(1));
-    let queue = Queue {
-        sizes,
-        window: jobs * MOST_WAITING,
-        work,
-        take: Mutex::new(take),
-        state: Mutex::new(State { next: Some(0), bytes: 0, taken: 0, waiting: BTreeMap::new(), error: None }),
-        changed: Condvar::new(),
+    let mut begun = 0;
+    while begun < sizes.len() {
+        let batch = begun..begun + batch_length(&sizes[begun..], jobs * BATCH);
+        begun = batch.end;
+        for (index, result) in at_once(jobs, batch, &work)? {
+            take(index, result?);
+        }
+    }
+    Ok(())
+}
+
+/// The number of items that begin a list and are within the bounds together; one at least.
+fn batch_length(sizes: &[u64], most: usize) -> usize {
+    let mut bytes = 0_u64;
+    let within = sizes.iter().take(most).take_while(|&&size| {
+        bytes = bytes.saturating_add(size);
+        bytes <= MOST_BYTES
+    });
+    within.count().max(1)
+}
+
+/// The results of a batch, in its order.
+fn at_once<T: Send>(
+    jobs: usize,
+    batch: Range<usize>,
+    work: &(impl Fn(usize) -> Result<T> + Sync),
+) -> Result<Vec<(usize, Result<T>)>> {
+    let next = AtomicUsize::new(batch.start);
+    let work_off = || {
+        let indexes = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        indexes.take_while(|index| batch.contains(index)).map(|index| (index, work(index))).collect()
     };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(|| queue.work_off())).collect();
-        queue.work_off();
-        let failed = workers.into_iter().any(|worker| worker.join().is_err());
-        if failed { Err(anyhow!("a thread that reads files failed")) } else { Ok(()) }
-    })?;
-    let state = queue.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    state.error.map_or(Ok(()), |(_, error)| Err(error))
-}
-
-/// Items that several threads work off.
-struct Queue<'s, T, W, F> {
-    sizes: &'s [u64],
-    /// The number of items that may be begun beyond the results that were taken.
-    window: usize,
-    work: W,
-    take: Mutex<F>,
-    state: Mutex<State<T>>,
-    changed: Condvar,
-}
-
-impl<T, W: Fn(usize) -> Result<T>, F: FnMut(usize, T)> Queue<'_, T, W, F> {
-    /// The job of one thread: works on items as long as there are any.
-    fn work_off(&self) {
-        while let Some(index) = self.begin() {
-            let result = (self.work)(index);
-            let mut guard = lock(&self.state);
-            let state = &mut *guard;
-            state.bytes = state.bytes.saturating_sub(self.sizes[index]);
-            match result {
-                Ok(result) => {
-                    state.waiting.insert(index, result);
-                    let mut take = lock(&self.take);
-                    while let Some(result) = state.waiting.remove(&state.taken) {
-                        take(state.taken, result);
-                        state.taken += 1;
-                    }
-                }
-                Err(error) => state.fail(index, error),
-            }
-            drop(guard);
-            self.changed.notify_all();
-        }
-    }
-
-    /// The next item, once there is room for it.
-    fn begin(&self) -> Option<usize> {
-        let mut state = lock(&self.state);
-        loop {
-            let index = state.next.filter(|&index| index < self.sizes.len())?;
-            let fits = state.bytes == 0 || state.bytes.saturating_add(self.sizes[index]) <= MOST_BYTES;
-            if fits && index < state.taken + self.window {
-                state.bytes = state.bytes.saturating_add(self.sizes[index]);
-                state.next = Some(index + 1);
-                return Some(index);
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl<T> State<T> {
-    /// Keeps the error of the earliest item. Those before it have begun already: theirs is the error if they have one.
-    fn fail(&mut self, index: usize, error: anyhow::Error) {
-        self.next = None;
-        if self.error.as_ref().is_none_or(|(at, _)| index < *at) {
-            self.error = Some((index, error));
-        }
-    }
-}
-
-/// A thread that failed ends the run anyway.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let mut results: Vec<(usize, Result<T>)> = thread::scope(|scope| {
+        let workers: Vec<_> = (1..jobs.min(batch.len())).map(|_| scope.spawn(work_off)).collect();
+        let own: Vec<_> = work_off();
+        let others =
+            workers.into_iter().map(|worker| worker.join().map_err(|_| anyhow!("a thread that reads files failed")));
+        others.chain([Ok(own)]).collect::<Result<Vec<_>>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect();
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results)
 }
 
 #[cfg(test)]

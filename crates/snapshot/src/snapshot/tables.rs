@@ -107,8 +107,8 @@ impl Tables {
 
     /// All frames, by [`FrameId::index`].
     #[must_use]
-    pub fn frames(&self) -> &[Frame] {
-        self.frames.items()
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = &Frame> {
+        self.frames.items().iter()
     }
 
     /// The frames of a stack, innermost first, as PyTorch writes them.
@@ -149,8 +149,8 @@ impl Tables {
 
     /// All tags, by [`TagsId::index`].
     #[must_use]
-    pub fn all_tags(&self) -> &[Tags] {
-        self.tags.items()
+    pub fn all_tags(&self) -> impl ExactSizeIterator<Item = &Tags> + Clone {
+        self.tags.items().iter()
     }
 
     /// Tags.

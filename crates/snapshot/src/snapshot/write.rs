@@ -69,8 +69,8 @@ impl<'s> SnapshotWriter<'s> {
             forward: FxHashMap::default(),
             words: FxHashMap::default(),
             empty_list: None,
-            has_compile_context: tables.all_tags().iter().any(|tags| tags.compile_context.is_some()),
-            has_metadata: tables.all_tags().iter().any(|tags| tags.user_metadata.is_some()),
+            has_compile_context: tables.all_tags().any(|tags| tags.compile_context.is_some()),
+            has_metadata: tables.all_tags().any(|tags| tags.user_metadata.is_some()),
             contents,
         }
     }

@@ -174,7 +174,7 @@ impl<'e> Clock<'e> {
 fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
     // The tag for each value of `Event::tags`. Most histories carry none.
-    let tags: Vec<Option<StringId>> = tables.all_tags().iter().map(tag).collect();
+    let tags: Vec<Option<StringId>> = tables.all_tags().map(tag).collect();
     if tags.iter().all(Option::is_none) {
         return found;
     }

@@ -48,7 +48,7 @@ impl Classes {
             return self.all.number(&class);
         };
         let latest = &mut self.latest[stack.index()];
-        if self.all.items().get(*latest as usize) != Some(&class) {
+        if self.all.items().get_index(*latest as usize) != Some(&class) {
             *latest = self.all.number(&class);
         }
         *latest

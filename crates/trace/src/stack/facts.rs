@@ -102,7 +102,7 @@ impl Facts {
         let files = FilesOfFrames::new(tables);
         let prefixes = Names::of_prefixes(&rules.strip_prefix);
         let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
-        let frames = tables.frames().iter().zip(&files.of_frames);
+        let frames = tables.frames().zip(&files.of_frames);
         let owners: Vec<Owner> =
             frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
         let users = files.of_user(&owners, &prefixes);
@@ -115,7 +115,7 @@ impl Facts {
             recomputed: OnceLock::new(),
         };
         let mut functions = Functions::new(tables);
-        for ((frame, &file), owner) in tables.frames().iter().zip(&files.of_frames).zip(owners) {
+        for ((frame, &file), owner) in tables.frames().zip(&files.of_frames).zip(owners) {
             facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
         }
         facts.qualify(tables, qualified);
@@ -129,7 +129,7 @@ impl Facts {
     fn qualify(&mut self, tables: &Tables, names: &[FunctionsOfFile]) {
         let names = names.iter().map(|(file, functions)| (file.as_str(), QualifiedNames::new(functions)));
         let names: BTreeMap<&str, QualifiedNames<'_>> = names.collect();
-        for (frame, of_frame) in tables.frames().iter().zip(&mut self.frames) {
+        for (frame, of_frame) in tables.frames().zip(&mut self.frames) {
             let functions = names.get(tables.string(frame.filename)).filter(|_| of_frame.owner != Owner::Generated);
             let Some(name) =
                 functions.and_then(|functions| functions.name(written(tables.string(frame.name)), frame.line))
@@ -206,7 +206,7 @@ struct FilesOfFrames<'t> {
 impl<'t> FilesOfFrames<'t> {
     fn new(tables: &'t Tables) -> Self {
         let mut files: Interner<StringId> = Interner::default();
-        let frames = tables.frames().iter().map(|frame| files.intern(&frame.filename, |file| *file));
+        let frames = tables.frames().map(|frame| files.intern(&frame.filename, |file| *file));
         let of_frames = frames.collect();
         Self { paths: files.items().iter().map(|&file| clean(tables.string(file))).collect(), of_frames }
     }

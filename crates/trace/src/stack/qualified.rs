@@ -18,7 +18,7 @@ pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
 #[must_use]
 pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
     let mut names: BTreeMap<&str, Vec<(u64, u64, String)>> = BTreeMap::new();
-    for (index, frame) in code.tables().frames().iter().enumerate() {
+    for (index, frame) in code.tables().frames().enumerate() {
         let id = FrameId::from_index(index);
         let Some(functions) = texts.get(code.file(id)).filter(|_| code.owner(id) == Owner::User) else { continue };
         let line = code.line(id)?;

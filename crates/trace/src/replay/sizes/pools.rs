@@ -39,7 +39,7 @@ pub(super) struct PrivatePools {
 impl PrivatePools {
     pub(super) fn new(snapshot: &Snapshot, device: &Device, census: &Census) -> Self {
         let has_unsplit = snapshot.settings.may_have_unsplit_pools();
-        let tags = snapshot.tables.all_tags().iter().map(|tags| tags.pool_id);
+        let tags = snapshot.tables.all_tags().map(|tags| tags.pool_id);
         let segments = device.segments.iter().map(|segment| segment.pool_id);
         let known = has_unsplit && segments.chain(tags.clone()).flatten().any(is_of_user);
         // All segments of a pool may have been freed, and before PyTorch 2.12 events do not state the pool of a
