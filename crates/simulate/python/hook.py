@@ -133,9 +133,8 @@ def prepare(folder):
     set_versions(folder)
     add_stand_ins(folder)
     load_stand_ins()
-    # Releases from 2.8 on then name C++ frames themselves.
-    if not has_addr2line():
-        os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
+    # Releases from 2.8 on then name C++ frames themselves: addr2line takes seconds, and adds no name that a report shows.
+    os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
 
 
 def later(file, name):
