@@ -86,8 +86,7 @@ pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Ve
     let named = named.to_ascii_lowercase().replace('_', "-");
     let modules: BTreeSet<String> = programs.iter().flat_map(|program| imported(root, program)).collect();
     let imported = KNOWN.into_iter().filter(|(module, _)| modules.contains(*module));
-    let mut packages: Vec<&str> =
-        imported.map(|(module, package)| if package.is_empty() { module } else { package }).collect();
+    let mut packages: Vec<&str> = imported.map(|(module, _)| package_of(module)).collect();
     if programs.iter().any(|program| program.interface == Interface::Notebook) {
         packages.extend(["ipython", "ipywidgets", "nbformat"]);
     }
@@ -113,8 +112,14 @@ fn without_extras(text: &str) -> String {
 /// Maximum number of the repository's own files that the imports of a program are followed to.
 const MOST_FILES: usize = 100;
 
+/// The package of the index that a module is in, as far as it is well known; otherwise one with its name.
+pub(super) fn package_of(module: &str) -> &str {
+    let known = KNOWN.into_iter().find(|(known, package)| *known == module && !package.is_empty());
+    known.map_or(module, |(_, package)| package)
+}
+
 /// The packages that a program imports, and those that the modules of the repository import for it.
-fn imported(root: &Path, program: &Program) -> BTreeSet<String> {
+pub(super) fn imported(root: &Path, program: &Program) -> BTreeSet<String> {
     let mut packages = BTreeSet::new();
     let mut files = vec![root.join(&program.path)];
     let mut next = 0;
@@ -139,7 +144,7 @@ fn imported(root: &Path, program: &Program) -> BTreeSet<String> {
 }
 
 /// The modules that a line imports, in a file of Python or a notebook, where it is a string of JSON.
-fn modules_of(line: &str) -> Vec<&str> {
+pub(super) fn modules_of(line: &str) -> Vec<&str> {
     let line = line.trim_start_matches([' ', '\t', '"']).trim_end_matches(['"', ',']).trim_end_matches("\\n");
     let names = match (line.strip_prefix("import "), line.strip_prefix("from ")) {
         (Some(names), _) => names.split(',').collect(),
@@ -149,7 +154,8 @@ fn modules_of(line: &str) -> Vec<&str> {
     names.into_iter().filter_map(|name| name.split_whitespace().next()).collect()
 }
 
-fn top(module: &str) -> &str {
+/// The first part of a module's name.
+pub(super) fn top(module: &str) -> &str {
     module.split('.').next().unwrap_or(module)
 }
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use super::data::Data;
 use super::devices;
+use super::packages;
 use crate::cli::checkout;
 
 /// How a program takes its arguments.
@@ -56,6 +58,7 @@ pub(super) struct Program {
     pub(super) required: Vec<String>,
     /// The line of the README with the first command that runs it, if there is one.
     place: Option<usize>,
+    pub(super) data: Data,
 }
 
 /// Programs that are recorded; the others are named.
@@ -81,10 +84,14 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
         let needs = !program.required.is_empty();
         // What the README runs first needs least.
         let place = program.place.unwrap_or(usize::MAX);
-        (path.contains("example"), !is_training(path), needs, place, path.matches('/').count(), path.clone())
+        let folder = BESIDE.iter().position(|folder| path.contains(folder));
+        (program.data.clone(), folder, !is_training(path), needs, place, path.matches('/').count(), path.clone())
     });
     programs
 }
+
+/// Folders of programs beside those that a repository is for.
+const BESIDE: [&str; 5] = ["example", "tutorial", "docs/", "benchmark", "extension"];
 
 /// Folders of tests, and of programs that others wrote.
 const NOT_OURS: [&str; 6] = ["tests", "test", "third_party", "thirdparty", "vendor", "external"];
@@ -110,10 +117,7 @@ fn is_program(path: &str, text: &str) -> bool {
     let trains = fits || has(text, &[".backward(", "trainer.train(", "trainer.run(", "LightningCLI("]);
     // A module of a library may try itself, on the host.
     let is_on_gpu = fits || has(text, &["cuda", "ccelerator", "Trainer", "LightningCLI("]);
-    let imports = match is_notebook {
-        true => has(text, &["import torch", "from torch", "import lightning", "import pytorch_lightning"]),
-        false => text.contains("LightningCLI(") || text.lines().any(imports_framework),
-    };
+    let imports = text.contains("LightningCLI(") || text.lines().any(imports_framework);
     starts && (trains && is_on_gpu || is_training(path)) && imports
 }
 
@@ -134,8 +138,7 @@ fn has(text: &str, parts: &[&str]) -> bool {
 const FRAMEWORKS: [&str; 6] = ["torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "diffusers"];
 
 fn imports_framework(line: &str) -> bool {
-    let module = line.strip_prefix("import ").or_else(|| line.strip_prefix("from "));
-    module.is_some_and(|module| FRAMEWORKS.contains(&module.split(['.', ' ', ',']).next().unwrap_or_default()))
+    packages::modules_of(line).into_iter().any(|module| FRAMEWORKS.contains(&packages::top(module)))
 }
 
 impl Program {
@@ -169,7 +172,7 @@ impl Program {
         let arguments = arguments.trim_start().to_owned();
         required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
         let place = commands(root, &path).first().map(|(place, _)| *place);
-        Self { required, path, interface, arguments, place }
+        Self { data: Data::of(root, text), required, path, interface, arguments, place }
     }
 
     /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
@@ -185,7 +188,11 @@ impl Program {
     }
 
     pub(super) fn described(&self) -> String {
-        format!("{} ({})", self.path, self.interface.evidence().0)
+        let interface = self.interface.evidence().0;
+        match &self.data {
+            Data::Missing(path) => format!("{} ({interface}; its data {path} are not in the repository)", self.path),
+            Data::Available | Data::Unknown => format!("{} ({interface})", self.path),
+        }
     }
 }
 
@@ -193,8 +200,7 @@ impl Program {
 fn documented(root: &Path, path: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
     let mut arguments = commands(root, path).into_iter().map(|(_, arguments)| arguments);
-    let stands_for_others = |words: &str| ["path", "...", "_name"].iter().any(|part| words.contains(part));
-    arguments.find(|words| words.chars().all(is_plain) && !stands_for_others(words))
+    arguments.find(|words| words.chars().all(is_plain) && !has(words, &["path", "...", "_name"]))
 }
 
 /// The commands in the README that run a program: the number of the line, and the arguments.
@@ -306,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_notebook_that_trains_is_a_program_of_ipython() {
-        let text = "{\"cells\": [{\"source\": [\"import torch\\n\", \"model.to('cuda')\", \"loss.backward()\"]}]}";
+        let text = "{\"cells\": [{\"source\": [\n\"import torch\\n\",\n\"model.to('cuda')\", \"loss.backward()\"]}]}";
         assert!(is_candidate("1_mlp.ipynb") && is_program("1_mlp.ipynb", text));
         assert!(!is_program("1_mlp.ipynb", &text.replace("backward", "forward")));
         let notebook = Program::new(Path::new("."), "1_mlp.ipynb".to_owned(), text);

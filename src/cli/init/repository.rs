@@ -1,5 +1,6 @@
 //! Facts about a repository: its CI system, its package, its Python, the programs that train.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -116,11 +117,12 @@ fn installation(root: &Path, programs: &[Program]) -> Installation {
     if let Some(file) = file {
         return Installation::Requirements(vec![file.to_owned()]);
     }
-    let conda = CONDA.into_iter().map(|file| (file, packages_of_conda(&root.join(file))));
-    if let Some((file, packages)) = conda.into_iter().find(|(_, packages)| !packages.is_empty()) {
-        return Installation::Conda(file, packages);
+    let recorded = &programs[..programs.len().min(MOST_RECORDED)];
+    if let Some(file) = CONDA.into_iter().find(|file| root.join(file).is_file()) {
+        let imported = recorded.iter().flat_map(|program| packages::imported(root, program)).collect();
+        return Installation::Conda(file, packages_of_conda(&root.join(file), &imported));
     }
-    let files = packages::requirements_of(root, &programs[..programs.len().min(MOST_RECORDED)]);
+    let files = packages::requirements_of(root, recorded);
     if files.is_empty() { Installation::Unknown } else { Installation::Requirements(files) }
 }
 
@@ -130,33 +132,39 @@ pub(super) fn is_package(root: &Path) -> bool {
     root.join("setup.py").is_file() || text.lines().any(|line| ["[project]", "[tool.poetry]"].contains(&line.trim()))
 }
 
-/// Packages of conda that are none of the index of Python, or that a simulated GPU does not need.
-const OF_CONDA: [&str; 8] = ["python", "pip", "cudatoolkit", "pytorch-cuda", "cudnn", "nccl", "cuda", "mkl"];
-
-/// The packages in a file of conda, under the names of the index of Python.
-fn packages_of_conda(file: &Path) -> Vec<String> {
+/// The packages in a file of conda, under the names of the index of Python: those of conda only if the programs import them, since
+/// the index may not have the others.
+fn packages_of_conda(file: &Path, imported: &BTreeSet<String>) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let lines = text.lines().map(str::trim).skip_while(|line| *line != "dependencies:").skip(1);
     let items = lines
         .take_while(|line| line.is_empty() || line.starts_with(['-', '#']))
         .filter_map(|line| line.strip_prefix("- "));
     let specs = items.map(|item| item.trim_matches(['"', '\'']).rsplit("::").next().unwrap_or_default());
-    specs.filter(|spec| !spec.ends_with(':')).filter_map(package_of_conda).collect()
+    let mut is_of_pip = false;
+    let mut packages = Vec::new();
+    for spec in specs {
+        let Some((name, requirement)) = package_of_conda(spec) else { continue };
+        if spec.ends_with(':') {
+            is_of_pip = true;
+        } else if is_of_pip || imported.iter().any(|module| packages::package_of(module) == name) {
+            packages.push(requirement);
+        }
+    }
+    packages
 }
 
-/// `numpy=1.26=build` of conda as `numpy==1.26.*`; a requirement of pip as it is.
-fn package_of_conda(spec: &str) -> Option<String> {
+/// The name and the requirement: `numpy=1.26=build` of conda as `numpy==1.26.*`; one of pip as it is.
+fn package_of_conda(spec: &str) -> Option<(&str, String)> {
     let spec = spec.split(" #").next()?.trim();
     let end = spec.find(['=', '<', '>', '~', '!', '[', ' ']).unwrap_or(spec.len());
     let (name, version) = spec.split_at(end);
-    if OF_CONDA.contains(&name) || name.is_empty() {
-        return None;
-    }
     let name = if name == "pytorch" { "torch" } else { name };
-    match version.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
-        Some(rest) => Some(format!("{name}=={}.*", rest.split('=').next()?)),
-        None => Some(format!("{name}{}", version.replace(' ', ""))),
-    }
+    let requirement = match version.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
+        Some(rest) => format!("{name}=={}.*", rest.split('=').next()?),
+        None => format!("{name}{}", version.replace(' ', "")),
+    };
+    Some((name, requirement))
 }
 
 /// Python files whose name says that they train, and whose text says that it is with PyTorch, those at the top first.
@@ -179,8 +187,10 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("environment.yml");
         let text = "name: x\nchannels:\n  - conda-forge\ndependencies:\n  - python=3.9\n  - pytorch=2.1=py3\n  - conda-forge::numpy>=1.20\n\
-                    \x20 - cudatoolkit=11\n  - pip\n  - pip:\n    - einops==0.6\n    - wandb\nprefix: /x\n";
+                    \x20 - scikit-learn\n  - nb_conda_kernels\n  - pip\n  - pip:\n    - einops==0.6\n    - wandb\nprefix: /x\n";
         fs::write(&file, text).unwrap();
-        assert_eq!(packages_of_conda(&file), ["torch==2.1.*", "numpy>=1.20", "einops==0.6", "wandb"]);
+        let imported = ["torch", "numpy", "sklearn"].map(str::to_owned).into();
+        let packages = packages_of_conda(&file, &imported);
+        assert_eq!(packages, ["torch==2.1.*", "numpy>=1.20", "scikit-learn", "einops==0.6", "wandb"]);
     }
 }

@@ -78,10 +78,14 @@ impl Workflow {
         words.filter_map(minor_of).map(|minor| Python::new(minor, self.path.clone())).collect()
     }
 
-    /// The arguments of each `pip install` before the first test. What expressions of GitHub decide is left out.
+    /// The arguments of each `pip install` before the first test, of the job that runs it. What expressions of GitHub decide is
+    /// left out.
     fn installs(&self) -> Vec<String> {
-        let commands = self.text.lines().map(command_of).take_while(|line| !is_test(line));
-        let arguments = commands.filter_map(|line| {
+        let before: Vec<&str> = self.text.lines().take_while(|line| !is_test(line)).collect();
+        let mut below = before.iter().skip_while(|line| **line != "jobs:").skip(1);
+        let depth = below.find(|line| !line.trim().is_empty()).map_or(0, |line| depth(line));
+        let job = before.iter().rposition(|line| !line.trim().is_empty() && depth == self::depth(line)).unwrap_or(0);
+        let arguments = before[job..].iter().map(|line| command_of(line)).filter_map(|line| {
             let begins = [
                 "pip install ",
                 "pip3 install ",
@@ -96,8 +100,20 @@ impl Workflow {
     }
 }
 
-/// The arguments without those for an environment that is not virtual, or for a checkout that stays.
+/// The indentation of a line.
+fn depth(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The arguments without those for an environment that is not virtual, for a checkout that stays, or for a PyTorch that
+/// computes on the host.
 fn plain(arguments: &str) -> String {
     let left_out = ["--system", "-e", "--editable", "-U", "--upgrade", "--user"];
-    arguments.split_whitespace().filter(|word| !left_out.contains(word)).collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let is_index = |word: &str| word.contains("download.pytorch.org");
+    let kept = words.iter().enumerate().filter(|(at, word)| {
+        let names_index = words.get(at + 1).is_some_and(|next| is_index(next)) && word.starts_with('-');
+        !left_out.contains(word) && !is_index(word) && !names_index
+    });
+    kept.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }

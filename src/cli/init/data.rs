@@ -1,0 +1,91 @@
+//! The data that a program trains on: a runner has what it makes, downloads or finds in the repository.
+
+use std::path::Path;
+
+use super::programs::call;
+
+/// Where a program gets its data, those that a runner has first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Data {
+    /// It makes or downloads them, or the repository has them.
+    Available,
+    /// Its text does not say.
+    Unknown,
+    /// A path that the repository does not have.
+    Missing(String),
+}
+
+/// Parts of the text of a program that downloads data, or makes them.
+const AVAILABLE: [&str; 8] = [
+    "download=True",
+    "download = True",
+    "load_dataset(",
+    "urlretrieve(",
+    "FakeData(",
+    "ynthetic",
+    "import make_",
+    "generate_data",
+];
+
+/// Folders that every machine has.
+const EVERYWHERE: [&str; 4] = ["/tmp", "/dev", "/usr", "/proc"];
+
+impl Data {
+    /// The data of a program with this text in the repository of `root`.
+    pub(super) fn of(root: &Path, text: &str) -> Self {
+        if AVAILABLE.iter().any(|part| text.contains(part)) {
+            return Self::Available;
+        }
+        let code: String =
+            text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(|line| [line, "\n"]).collect();
+        let strings = code.split(['"', '\'']);
+        let mut absolute =
+            strings.filter(|string| is_path(string) && string.starts_with('/') && !string.starts_with("//"));
+        let foreign = absolute.find(|path| !EVERYWHERE.iter().any(|folder| path.starts_with(folder)));
+        let mut read = read_files(&code).peekable();
+        let is_there = read.peek().is_some();
+        let lacking = read.find(|path| !root.join(path).is_file());
+        match foreign.or(lacking) {
+            Some(path) => Self::Missing(path.to_owned()),
+            None if is_there => Self::Available,
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// True for a path of several parts.
+fn is_path(text: &str) -> bool {
+    text.len() > 1 && text[1..].contains('/') && text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c))
+}
+
+/// Calls that read a file whose name they get.
+const READERS: [&str; 4] = ["read_csv(", "np.load(", "read_json(", "read_parquet("];
+
+/// The files that calls read, where the text names them.
+fn read_files(text: &str) -> impl Iterator<Item = &str> {
+    let calls = READERS.iter().flat_map(|reader| text.split(reader).skip(1)).map(call);
+    calls.filter_map(|call| call.strip_prefix(['"', '\''])?.split(['"', '\'']).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_has_what_is_downloaded_made_or_in_the_repository() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("names.csv"), "").unwrap();
+        let missing = |path: &str| Data::Missing(path.to_owned());
+        for (text, data) in [
+            ("d = MNIST('/datasets/mnist', download=True)", Data::Available),
+            ("from sklearn.datasets import make_moons", Data::Available),
+            ("d = pd.read_csv('names.csv')", Data::Available),
+            ("d = pd.read_csv(\"titles.csv\", sep=',')", missing("titles.csv")),
+            ("p.add_argument('--data', default=\"/datasets/imagenet/train\")", missing("/datasets/imagenet/train")),
+            ("# p = '/datasets/x'\nd = load('/tmp/x/y', '//host/x', '/')", Data::Unknown),
+            ("model.fit(x)", Data::Unknown),
+        ] {
+            assert_eq!(Data::of(place.path(), text), data, "{text}");
+        }
+    }
+}
