@@ -331,6 +331,11 @@ fn produce(code: Code) -> Codes {
             case.diff(&story([]), &named, &["--max-growth", "phase=5%"])
         }
         Code::CourseGuessed => case.show(&of_run(json!({"followed": [["conditions", 2, "train.py:7"]]}))),
+        Code::GuessedAlike => {
+            let guesses = json!([{"what": "conditions", "at": "train.py:stops", "count": 2}]);
+            let run = of_run(json!({"followed": [["conditions", 2, "train.py:7"]], "guesses": guesses}));
+            case.diff(&run, &run, &[])
+        }
         Code::ModulesNotRecorded => case.show(&of_run(json!({"recorder": "ptmem simulate"}))),
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),

@@ -265,7 +265,10 @@ fn guesses_are_told_once_with_their_functions_until_they_are_known() {
     let new = guessing(&[("train.py:has_nan", 137), ("train.py:stops", 9)]);
     let both = "14 conditions of the program were guessed on simulated GPUs in train.py:has_nan (line 137), train.py:stops (line 9)";
     assert_eq!(guesses(place, &old, &new), [format!("after: {both}")]);
-    assert_eq!(guesses(place, &new, &new), [format!("both: {both}")]);
+    assert_eq!(guesses(place, &new, &new), [""; 0], "the change made no difference");
+    let told = ptmem(place, &["diff", "before.pkl", "after.pkl", "-v"]);
+    let note = format!("note[guessed-alike] after: {both}, equally often on both sides");
+    assert!(text(&told.stdout).contains(&note), "{}", text(&told.stdout));
     assert_eq!(guesses(place, &new, &old).len(), 2, "the after does not name all that the before has");
     let metric = guessing(&[("torchmetrics/functional/stat_scores.py:_binary_stat_scores_tensor_validation", 320)]);
     assert_eq!(guesses(place, &metric, &metric), [""; 0], "a check that only raises");

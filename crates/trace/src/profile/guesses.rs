@@ -1,5 +1,7 @@
 //! Decisions of a simulated run by values that are not known.
 
+use std::collections::BTreeMap;
+
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
@@ -53,6 +55,15 @@ impl<'r> Guesses<'r> {
         self.words == others.words && !self.places.is_empty() && are_others
     }
 
+    fn counts(&self) -> BTreeMap<&str, u64> {
+        self.places.iter().map(|place| (&*place.at, place.count)).collect()
+    }
+
+    /// True if these and the others are the same conditions, decided equally often.
+    fn is_like(&self, others: &Self) -> bool {
+        self.words == KINDS[0].1 && self.count == others.count && self.counts() == others.counts()
+    }
+
     /// The places in words.
     fn described(&self) -> String {
         let named = self.places.iter().take(MOST_PLACES).map(|place| match place.line {
@@ -70,12 +81,18 @@ impl<'r> Guesses<'r> {
         }
     }
 
+    fn told(&self) -> String {
+        format!("{} guessed on simulated GPUs{}", count(self.count, self.words[0], self.words[1]), self.described())
+    }
+
     fn diagnostic(&self) -> Diagnostic {
-        let guessed = count(self.count, self.words[0], self.words[1]);
-        let places = self.described();
-        let message =
-            format!("{guessed} guessed on simulated GPUs{places}: memory that depends on that was not measured");
+        let message = format!("{}: memory that depends on that was not measured", self.told());
         Diagnostic::new(Code::CourseGuessed, None, message)
+    }
+
+    fn note(&self) -> Diagnostic {
+        let message = format!("{}, equally often on both sides: the other branches were not measured", self.told());
+        Diagnostic::new(Code::GuessedAlike, None, message)
     }
 }
 
@@ -93,14 +110,22 @@ impl Profile {
     }
 }
 
-/// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved.
+/// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved. Where both sides guessed the
+/// same conditions equally often, the change made no difference to them, and a note takes the place of the warnings.
 pub fn tell_once(profiles: &mut Sides<Profile>) {
     let Sides { before, after } = profiles;
     let (Some(old), Some(new)) = (&before.run, &after.run) else { return };
     let new = Guesses::of(new, &after.options.rules.known_guesses);
     for guesses in Guesses::of(old, &before.options.rules.known_guesses) {
         let told = guesses.diagnostic();
-        let is_repeated = new.iter().any(|others| guesses.is_within(others) && others.diagnostic() != told);
+        let repeated = new.iter().find(|others| guesses.is_within(others));
+        let alike = repeated.filter(|others| guesses.is_like(others));
+        let is_repeated = repeated.is_some_and(|others| alike.is_some() || others.diagnostic() != told);
         before.diagnostics.retain(|found| !is_repeated || *found != told);
+        if let Some(others) = alike {
+            let warning = others.diagnostic();
+            let warnings = after.diagnostics.iter_mut().filter(|found| **found == warning);
+            warnings.for_each(|found| *found = others.note());
+        }
     }
 }
