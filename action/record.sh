@@ -86,10 +86,17 @@ check_imports() {
   in_environment "${without_github[@]}" python "$imports" ${words[@]+"${words[@]}"}
   missing=$(cd "$2" && "${prefixed[@]}" 2> /dev/null | tr -d '\r') || status=$?
   if [ $status = 1 ] && [ -n "$missing" ]; then
-    record_reason="install: on the $1 the program imports what is not installed; add the packages to install:
-$missing"
+    record_reason="install: on the $1 the program imports what is not installed:
+$missing
+$(line_to_add "$missing")"
     return 1
   fi
+}
+
+# line_to_add MODULES: the line of install that is missing, for modules that begin a line each.
+line_to_add() {
+  printf 'add to install (a package may be called otherwise than its module): ptmem pip install %s' \
+    "$(sed 's/[ .].*//' <<< "$1" | sort -u | tr '\n' ' ' | sed 's/ $//')"
 }
 
 imports=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/imports.py
@@ -105,7 +112,7 @@ script_of_user=("${without_github[@]}" bash --noprofile --norc -eo pipefail)
 # record SIDE COMMIT FOLDER: runs the command in the folder of a commit, for the before or the after, and sets $recorded to
 # the snapshot, or to the folder of those of several ranks; fails with the reason in $record_reason.
 record() {
-  local side=$1 commit=$2 where=$3 status=0
+  local side=$1 commit=$2 where=$3 status=0 missing
   recorded=
   install "$side" "$commit" "$where" || return 1
   rm -rf "${folder:?}/$side"
@@ -136,6 +143,11 @@ record() {
     failed_status=$status
     record_reason="record: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/record.log" | without_colours)"
+    # Imports that are not at the top of a file are found only now.
+    missing=$(sed -n "s/^ModuleNotFoundError: No module named '\([A-Za-z0-9_.]*\)'.*/\1/p" "$folder/record.log" | tail -n 1)
+    if [ -n "$missing" ] && [ -n "$environment" ]; then
+      record_reason+=$'\n'$(line_to_add "$missing")
+    fi
     return 1
   fi
   if [ -f "$PTMEM_SNAPSHOT" ]; then

@@ -247,6 +247,31 @@ fn programs_that_the_readme_runs_come_first() {
 }
 
 #[test]
+fn programs_that_lack_their_data_on_a_runner_come_last_or_leave_the_script() {
+    let lacking = PROGRAM.replace("required=True", "default='/datasets/imagenet'");
+    let files = [("train.py", &*lacking), ("docs/train.py", PROGRAM), ("examples/a.py", "MNIST(download=True)\n")];
+    let downloads = format!("{}{PROGRAM}", files[2].1);
+    let told = init(repository(&[files[0], files[1], (files[2].0, &downloads)]).path(), &[]);
+    assert!(told.contains("records examples/a.py (argparse), docs/train.py (argparse)\n"), "{told}");
+    let left_out = "left out: train.py (argparse; its data /datasets/imagenet are not in the repository)\n";
+    assert!(told.contains(left_out), "{told}");
+    let told = init(repository(&files[..1]).path(), &[]);
+    assert!(told.contains(left_out) && told.contains("written  record_memory.py"), "{told}");
+}
+
+#[test]
+fn of_a_workflow_only_the_job_that_tests_is_followed() {
+    let tests = "jobs:\n  lint:\n    steps:\n      - run: pip install ruff\n  unit:\n    steps:\n      - run: |\n          pip install torch \
+                 --index-url https://download.pytorch.org/whl/cpu\n          pip install -e .[test]\n          pytest tests\n";
+    let place = repository(&[("setup.py", ""), (".github/workflows/ci.yml", tests), ("train.py", PROGRAM)]);
+    init(place.path(), &[]);
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    let install =
+        "            pip install uv\n            ptmem pip install torch\n            ptmem pip install .[test]\n";
+    assert!(workflow.contains(install) && !workflow.contains("ruff"), "{workflow}");
+}
+
+#[test]
 fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_programs() {
     let program = format!("import yaml, utils\nfrom datasets import X\nfrom torchvision.datasets import Y\n{PROGRAM}");
     let notebook = "{\"cells\": [{\"source\": [\n  \"import torch\\n\",\n  \"import torchvision\\n\",\n  \"loss.cuda().backward()\"\n]}]}";

@@ -64,7 +64,9 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
             lines.push(format!("{install} -r locked.txt ."));
         }
         Installation::Workflow(_, arguments) => {
-            lines.push(format!("{install} torch"));
+            if !arguments.iter().any(|line| line.split_whitespace().any(|word| word == "torch")) {
+                lines.push(format!("{install} torch"));
+            }
             lines.extend(arguments.iter().map(|arguments| format!("{install} {arguments}")));
             // Tests find the package in the checkout; programs in other folders do not.
             if is_package(&repository.root) && !arguments.iter().any(|line| installs_package(line)) {

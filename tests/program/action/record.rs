@@ -548,10 +548,14 @@ fn modules_that_nobody_installed_are_named_before_anything_is_recorded() {
     job.set("PTMEM_RECORD", "X=1 torchrun tools/train.py --steps 3");
     let finished = says_that_it_could_not_run(
         &mut job,
-        "install: on the checkout the program imports what is not installed; add the packages to install:\
-         %0Aeinops (tools/model.py:1)%0Atorchvision (tools/train.py:3)\n",
+        "install: on the checkout the program imports what is not installed:\
+         %0Aeinops (tools/model.py:1)%0Atorchvision (tools/train.py:3)\
+         %0Aadd to install (a package may be called otherwise than its module): ptmem pip install einops torchvision\n",
     );
     assert!(!finished.log.contains("recording the checkout"), "{}", finished.log);
+    // Other imports are found while the program runs.
+    job.set("PTMEM_RECORD", "echo \"ModuleNotFoundError: No module named 'wandb.sdk'\"; exit 1");
+    says_that_it_could_not_run(&mut job, "record: on the checkout").says(0, "its module): ptmem pip install wandb");
     // Where the program looks elsewhere, nothing is certain: it runs.
     for (content, command) in [
         (format!("import sys\nsys.path.append('x')\n{IMPORTING}"), "true tools/train.py"),
