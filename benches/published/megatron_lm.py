@@ -1,12 +1,12 @@
 """Compares peaks that Megatron-LM publishes (its golden values) with those of one simulated rank.
 
-    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100] [--ptmem PTMEM]
+    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--ptmem PTMEM]
 
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
 peaks. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
-that a case does not state are the same for all: `--mock-data`, a vocabulary padded to the size of GPT-2's, no
-checkpoints, and stand_ins.py for what is not installed. Simulated are the last rank, whose peak is published, and the
-first rank of its tensor-parallel group, which sends it data.
+that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's (for T5: made
+texts, and a vocabulary of the size of BERT's), no checkpoints, and stand_ins.py for what is not installed. Simulated
+are the last rank, whose peak is published, and the first rank of its tensor-parallel group, which sends it data.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import resource
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -26,19 +27,22 @@ import tempfile
 import pybind11
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CASES = "tests/functional_tests/test_cases/gpt"
+CASES = "tests/functional_tests/test_cases"
+PROGRAMS = {"gpt": "pretrain_gpt.py", "moe": "pretrain_gpt.py", "t5": "pretrain_t5.py"}
 METRIC = "mem-max-allocated-bytes"
 RANKS = 8
 STEPS = 3
+BERT_WORDS = 28996
 # Arguments that need files, or a service.
 LEFT_OUT = """
     data-path vocab-file merge-file data-cache-path save load save-interval async-save use-persistent-ckpt-worker
     tensorboard-dir train-iters eval-iters tokenizer-type
 """.split()  # noqa: SIM905
-ADDED = (
-    f"--train-iters {STEPS} --eval-iters 0 --mock-data --tokenizer-type NullTokenizer --vocab-size 50256 "
-    "--tensorboard-dir board --log-memory-to-tensorboard"
-).split()
+ADDED = f"--train-iters {STEPS} --eval-iters 0 --tensorboard-dir board --log-memory-to-tensorboard".split()
+DATA = {
+    "pretrain_gpt.py": "--mock-data --tokenizer-type NullTokenizer --vocab-size 50256",
+    "pretrain_t5.py": "--data-path texts --tokenizer-type BertWordPieceCase --vocab-file bert-large-cased/vocab.txt",
+}
 
 
 def git(checkout, *arguments):
@@ -55,21 +59,21 @@ def peaks(checkout, commit, path):
 
 
 def made_at(checkout, path):
-    """The last commit that changed the published peaks."""
-    commits = git(checkout, "log", "--format=%H", "--", path).split()
-    published, last = peaks(checkout, commits[0], path), commits[0]
-    for commit in commits:
-        if peaks(checkout, commit, path) != published:
+    """The commit that set the published peaks, and the path of their file then: renames keep them."""
+    log = git(checkout, "log", "--follow", "--name-only", "--format=:%H", "HEAD", "--", path).split()
+    published, last = peaks(checkout, "HEAD", path), None
+    for commit, name in zip(log[::2], log[1::2], strict=True):
+        if last and peaks(checkout, commit[1:], name) != published:
             break
-        last = commit
+        last = commit[1:], name
     return last
 
 
-def configuration(checkout, commit, case):
-    """Environment and arguments of a case. Its YAML has one pair in a line."""
+def configuration(checkout, commit, path):
+    """Environment and arguments of the case of a golden file. Its YAML has one pair in a line."""
     parts = collections.defaultdict(dict)
     part = None
-    for line in git(checkout, "show", f"{commit}:{CASES}/{case}/model_config.yaml").splitlines():
+    for line in git(checkout, "show", f"{commit}:{os.path.dirname(path)}/model_config.yaml").splitlines():
         name, _, value = line.split(" #")[0].partition(":" if not line.startswith("  ") else ": ")
         if line and not line.startswith(" "):
             part = name
@@ -78,9 +82,11 @@ def configuration(checkout, commit, case):
     return parts["ENV_VARS"], parts["MODEL_ARGS"]
 
 
-def why_not(arguments):
-    """The reason why a case cannot run; None if it can."""
-    if arguments.get("transformer-impl") != "local":
+def why_not(checkout, commit, path):
+    """The reason why the case of a golden file cannot run; None if it can."""
+    if not peaks(checkout, commit, path):
+        return "publishes no peak"
+    if configuration(checkout, commit, path)[1].get("transformer-impl") != "local":
         return "needs Transformer Engine"
     return None
 
@@ -102,11 +108,27 @@ def lay_out(checkout, commit, folder):
     subprocess.run(["tar", "x", "-C", folder, "--exclude=tests", "--exclude=docs"], stdin=archive.stdout, check=True)
     data = pathlib.Path(folder, "megatron/core/datasets")
     (data / "helpers_cpp.so").write_bytes(compiled((data / "helpers.cpp").read_bytes()))
+    write_texts(pathlib.Path(folder))
+
+
+def write_texts(folder):
+    """An indexed dataset of 1,000 equal texts of 500 tokens, and a vocabulary of the size of BERT's."""
+    texts, length = 1000, 500
+    (folder / "texts.bin").write_bytes(struct.pack(f"<{length}i", *range(1000, 1000 + length)) * texts)
+    header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, texts, texts + 1)
+    lengths = struct.pack("<i", length) * texts
+    starts = struct.pack(f"<{texts}q", *range(0, 4 * texts * length, 4 * length))
+    (folder / "texts.idx").write_bytes(header + lengths + starts + struct.pack(f"<{texts + 1}q", *range(texts + 1)))
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words += [f"w{number}" for number in range(BERT_WORDS - len(words))]
+    (folder / "bert-large-cased").mkdir()
+    (folder / "bert-large-cased/vocab.txt").write_text("\n".join(words))
+    (folder / "bert-large-cased/config.json").write_text('{"model_type": "bert"}')
 
 
 def simulate(options, folder, card, configured):
     """Peaks by step, and the processor time in seconds and the memory in bytes of one process."""
-    variables, arguments, without_apex = configured
+    program, variables, arguments, without_apex = configured
     tensor = int(arguments.get("tensor-model-parallel-size", 1))
     ranks = sorted({RANKS - tensor, RANKS - 1})
     command = [
@@ -120,7 +142,8 @@ def simulate(options, folder, card, configured):
         ",".join(map(str, ranks)),
     ]
     command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
-    command += [sys.executable, os.path.join(HERE, "stand_ins.py"), "pretrain_gpt.py", *ADDED]
+    command += [sys.executable, os.path.join(HERE, "stand_ins.py"), program]
+    command += [*ADDED, *DATA[os.path.basename(program)].split()]
     for name, value in arguments.items():
         if name not in LEFT_OUT:
             command += [f"--{name}", *([] if value == "true" else value.split())]
@@ -148,7 +171,7 @@ def last_error(run):
 
 def report(case, card, commit, published, found, seconds, memory):
     for step, value in found.items():
-        # Later steps have one published peak; the first steps of a case in fp16 are skipped by its loss scaler.
+        # Peaks grow: the last one before a restart is the highest. A case in fp16 first skips steps of the optimizer.
         expected = published.get(1) if step == 1 else max(published.values())
         if step not in (1, STEPS) or expected is None:
             continue
@@ -159,37 +182,51 @@ def report(case, card, commit, published, found, seconds, memory):
         print(f"| {case} | {card} | {commit[:9]} | {sizes} | {seconds:.0f} s | {memory >> 20} MiB |", flush=True)
 
 
+def run_case(options, path, card):
+    """Runs the case of a golden file and prints its rows. The reason why it did not run, or failed."""
+    reason = why_not(options.checkout, "HEAD", path)
+    if reason:
+        return reason
+    commit, path_then = made_at(options.checkout, path)
+    model, case, _ = path.split("/")[-3:]
+    name = f"{model}/{case}"
+    if options.list:
+        print(f"{name} | {card} | {commit[:9]}", flush=True)
+        return None
+    variables, arguments = configuration(options.checkout, commit, path_then)
+    restart = int(arguments.get("exit-interval", arguments["train-iters"]))
+    published = {step: peak for step, peak in peaks(options.checkout, "HEAD", path).items() if step <= restart}
+    with tempfile.TemporaryDirectory() as folder:
+        lay_out(options.checkout, commit, folder)
+        places = PROGRAMS[model], f"examples/{model}/{PROGRAMS[model]}"
+        program = next(place for place in places if pathlib.Path(folder, place).exists())
+        configured = program, variables, arguments, "uninstall_te" in case
+        found, failure, seconds, memory = simulate(options, folder, card, configured)
+    report(name, card, commit, published, found, seconds, memory)
+    return failure and f"failed at {commit[:9]} with {failure}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout")
-    parser.add_argument("--case", default="*")
+    parser.add_argument("--case", default="*", help="MODEL/CASE, with * and ?")
     parser.add_argument("--card", default="a100,h100,gb200")
+    parser.add_argument("--list", action="store_true", help="list what can run, and why the rest cannot; run nothing")
     parser.add_argument("--ptmem", default="ptmem")
     options = parser.parse_args()
-    cannot = collections.Counter()
-    print("| case | card | Megatron-LM | step | published | simulated | difference | processor time | memory |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    cannot = collections.defaultdict(list)
+    if not options.list:
+        print("| case | card | Megatron-LM | step | published | simulated | difference | processor time | memory |")
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for path in git(options.checkout, "ls-tree", "-r", "--name-only", "HEAD", CASES).splitlines():
-        case, file = path.split("/")[-2:]
+        model, case, file = path.split("/")[-3:]
         card = next((card for card in options.card.split(",") if file.endswith(f"_dev_dgx_{card}.json")), None)
-        if card is None or not fnmatch.fnmatch(case, options.case):
-            continue
-        published = peaks(options.checkout, "HEAD", path)
-        commit = made_at(options.checkout, path)
-        variables, arguments = configuration(options.checkout, commit, case)
-        reason = why_not(arguments) or (None if published else "publishes no peak")
-        if reason:
-            cannot[reason] += 1
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            lay_out(options.checkout, commit, folder)
-            configured = variables, arguments, "uninstall_te" in case
-            found, failure, seconds, memory = simulate(options, folder, card, configured)
-        if failure:
-            cannot[f"{case} at {commit[:9]} failed with {failure}"] += 1
-        report(case, card, commit, published, found, seconds, memory)
-    for reason, count in cannot.most_common():
-        print(f"not run, {count} golden files: {reason}")
+        if model in PROGRAMS and card and fnmatch.fnmatch(f"{model}/{case}", options.case):
+            cannot[run_case(options, path, card)].append(f"{model}/{case} ({card})")
+    cannot.pop(None, None)
+    for reason, cases in sorted(cannot.items(), key=lambda pair: -len(pair[1])):
+        named = ": " + ", ".join(cases) if options.list or len(cases) < 5 else ""
+        print(f"not run, {len(cases)} golden files: {reason}{named}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import os
 import runpy
 import sys
 import types
+import typing
 
 import torch
+import typing_extensions
 
 
 def module(name, **contents):
@@ -136,6 +138,7 @@ def add_apex():
         module(name, **{key: getattr(Softmax, key) for key in ("forward", "backward", "get_batch_per_block")})
 
 
+typing.override = typing_extensions.override  # Later versions ask for Python 3.12.
 module("torch.utils.tensorboard", SummaryWriter=SummaryWriter)
 if os.environ.get("APEX"):
     add_apex()
