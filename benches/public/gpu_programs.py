@@ -161,7 +161,82 @@ def aotinductor():
     holds("result", result.nbytes, requested() - before)
 
 
-def vllm():
+def ultralytics():
+    """YOLOv8: SGD holds a momentum of four bytes for each weight, and the average of the weights a copy of all."""
+    from ultralytics.cfg import get_cfg
+    from ultralytics.nn.tasks import DetectionModel
+    from ultralytics.utils.torch_utils import ModelEMA
+
+    model = DetectionModel("yolov8n.yaml", nc=3, verbose=False).cuda()
+    model.args = get_cfg()
+    before = requested()
+    average = ModelEMA(model)
+    copied = sum(value.nbytes for value in model.state_dict().values())
+    holds("averaged weights", copied, requested() - before)
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9, nesterov=True)
+    boxes = torch.tensor([[0.5, 0.5, 0.4, 0.4], [0.3, 0.3, 0.2, 0.4]], device="cuda")
+    targets = {"batch_idx": torch.arange(2.0).cuda(), "cls": torch.ones(2, 1).cuda(), "bboxes": boxes}
+    model({"img": torch.rand(2, 3, 128, 128, device="cuda"), **targets})[0].sum().backward()
+    optimizer.step()
+    average.update(model)
+    before = requested()
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.grad is not None)
+    optimizer.state.clear()
+    holds("momentum", 4 * trained, before - requested())
+
+
+def diffusers():
+    """A UNet: AdamW holds two moments of four bytes for each weight, and the average another copy."""
+    from diffusers import UNet2DModel
+    from diffusers.training_utils import EMAModel
+
+    model = UNet2DModel(sample_size=32, block_out_channels=(64, 128, 256, 256), norm_num_groups=8).cuda()
+    count = sum(counts(model))
+    before = requested()
+    average = EMAModel(model.parameters())
+    holds("averaged weights", 4 * count, requested() - before)
+    optimizer = torch.optim.AdamW(model.parameters())
+    images, times = torch.rand(4, 3, 32, 32, device="cuda"), torch.arange(4, device="cuda")
+    nn.functional.mse_loss(model(images, times).sample, images).backward()
+    optimizer.step()
+    average.step(model.parameters())
+    before = requested()
+    optimizer.state.clear()
+    holds("moments of AdamW", 8 * count, before - requested())
+
+
+def torch_geometric():
+    """A graph convolution keeps edges (two indices of eight bytes, a weight of four) and a loop for each node."""
+    from torch_geometric.nn import GCNConv
+
+    nodes, degree, width = 20_000, 10, 64
+    sources = torch.arange(nodes, device="cuda").repeat_interleave(degree)
+    edges = torch.stack([sources, (sources * 7 + torch.arange(nodes * degree, device="cuda") + 1) % nodes])
+    edges = edges[:, edges[0] != edges[1]]
+    model = GCNConv(width, width, cached=True).cuda()
+    before = requested()
+    with torch.no_grad():
+        model(torch.rand(nodes, width, device="cuda"), edges)
+    holds("normalized edges", (edges.shape[1] + nodes) * (2 * 8 + 4), requested() - before)
+
+
+def mamba():
+    """Mamba of transformers: a sequence keeps, for each layer and channel, the kernel's inputs and the state."""
+    import transformers
+
+    layers, width, state, kernel, batch = 4, 512, 16, 4, 8
+    config = transformers.MambaConfig(
+        vocab_size=1000, hidden_size=width, state_size=state, conv_kernel=kernel, num_hidden_layers=layers, expand=2
+    )
+    model = transformers.MambaForCausalLM(config).cuda().eval()
+    before = requested()
+    with torch.no_grad():
+        cache = model(torch.ones(batch, 64, dtype=torch.long, device="cuda"), use_cache=True).cache_params
+    holds("states", layers * batch * 2 * width * (kernel + state) * 4, requested() - before)
+    del cache
+
+
+def vllm(ranks=1, **options):
     """An engine with a KV cache of 1 GiB: a token takes two vectors of each layer."""
     import os
 
@@ -174,19 +249,28 @@ def vllm():
         "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 16, "num_key_value_heads": heads,
         "num_hidden_layers": layers, "vocab_size": 32000, "max_position_embeddings": 4096,
     }  # fmt: skip
+    options = {"enforce_eager": True, "tensor_parallel_size": ranks, **options}
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "config.json").write_text(json.dumps(config))
-        engine = LLM(
-            folder, load_format="dummy", skip_tokenizer_init=True, enforce_eager=True, kv_cache_memory_bytes=1 << 30
-        )
+        engine = LLM(folder, load_format="dummy", skip_tokenizer_init=True, kv_cache_memory_bytes=1 << 30, **options)
     cache = engine.llm_engine.vllm_config.cache_config
     tokens = cache.num_gpu_blocks * cache.block_size
-    expected = (1 << 30) // (layers * 2 * heads * width * 2)
+    expected = (1 << 30) // (layers * 2 * heads // ranks * width * 2)
     print(f"KV cache: {tokens:,} tokens, {expected:,} expected")
     prompt = {"prompt_token_ids": list(range(3, 40))}
     engine.generate([prompt] * 4, SamplingParams(max_tokens=4, detokenize=False, ignore_eos=True))
     if tokens != expected:
         sys.exit("the KV cache has another size")
+
+
+def vllm_compiled():
+    """The default mode: compiled pieces between attention, and CUDA graphs."""
+    vllm(enforce_eager=False)
+
+
+def vllm_parallel():
+    """Each of two ranks holds half of the heads, so twice as many tokens fit."""
+    vllm(ranks=2)
 
 
 if __name__ == "__main__":

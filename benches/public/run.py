@@ -22,7 +22,13 @@ PROGRAMS = {
     "timm_compiled": [],
     "torchscript": [],
     "aotinductor": [],
+    "ultralytics": [],
+    "diffusers": [],
+    "torch_geometric": [],
+    "mamba": [],
     "vllm": ["--gpu", "h100"],
+    "vllm_compiled": ["--gpu", "h100"],
+    "vllm_parallel": ["--gpu", "h100", "--gpus", "2"],
 }
 
 

@@ -134,6 +134,9 @@ def add_apex():
         fused_layer_norm_affine=FusedLayerNormAffineFunction.apply,
     )
     module("amp_C", multi_tensor_l2norm=norm, multi_tensor_scale=lambda *_: None)
+    # Accumulates in place, by cuBLAS.
+    sums = {f"wgrad_gemm_accum_fp{bits}": lambda *_: None for bits in (16, 32)}
+    module("fused_weight_gradient_mlp_cuda", **sums)
     for name in ("scaled_upper_triang_masked_softmax_cuda", "scaled_masked_softmax_cuda", "scaled_softmax_cuda"):
         module(name, **{key: getattr(Softmax, key) for key in ("forward", "backward", "get_batch_per_block")})
 
@@ -150,4 +153,9 @@ try:
 except ImportError:
     pass  # Later versions have none.
 sys.argv = sys.argv[1:]
+if sys.argv[0].endswith("pretrain_t5.py"):
+    # Its last norms are Transformer Engine's. GPT takes Apex's in place of that by itself.
+    import megatron.core.models.T5.t5_spec as specification
+
+    specification.TENorm = specification.LNImpl
 runpy.run_path(sys.argv[0], run_name="__main__")
