@@ -5,8 +5,9 @@
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
 peaks. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
 that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's (for T5: made
-texts, and a vocabulary of the size of BERT's), no checkpoints, and stand_ins.py for what is not installed. Simulated
-are the last rank, whose peak is published, and the first rank of its tensor-parallel group, which sends it data.
+texts, and a vocabulary of the size of BERT's), no checkpoints, addresses given out downwards, and stand_ins.py for what
+is not installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel group,
+which sends it data, and for T5 rank 0, which writes an index of the texts.
 """
 
 import argparse
@@ -41,7 +42,9 @@ LEFT_OUT = """
 ADDED = f"--train-iters {STEPS} --eval-iters 0 --tensorboard-dir board --log-memory-to-tensorboard".split()
 DATA = {
     "pretrain_gpt.py": "--mock-data --tokenizer-type NullTokenizer --vocab-size 50256",
-    "pretrain_t5.py": "--data-path texts --tokenizer-type BertWordPieceCase --vocab-file bert-large-cased/vocab.txt",
+    # T5's splits may not be empty, so it evaluates once after its last step.
+    "pretrain_t5.py": "--data-path texts --tokenizer-type BertWordPieceCase --vocab-file bert-large-cased/vocab.txt "
+    "--eval-iters 1",
 }
 
 
@@ -112,8 +115,8 @@ def lay_out(checkout, commit, folder):
 
 
 def write_texts(folder):
-    """An indexed dataset of 1,000 equal texts of 500 tokens, and a vocabulary of the size of BERT's."""
-    texts, length = 1000, 500
+    """An indexed dataset of 20,000 equal texts of 100 tokens, and a vocabulary of the size of BERT's."""
+    texts, length = 20000, 100
     (folder / "texts.bin").write_bytes(struct.pack(f"<{length}i", *range(1000, 1000 + length)) * texts)
     header = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, texts, texts + 1)
     lengths = struct.pack("<i", length) * texts
@@ -130,17 +133,10 @@ def simulate(options, folder, card, configured):
     """Peaks by step, and the processor time in seconds and the memory in bytes of one process."""
     program, variables, arguments, without_apex = configured
     tensor = int(arguments.get("tensor-model-parallel-size", 1))
-    ranks = sorted({RANKS - tensor, RANKS - 1})
-    command = [
-        options.ptmem,
-        "simulate",
-        "--gpu",
-        card,
-        "--world-size",
-        str(RANKS),
-        "--rank",
-        ",".join(map(str, ranks)),
-    ]
+    first = {0} if program.endswith("t5.py") else set()
+    ranks = sorted({RANKS - tensor, RANKS - 1} | first)
+    command = [options.ptmem, "simulate", "--addresses", "down", "--gpu", card, "--world-size", str(RANKS)]
+    command += ["--rank", ",".join(map(str, ranks))]
     command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
     command += [sys.executable, os.path.join(HERE, "stand_ins.py"), program]
     command += [*ADDED, *DATA[os.path.basename(program)].split()]

@@ -155,7 +155,9 @@ except ImportError:
 sys.argv = sys.argv[1:]
 if sys.argv[0].endswith("pretrain_t5.py"):
     # Its last norms are Transformer Engine's. GPT takes Apex's in place of that by itself.
+    import megatron.core.datasets.utils as data
     import megatron.core.models.T5.t5_spec as specification
 
     specification.TENorm = specification.LNImpl
+    data.compile_helpers = lambda: None  # Rank 0 would, and megatron_lm.py has.
 runpy.run_path(sys.argv[0], run_name="__main__")
