@@ -59,9 +59,9 @@ impl<'r> Guesses<'r> {
         self.places.iter().map(|place| (&*place.at, place.count)).collect()
     }
 
-    /// True if these and the others are the same conditions, decided equally often.
+    /// True if these and the others are of the same functions, equally many of each.
     fn is_like(&self, others: &Self) -> bool {
-        self.words == KINDS[0].1 && self.count == others.count && self.counts() == others.counts()
+        self.words == others.words && self.count == others.count && self.counts() == others.counts()
     }
 
     /// The places in words.
@@ -91,7 +91,7 @@ impl<'r> Guesses<'r> {
     }
 
     fn note(&self) -> Diagnostic {
-        let message = format!("{}, equally often on both sides: the other branches were not measured", self.told());
+        let message = format!("{}, equally often on both sides: other outcomes were not measured", self.told());
         Diagnostic::new(Code::GuessedAlike, None, message)
     }
 }
@@ -111,7 +111,7 @@ impl Profile {
 }
 
 /// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved. Where both sides guessed the
-/// same conditions equally often, the change made no difference to them, and a note takes the place of the warnings.
+/// same equally often, the change made no difference to that, and a note takes the place of the warnings.
 pub fn tell_once(profiles: &mut Sides<Profile>) {
     let Sides { before, after } = profiles;
     let (Some(old), Some(new)) = (&before.run, &after.run) else { return };
