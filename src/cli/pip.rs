@@ -4,14 +4,17 @@
 //! them with the next package that requires PyTorch. So each of NVIDIA's packages gets a stand-in of the right name and
 //! version, which holds nothing; to pip, to uv and to `pip check` it is installed.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Deserialize;
+use tempfile::NamedTempFile;
 
 use super::many;
 use super::output::print_note;
@@ -51,9 +54,13 @@ fn code_of(status: std::process::ExitStatus) -> ExitCode {
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
+/// The variable of uv that names a file of constraints for builds.
+const BUILD_CONSTRAINT: &str = "UV_BUILD_CONSTRAINT";
+
 /// A program that installs packages.
 pub(super) enum Installer {
-    Uv,
+    /// With constraints for builds, once one needed a part of setuptools that releases since 2026 lack.
+    Uv(OnceCell<NamedTempFile>),
     /// As a module of this Python.
     Pip(OsString),
 }
@@ -68,7 +75,7 @@ struct Package {
 impl Installer {
     fn find() -> Result<Self> {
         if succeeds("uv", &["--version"]) {
-            return Ok(Self::Uv);
+            return Ok(Self::Uv(OnceCell::new()));
         }
         let python = ["python", "python3"].into_iter().find(|python| succeeds(python, &["-m", "pip", "--version"]));
         python
@@ -78,14 +85,18 @@ impl Installer {
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Uv => "uv pip",
+            Self::Uv(_) => "uv pip",
             Self::Pip(_) => "pip",
         }
     }
 
     fn command(&self) -> Command {
         match self {
-            Self::Uv => command("uv", &["pip"]),
+            Self::Uv(constraints) => {
+                let mut command = command("uv", &["pip"]);
+                command.envs(constraints.get().map(|file| (BUILD_CONSTRAINT, file.path())));
+                command
+            }
             Self::Pip(python) => command(python, &["-m", "pip"]),
         }
     }
@@ -124,25 +135,38 @@ impl Installer {
         let mut command = self.command();
         command.args(["install", "--dry-run"]);
         match self {
-            Self::Uv => command.args(["--color", "never"]).stdout(Stdio::null()),
+            Self::Uv(_) => command.args(["--color", "never"]).stdout(Stdio::null()),
             Self::Pip(_) => command.args(["--quiet", "--report", "-"]),
         };
         // uv would not say what it plans.
         command.args(arguments.iter().filter(|argument| !is_quiet(argument))).env_remove("UV_QUIET");
         let output = command.output().with_context(|| format!("{}: cannot be started", self.name()))?;
         if !output.status.success() {
-            return Ok(Err(output));
+            return if self.builds_as_before(&output)? { self.resolve(arguments) } else { Ok(Err(output)) };
         }
         match self {
-            Self::Uv => Ok(Ok(planned_by_uv(&output))),
+            Self::Uv(_) => Ok(Ok(planned_by_uv(&output))),
             Self::Pip(_) => reported_by_pip(&output).map(Ok),
         }
+    }
+
+    /// Constrains builds from now on if this one failed because packages of its time import `pkg_resources`, and says so.
+    fn builds_as_before(&self, failed: &Output) -> Result<bool> {
+        let Self::Uv(constraints) = self else { return Ok(false) };
+        let needs = String::from_utf8_lossy(&failed.stderr).contains("pkg_resources");
+        if !needs || constraints.get().is_some() || std::env::var_os(BUILD_CONSTRAINT).is_some() {
+            return Ok(false);
+        }
+        let mut file = NamedTempFile::new()?;
+        file.write_all(b"setuptools<82\n")?;
+        print_note("a package is built with pkg_resources: all are built with setuptools<82");
+        Ok(constraints.set(file).is_ok())
     }
 
     /// The folder of the packages of the environment.
     fn packages(&self) -> Result<PathBuf> {
         let python = match self {
-            Self::Uv => printed("uv", &["python", "find"])?,
+            Self::Uv(_) => printed("uv", &["python", "find"])?,
             Self::Pip(python) => python.to_string_lossy().into_owned(),
         };
         if python.is_empty() {

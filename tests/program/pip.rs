@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -104,13 +104,66 @@ fn pip_installs_all_but_the_libraries_and_they_stay_away() {
     assert!(environment.imports("real_library"), "{}", text(&output.stderr));
 }
 
+/// The folder of uv, where it is on the path.
+fn folder_of_uv() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folder = std::env::split_paths(&path).find(|folder| folder.join("uv").is_file());
+    if folder.is_none() {
+        say("skipped: no uv on the path");
+    }
+    folder
+}
+
+/// Makes a package to be built, which takes a part of setuptools that the newer of two releases lacks.
+const BUILT: &str = r#"
+import io, tarfile, zipfile
+BACKEND = """
+import pkg_resources, zipfile
+def build_wheel(folder, *_):
+    name = "old-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(folder + "/" + name, "w") as wheel:
+        wheel.writestr("old.py", "")
+        wheel.writestr("old-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: old\\nVersion: 1.0\\n")
+        wheel.writestr("old-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("old-1.0.dist-info/RECORD", "")
+    return name
+"""
+for version, modules in ("81.0", ["backend", "pkg_resources"]), ("82.0", ["backend"]):
+    head = f"setuptools-{version}"
+    with zipfile.ZipFile(f"wheels/{head}-py3-none-any.whl", "w") as wheel:
+        for module in modules:
+            wheel.writestr(f"{module}.py", BACKEND if module == "backend" else "")
+        wheel.writestr(f"{head}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: setuptools\nVersion: {version}\n")
+        wheel.writestr(f"{head}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{head}.dist-info/RECORD", "")
+with tarfile.open("wheels/old-1.0.tar.gz", "w:gz") as archive:
+    for name, text in [
+        ("pyproject.toml", '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "backend"\n'),
+        ("PKG-INFO", "Metadata-Version: 2.1\nName: old\nVersion: 1.0\n"),
+    ]:
+        entry = tarfile.TarInfo("old-1.0/" + name)
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text.encode()))
+"#;
+
+#[test]
+fn packages_that_need_an_older_setuptools_are_built_with_it() {
+    let Some(folder) = folder_of_uv() else { return };
+    let Some(environment) = Environment::make(&["--without-pip"]) else { return };
+    let python = environment.folder.path().join("environment/bin/python");
+    let made = environment.run(&python, &["-c", BUILT], &[]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let arguments = ["pip", "install", "--no-index", "--find-links", "wheels", "old"];
+    let alone = environment.run(folder.join("uv"), &arguments, &[&folder]);
+    assert!(text(&alone.stderr).contains("pkg_resources") && !alone.status.success(), "{}", text(&alone.stderr));
+    let output = environment.run(env!("CARGO_BIN_EXE_ptmem"), &arguments, &[&folder]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(environment.imports("old"));
+}
+
 #[test]
 fn uv_does_the_same() {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(folder) = std::env::split_paths(&path).find(|folder| folder.join("uv").is_file()) else {
-        say("skipped: no uv on the path");
-        return;
-    };
+    let Some(folder) = folder_of_uv() else { return };
     let Some(environment) = Environment::make(&["--without-pip"]) else { return };
     let output = environment.install(&[&folder]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
