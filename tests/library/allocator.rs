@@ -1,6 +1,6 @@
 //! The requests of a recording, and the blocks that pin segments, on histories whose answer is known.
 
-use ptmem::allocator::{Earlier, Error, Recording, Requests, curve, pinned};
+use ptmem::allocator::{Earlier, Error, Recording, curve, pinned};
 use ptmem::device::DeviceId;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{self, Snapshot};
@@ -36,14 +36,9 @@ fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
     Recording::new(snapshot, device, &replay)
 }
 
-fn requests(snapshot: &Snapshot, how: Earlier) -> Requests {
-    Requests::new(&recording(snapshot).unwrap(), how)
-}
-
-fn text(requests: &Requests) -> String {
-    let mut text = Vec::new();
-    requests.write(&mut text).unwrap();
-    String::from_utf8(text).unwrap()
+fn requests(snapshot: &Snapshot, how: Earlier) -> String {
+    let requests = recording(snapshot).unwrap().requests(how);
+    requests.iter().map(|request| format!("{request}\n")).collect()
 }
 
 #[test]
@@ -61,12 +56,13 @@ fn requests_are_those_of_the_recording_after_the_memory_from_before() {
         mib(32)
     );
     let recorded = format!("a 2 {} 0 0\nf 1\ne\na 3 {} 0 0\na 4 {} 0 0\no {} 0 0\n", mib(3), mib(7), mib(40), mib(64));
-    assert_eq!(text(&whole), before + &recorded);
-    assert_eq!((whole.streams(), whole.private_pools()), (1, 0));
-    let Recording { reserved_before, held_before, capacity, .. } = recording(&snapshot).unwrap();
+    assert_eq!(whole, before + &recorded);
+    let Recording { streams, private_pools, reserved_before, held_before, capacity, .. } =
+        recording(&snapshot).unwrap();
+    assert_eq!((streams, private_pools), (1, 0));
     // Reserved when memory ran out, and what the device had free: the events say 3 MiB.
     assert_eq!((reserved_before, held_before, capacity), (52 * MIB, 8 * MIB, Some(63 * MIB)));
-    let packed = text(&requests(&snapshot, Earlier::Packed));
+    let packed = requests(&snapshot, Earlier::Packed);
     assert!(packed.starts_with(&format!("a 1 {} 0 0\nb\na 2 ", mib(8))), "{packed}");
 }
 
@@ -93,7 +89,7 @@ fn replaced(by: &str, conf: &str) -> Snapshot {
 
 #[test]
 fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
-    let requests_of = |by| text(&requests(&replaced(by, ""), AS_RECORDED));
+    let requests_of = |by| requests(&replaced(by, ""), AS_RECORDED);
     let capacity = |by| recording(&replaced(by, "")).unwrap().capacity;
     assert_eq!(requests_of("main"), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
     assert_eq!(capacity("main"), Some(52 * MIB - 1));

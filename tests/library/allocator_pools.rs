@@ -1,6 +1,6 @@
 //! The private pools of segments that went before the dump.
 
-use ptmem::allocator::{Earlier, Recording, Request, Requests};
+use ptmem::allocator::{Earlier, Recording, Request};
 use ptmem::device::DeviceId;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot;
@@ -8,18 +8,17 @@ use ptmem::snapshot;
 use crate::support::history::{A, B, C, KIB, MIB, event, file, free, pool, segment};
 use crate::support::pickle::Value;
 
-fn requests(segments: Vec<Value>, events: Vec<Value>) -> Requests {
+fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<Request> {
     let snapshot = snapshot::read(&file(segments, events)[..]).unwrap();
     let device = &snapshot.devices[&DeviceId::FIRST];
     let replay =
         replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    let recording = Recording::new(&snapshot, device, &replay).unwrap();
-    Requests::new(&recording, Earlier::AsRecorded { descending: false })
+    Recording::new(&snapshot, device, &replay).unwrap().requests(Earlier::AsRecorded { descending: false })
 }
 
 /// The pools from which blocks are served, in order.
-fn pools(requests: &Requests) -> Vec<usize> {
-    let lanes = requests.list.iter().filter_map(|request| match request {
+fn pools(requests: &[Request]) -> Vec<usize> {
+    let lanes = requests.iter().filter_map(|request| match request {
         Request::Allocate { lane, .. } => Some(lane.pool),
         _ => None,
     });
@@ -45,8 +44,7 @@ fn a_segment_that_comes_although_another_has_room_is_in_another_pool() {
     events.extend([give_back(A, 20 * MIB, 3 * MIB), give_back(B, 20 * MIB, 3 * MIB)].concat());
     events.extend(obtain(C, 40 * MIB, 40 * MIB));
     let end = vec![segment(C, &[(40 * MIB, true)])];
-    let inferred = requests(end, events);
-    assert_eq!((pools(&inferred), inferred.private_pools()), (vec![0, 1, 1, 0], 1));
+    assert_eq!(pools(&requests(end, events)), [0, 1, 1, 0]);
 }
 
 #[test]
@@ -88,10 +86,10 @@ fn a_pool_goes_with_blocks_in_use_if_no_request_follows() {
     let end = vec![private(&[(10 * MIB, true), (10 * MIB, false)]), of_default.clone()];
     let found = requests(end, events.clone());
     assert_eq!(pools(&found), [1, 1, 0]);
-    assert!(found.list.contains(&Request::Drop(1)), "{:?}", found.list);
+    assert!(found.contains(&Request::Drop(1)), "{:?}", found);
     events.push(event("alloc", A + 10 * MIB, 9 * MIB));
     let end = vec![private(&[(10 * MIB, true), (9 * MIB, true), (MIB, false)]), of_default];
     let found = requests(end, events);
     assert_eq!(pools(&found), [1, 1, 0, 1]);
-    assert!(!found.list.contains(&Request::Drop(1)), "{:?}", found.list);
+    assert!(!found.contains(&Request::Drop(1)), "{:?}", found);
 }

@@ -8,18 +8,24 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ptmem::allocator::{self, Study, Trial};
+#[cfg(not(feature = "simulate"))]
+use ptmem::allocator::Trial;
+use ptmem::allocator::{self, Recording, Study};
 use ptmem::device::DeviceId;
 use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
-use ptmem::replay::{self, HistoryKind, Replay, Wanted};
+use ptmem::replay::{self, HistoryKind, Wanted};
 use ptmem::report::{self, Subject};
-use ptmem::snapshot::{AllocatorSettings, Device, Snapshot};
+#[cfg(not(feature = "simulate"))]
+use ptmem::snapshot::Event;
+use ptmem::snapshot::{AllocatorSettings, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
 
 use super::args::{ConfigArguments, DeviceArguments, StudyView, heading};
 use super::output::{self, Output};
 use super::{config, input};
+#[cfg(feature = "simulate")]
+use repeat::tried;
 
 /// Value of `--python` that leaves the settings out.
 pub(super) const NO_PYTHON: &str = "none";
@@ -43,15 +49,6 @@ pub(crate) struct SettingsArguments {
     config: ConfigArguments,
     #[command(flatten)]
     view: StudyView,
-}
-
-/// The history of a device.
-#[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "simulate"), expect(dead_code, reason = "requests are repeated on simulated GPUs"))]
-struct History<'a> {
-    snapshot: &'a Snapshot,
-    device: &'a Device,
-    replay: &'a Replay,
 }
 
 pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<ExitCode> {
@@ -86,12 +83,9 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     };
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
-        match tried(
-            arguments,
-            History { snapshot: &snapshot, device: of_device, replay: &replay },
-            &study,
-            arguments.memory.memory(&config).map(|memory| memory.bytes),
-        ) {
+        let memory = arguments.memory.memory(&config).map(|memory| memory.bytes);
+        let recording = Recording::new(&snapshot, of_device, &replay).context(study.path.clone());
+        match recording.and_then(|of| tried(arguments, of, snapshot.events_of(of_device), &study, memory)) {
             Ok(trial) => study.trial = Some(trial),
             Err(error) => failure = Some(error),
         }
@@ -100,14 +94,8 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-#[cfg(feature = "simulate")]
-fn tried(arguments: &SettingsArguments, history: History<'_>, study: &Study, memory: Option<u64>) -> Result<Trial> {
-    let repetition = repeat::Repetition::new(&arguments.python, history, study, memory);
-    repetition.with_context(|| study.path.clone())?.trial(&arguments.settings)
-}
-
 #[cfg(not(feature = "simulate"))]
-fn tried(_: &SettingsArguments, _: History<'_>, _: &Study, _: Option<u64>) -> Result<Trial> {
+fn tried(_: &SettingsArguments, _: Recording, _: &[Event], _: &Study, _: Option<u64>) -> Result<Trial> {
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
 }
 

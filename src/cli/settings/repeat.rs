@@ -1,23 +1,21 @@
 //! Repeats the requests of a recording on the allocator of a real PyTorch, on a simulated card, once for each setting.
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::{env, fs};
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::allocator::{self, Earlier, Outcome, Recording, Requests, SelfCheck, Study, Trial, curve};
+use ptmem::allocator::{self, Earlier, Outcome, Recording, SelfCheck, Study, Trial, curve};
 use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
-use ptmem::snapshot::Action;
+use ptmem::snapshot::{Action, Event};
 use ptmem::stack::{GroupBy, Grouper, Rules};
 use ptmem_simulate::Card;
 
 use super::super::input;
-use super::History;
+use super::SettingsArguments;
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -42,118 +40,94 @@ const COLLECT: &str = "garbage_collection_threshold:0.8";
 /// How many of the best settings are tried in pairs.
 const BEST: usize = 3;
 
-/// The orders in which a card gives out addresses, and whether segments from before the recording come in that order.
-const ORDERS: [(&str, Earlier); 2] =
-    [("up", Earlier::AsRecorded { descending: false }), ("down", Earlier::AsRecorded { descending: true })];
-
 /// A recording to repeat.
-pub(super) struct Repetition<'a> {
+struct Repetition<'a> {
     python: &'a Path,
-    study: &'a Study,
     recording: Recording,
+    /// The memory of the card, where it is known.
     capacity: Option<u64>,
-    /// Reserved bytes after each request of the recording.
+    /// Reserved bytes after each request of the recording, and whether it succeeded.
     recorded: Vec<(u64, bool)>,
     folder: tempfile::TempDir,
 }
 
-/// Requests in a file, and the order of addresses.
-struct Requested {
-    requests: Requests,
-    earlier: Earlier,
-    order: &'static str,
-    file: PathBuf,
-}
+/// How to repeat requests: the order in which the card gives out addresses, and what is done with memory from before the recording.
+type Manner = (&'static str, Earlier);
 
-/// An outcome, and the largest difference of its reserved bytes from the recording.
+/// An outcome, the largest difference of its reserved bytes from the recording, and the release of PyTorch.
 struct Repeated {
     outcome: Outcome,
     deviation: u64,
     release: String,
 }
 
-impl<'a> Repetition<'a> {
-    pub(super) fn new(python: &'a Path, of: History<'_>, study: &'a Study, memory: Option<u64>) -> Result<Self> {
-        let History { snapshot, device, replay } = of;
-        let recording = Recording::new(snapshot, device, replay)?;
-        let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
-        fs::write(folder.path().join("repeat.py"), PROGRAM)?;
-        let recorded = curve(snapshot.events_of(device), recording.reserved_before);
-        let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
-        Ok(Self { python, study, recording, capacity, recorded, folder })
+/// Tries the recorded settings, and if they lead to the recorded memory, others.
+pub(super) fn tried(
+    arguments: &SettingsArguments,
+    recording: Recording,
+    events: &[Event],
+    study: &Study,
+    memory: Option<u64>,
+) -> Result<Trial> {
+    let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
+    fs::write(folder.path().join("repeat.py"), PROGRAM)?;
+    let recorded = curve(events, recording.reserved_before);
+    let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
+    let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
+    let Repetition { recording, recorded, .. } = &repetition;
+    let [up, down] =
+        [("up", false), ("down", true)].map(|(order, descending)| (order, Earlier::AsRecorded { descending }));
+    let (mut order, mut closest) = (up.0, repetition.repeat(&study.recorded, up, 0)?);
+    if closest.deviation > 0 {
+        let other = repetition.repeat(&study.recorded, down, 0)?;
+        if other.deviation < closest.deviation {
+            (order, closest) = (down.0, other);
+        }
     }
-
-    fn requested(&self, earlier: Earlier, order: &'static str) -> Result<Requested> {
-        let requests = Requests::new(&self.recording, earlier);
-        let file = self.folder.path().join("requests");
-        let mut out = BufWriter::new(File::create(&file)?);
-        requests.write(&mut out)?;
-        out.flush()?;
-        Ok(Requested { requests, earlier, order, file })
+    let Repeated { outcome, deviation, release } = closest;
+    let mut trial = Trial {
+        release,
+        capacity,
+        failed: recorded.iter().filter(|(_, fits)| !fits).count(),
+        private_pools: recording.private_pools,
+        streams: recording.streams,
+        held_before: recording.held_before,
+        cached_before: recording.reserved_before.saturating_sub(recording.held_before),
+        check: SelfCheck::new(study.pinned.reserved, outcome.reserved_peak, deviation),
+        base: 0,
+        outcomes: vec![outcome],
+        left_out: Vec::new(),
+    };
+    let own = &arguments.settings;
+    let usual = [""].into_iter().chain(SINGLE).chain(capacity.map(|_| COLLECT)).map(str::to_owned);
+    let mut singles = if own.is_empty() { usual.collect() } else { own.clone() };
+    singles.retain(|text| *text != study.recorded);
+    if singles.is_empty() || !trial.check.trusted {
+        return Ok(trial);
     }
-
-    /// Tries the recorded settings, and if they lead to the recorded memory, others.
-    pub(super) fn trial(&self, own: &[String]) -> Result<Trial> {
-        let recorded = &self.study.recorded;
-        let (Requested { requests, order, .. }, Repeated { outcome, deviation, release }) = self.closest()?;
-        let mut trial = Trial {
-            release,
-            capacity: self.capacity,
-            failed: self.recorded.iter().filter(|(_, fits)| !fits).count(),
-            private_pools: requests.private_pools(),
-            streams: requests.streams(),
-            held_before: self.recording.held_before,
-            cached_before: self.recording.reserved_before.saturating_sub(self.recording.held_before),
-            check: SelfCheck::new(self.study.pinned.reserved, outcome.reserved_peak, deviation),
-            base: 0,
-            outcomes: vec![outcome],
-            left_out: Vec::new(),
-        };
-        let collect = self.capacity.map(|_| COLLECT);
-        let usual = [""].into_iter().chain(SINGLE).chain(collect).map(str::to_owned);
-        let mut singles: Vec<String> = if own.is_empty() { usual.collect() } else { own.to_vec() };
-        singles.retain(|text| text != recorded);
-        if singles.is_empty() || !trial.check.trusted {
-            return Ok(trial);
-        }
-        if self.recording.reserved_before > 0 {
-            singles.insert(0, recorded.clone());
-            trial.base = 1;
-        }
-        let packed = self.requested(Earlier::Packed, order)?;
-        self.add(&mut trial, &singles, &packed);
-        if trial.outcomes.len() <= trial.base {
-            bail!("{}", trial.left_out.join("; "));
-        }
-        if own.is_empty() {
-            let pairs = pairs(&trial.outcomes[trial.base + 1..]);
-            self.add(&mut trial, &pairs, &packed);
-        }
-        Ok(trial)
+    if recording.reserved_before > 0 {
+        singles.insert(0, study.recorded.clone());
+        trial.base = 1;
     }
-
-    /// The repetition with the recorded settings that is closest to the recording, and how it was made.
-    fn closest(&self) -> Result<(Requested, Repeated)> {
-        let mut closest: Option<(Requested, Repeated)> = None;
-        for (order, earlier) in ORDERS {
-            if closest.as_ref().is_none_or(|(_, repeated)| repeated.deviation > 0) {
-                let requested = self.requested(earlier, order)?;
-                let repeated = self.repeat(&self.study.recorded, &requested, 0)?;
-                if closest.as_ref().is_none_or(|(_, best)| repeated.deviation < best.deviation) {
-                    closest = Some((requested, repeated));
-                }
-            }
-        }
-        closest.context("no order of addresses was tried")
+    repetition.add(&mut trial, &singles, order);
+    if trial.outcomes.len() <= trial.base {
+        bail!("{}", trial.left_out.join("; "));
     }
+    if own.is_empty() {
+        let pairs = pairs(&trial);
+        repetition.add(&mut trial, &pairs, order);
+    }
+    Ok(trial)
+}
 
+impl Repetition<'_> {
     /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
-    fn add(&self, trial: &mut Trial, settings: &[String], requested: &Requested) {
+    fn add(&self, trial: &mut Trial, settings: &[String], order: &'static str) {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for settings in settings.chunks(cores) {
             let repeated: Vec<_> = thread::scope(|scope| {
                 let runs = settings.iter().enumerate();
-                let runs = runs.map(|(number, text)| scope.spawn(move || self.repeat(text, requested, number)));
+                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, (order, Earlier::Packed), at)));
                 let runs: Vec<_> = runs.collect();
                 runs.into_iter().filter_map(|run| run.join().ok()).collect()
             });
@@ -166,28 +140,26 @@ impl<'a> Repetition<'a> {
         }
     }
 
-    fn repeat(&self, settings: &str, requested: &Requested, number: usize) -> Result<Repeated> {
-        let dump = self.folder.path().join(format!("{number}.pkl"));
+    /// Repeats the requests; `number` tells runs at the same time from each other.
+    fn repeat(&self, settings: &str, (order, earlier): Manner, number: usize) -> Result<Repeated> {
+        let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
+        let lines: Vec<String> =
+            self.recording.requests(earlier).iter().map(|request| format!("{request}\n")).collect();
+        fs::write(&requests, lines.concat())?;
         let limit = self.capacity.unwrap_or(UNLIMITED);
-        let program = env::current_exe().context("ptmem itself cannot be found")?;
-        let mut simulate = Command::new(program);
-        // A share of the card, without which PyTorch ignores the threshold at which it collects.
-        let is_collecting = self.capacity.is_some() && settings.contains("garbage_collection_threshold");
         let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
-        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", requested.order, "--"]);
-        simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requested.file).arg(&dump);
-        simulate.arg(if requested.earlier == Earlier::Packed { "packed" } else { "recorded" });
-        if is_collecting {
+        let mut simulate = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
+        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", order, "--"]);
+        simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requests).arg(&dump);
+        simulate.arg(if earlier == Earlier::Packed { "packed" } else { "recorded" });
+        // A share of the card, without which PyTorch ignores the threshold at which it collects.
+        if self.capacity.is_some() && settings.contains("garbage_collection_threshold") {
             simulate.arg((limit + 1).to_string());
-        }
-        for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
-            simulate.env_remove(name);
         }
         // The memory of the card is that share already.
         let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
-        simulate
-            .env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","))
-            .env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        simulate.env_remove("PYTORCH_ALLOC_CONF").env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        simulate.env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","));
         let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
         if !ended.status.success() {
             return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));
@@ -195,11 +167,10 @@ impl<'a> Repetition<'a> {
         if !dump.exists() {
             return Err(unusable(self.python, "did not record the requests"));
         }
-        let release = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
-        let repeated = self.read(&dump, settings, requested)?;
+        let repeated = self.read(&dump, settings, earlier);
         // Temporary; the folder goes anyway.
         let _ = fs::remove_file(&dump);
-        Ok(Repeated { release, ..repeated })
+        Ok(Repeated { release: String::from_utf8_lossy(&ended.stdout).trim().to_owned(), ..repeated? })
     }
 
     /// Why settings could not be tried, and what to do.
@@ -217,7 +188,7 @@ impl<'a> Repetition<'a> {
         anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
     }
 
-    fn read(&self, dump: &Path, settings: &str, requested: &Requested) -> Result<Repeated> {
+    fn read(&self, dump: &Path, settings: &str, earlier: Earlier) -> Result<Repeated> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
             bail!("{}: is not a snapshot", dump.display());
         };
@@ -238,7 +209,7 @@ impl<'a> Repetition<'a> {
         let pairs = self.recorded.iter().zip(&curve);
         let outcome = Outcome {
             settings: settings.to_owned(),
-            earlier_memory_as_recorded: requested.earlier != Earlier::Packed,
+            earlier_memory_as_recorded: earlier != Earlier::Packed,
             reserved_peak: at_peak.reserved,
             free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
@@ -260,9 +231,8 @@ fn unusable(python: &Path, reason: &str) -> anyhow::Error {
 }
 
 /// Pairs of the best settings of different names.
-fn pairs(outcomes: &[Outcome]) -> Vec<String> {
-    let fitting = outcomes.iter().filter(|outcome| !outcome.settings.is_empty() && outcome.new_failed_requests == 0);
-    let mut best: Vec<&Outcome> = fitting.collect();
+fn pairs(trial: &Trial) -> Vec<String> {
+    let mut best: Vec<&Outcome> = trial.fitting().filter(|outcome| !outcome.settings.is_empty()).collect();
     best.sort_by_key(|outcome| outcome.reserved_peak);
     let mut names = BTreeSet::new();
     best.retain(|outcome| names.insert(outcome.settings.split(':').next()));

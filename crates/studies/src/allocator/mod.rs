@@ -1,7 +1,6 @@
 //! The requests that a recording made to the allocator, to repeat them under other settings, and the memory that its segments
 //! hold without use.
 
-mod limits;
 mod pinned;
 mod pools;
 mod recording;
@@ -11,5 +10,5 @@ mod study;
 
 pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
 pub use recording::{Error, Recording, missing};
-pub use requests::{Earlier, Lane, Request, Requests, curve};
+pub use requests::{Earlier, Lane, Request, curve};
 pub use study::{Outcome, SelfCheck, Study, Trial};

@@ -1,17 +1,14 @@
 //! The requests that repeat a recording, in order, and the curve of reserved bytes that they led to.
 
-use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::fmt::{self, Display};
 
 use ptmem_snapshot::snapshot::{Action, Block, BlockState, Event, Segment};
-use rustc_hash::FxHashMap;
 
-use super::pools::{Group, PoolId, SHARED};
-use super::recording::{Recording, Step};
+use super::recording::Recording;
 use super::space::SMALL;
 
 /// The stream and pool of a request, by numbers; 0 is the default stream, and the pool that everybody allocates from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lane {
     /// Number of the stream.
     pub stream: usize,
@@ -19,7 +16,7 @@ pub struct Lane {
     pub pool: usize,
 }
 
-/// A request to the allocator.
+/// A request to the allocator. Displayed as the program that repeats it reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// A block; its number is that of no other.
@@ -48,6 +45,19 @@ pub enum Request {
     Begin,
 }
 
+impl Display for Request {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allocate { block, size, lane } => write!(out, "a {block} {size} {} {}", lane.stream, lane.pool),
+            Self::Free(block) => write!(out, "f {block}"),
+            Self::Fail { size, lane } => write!(out, "o {size} {} {}", lane.stream, lane.pool),
+            Self::Empty => write!(out, "e"),
+            Self::Drop(pool) => write!(out, "d {pool}"),
+            Self::Begin => write!(out, "b"),
+        }
+    }
+}
+
 /// How to allocate what was held before the recording, whose requests are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
@@ -60,168 +70,55 @@ pub enum Earlier {
     Packed,
 }
 
-/// The requests that repeat a recording.
-#[derive(Debug)]
-pub struct Requests {
-    /// All of them, in order.
-    pub list: Vec<Request>,
-    streams: Vec<i128>,
-    pools: Vec<PoolId>,
-    /// The number of the last block.
-    blocks: usize,
-}
-
-impl Requests {
-    /// Requests that repeat a recording.
+impl Recording {
+    /// Requests that repeat it.
     #[must_use]
-    pub fn new(recording: &Recording, how: Earlier) -> Self {
-        let mut requests = Self { list: Vec::new(), streams: vec![0], pools: vec![SHARED], blocks: recording.blocks };
-        match how {
-            Earlier::AsRecorded { descending: false } => requests.hold(recording, recording.segments.iter()),
-            Earlier::AsRecorded { descending: true } => requests.hold(recording, recording.segments.iter().rev()),
-            Earlier::Packed => requests.pack(recording),
+    pub fn requests(&self, how: Earlier) -> Vec<Request> {
+        let mut list = Vec::new();
+        let mut segments: Vec<_> = self.segments.iter().collect();
+        if how == (Earlier::AsRecorded { descending: true }) {
+            segments.reverse();
         }
-        requests.list.push(Request::Begin);
-        requests.follow(recording);
-        requests
-    }
-
-    /// Number of streams.
-    #[must_use]
-    pub fn streams(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// Number of private pools.
-    #[must_use]
-    pub fn private_pools(&self) -> usize {
-        self.pools.len() - 1
-    }
-
-    fn lane(&mut self, group: Group) -> Lane {
-        let stream = number(&mut self.streams, group.stream);
-        Lane { stream, pool: number(&mut self.pools, group.pool.unwrap_or(SHARED)) }
-    }
-
-    /// A block that only takes place for now.
-    fn fill(&mut self, size: u64, lane: Lane) -> usize {
-        self.blocks += 1;
-        self.list.push(Request::Allocate { block: self.blocks, size, lane });
-        self.blocks
-    }
-
-    /// One block after the other.
-    fn pack(&mut self, recording: &Recording) {
-        for segment in &recording.segments {
-            let lane = self.lane(home(segment));
-            for block in segment.blocks.iter().filter(|block| block.state != BlockState::Inactive) {
-                let size = block.requested_size.unwrap_or(block.size);
-                self.list.push(Request::Allocate { block: recording.held[&block.address], size, lane });
-            }
-        }
-    }
-
-    /// Makes each segment in turn, filled to its end, so that nothing but its own rest is free, and then frees what was free.
-    fn hold<'s>(&mut self, recording: &Recording, segments: impl Iterator<Item = &'s Segment>) {
+        let is_packed = how == Earlier::Packed;
         let mut free = Vec::new();
-        for segment in segments {
-            let lane = self.lane(home(segment));
-            let parts = if segment.small_pool { segment.blocks.clone() } else { joined(segment) };
-            if !segment.small_pool && parts.len() > 1 {
-                let whole = self.fill(segment.total_size, lane);
-                self.list.push(Request::Free(whole));
+        // Blocks that only take place for now have numbers of their own.
+        let mut fillers = self.blocks + 1..;
+        let mut fill = |size, lane| Request::Allocate { block: fillers.next().unwrap_or_default(), size, lane };
+        for &(ref segment, lane) in segments {
+            let is_whole = is_packed || segment.small_pool;
+            let parts = if is_whole { segment.blocks.clone() } else { joined(segment) };
+            // Each segment is made whole and filled to its end, so that nothing but its own rest is free.
+            if !is_whole && parts.len() > 1 {
+                list.push(fill(segment.total_size, lane));
+                list.extend(list.last().and_then(|whole| whole.end()));
             }
-            for part in &parts {
-                if part.state != BlockState::Inactive {
-                    let block = recording.held[&part.address];
-                    self.list.push(Request::Allocate { block, size: part.size, lane });
+            let most = if segment.small_pool { SMALL } else { u64::MAX };
+            for part in parts {
+                if let Some(&block) = self.held.get(&part.address) {
+                    let size = part.requested_size.filter(|_| is_packed).unwrap_or(part.size);
+                    list.push(Request::Allocate { block, size, lane });
                     continue;
                 }
-                let most = if segment.small_pool { SMALL } else { u64::MAX };
-                let mut left = part.size;
+                let mut left = if is_packed { 0 } else { part.size };
                 while left > 0 {
-                    free.push(self.fill(left.min(most), lane));
+                    list.push(fill(left.min(most), lane));
+                    free.extend(list.last().and_then(|filler| filler.end()));
                     left = left.saturating_sub(most);
                 }
             }
         }
-        self.list.extend(free.into_iter().map(Request::Free));
-    }
-
-    /// The requests of the recording itself.
-    fn follow(&mut self, recording: &Recording) {
-        let mut last: FxHashMap<PoolId, usize> = FxHashMap::default();
-        for (at, step) in recording.steps.iter().enumerate() {
-            if let Step::Allocate { group, .. } = step {
-                last.insert(recording.group(*group).pool.unwrap_or(SHARED), at);
-            }
-        }
-        let before = self.list.iter().filter_map(|request| match request {
-            Request::Allocate { block, lane, .. } if *block <= recording.blocks => Some((*block, lane.pool)),
-            _ => None,
-        });
-        let mut live: FxHashMap<usize, usize> = before.collect();
-        for (at, step) in recording.steps.iter().enumerate() {
-            match step {
-                Step::Allocate { block, size, group } => {
-                    let lane = self.lane(recording.group(*group));
-                    live.insert(*block, lane.pool);
-                    self.list.push(Request::Allocate { block: *block, size: *size, lane });
-                }
-                Step::Free(block) => {
-                    live.remove(block);
-                    self.list.push(Request::Free(*block));
-                }
-                Step::Fail { size, group } => {
-                    let lane = self.lane(*group);
-                    self.list.push(Request::Fail { size: *size, lane });
-                }
-                Step::Return { groups, is_retry } => {
-                    let pools: BTreeSet<usize> =
-                        groups.iter().map(|&group| self.lane(recording.groups[group]).pool).collect();
-                    for pool in pools.iter().copied().filter(|pool| *pool > 0) {
-                        // A pool with blocks in use from which later requests are served stays: only a part of its segments went.
-                        let is_in_use = live.values().any(|of| *of == pool) && last.get(&self.pools[pool]) > Some(&at);
-                        self.list.extend((!is_in_use).then_some(Request::Drop(pool)));
-                    }
-                    let is_emptied = pools.contains(&0) && !(recording.are_retries && *is_retry);
-                    self.list.extend(is_emptied.then_some(Request::Empty));
-                }
-            }
-        }
-    }
-
-    /// Writes them, one a line, as the program that repeats them reads them.
-    ///
-    /// # Errors
-    /// If `out` cannot be written to.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        for request in &self.list {
-            match *request {
-                Request::Allocate { block, size, lane } => {
-                    writeln!(out, "a {block} {size} {} {}", lane.stream, lane.pool)?;
-                }
-                Request::Free(block) => writeln!(out, "f {block}")?,
-                Request::Fail { size, lane } => writeln!(out, "o {size} {} {}", lane.stream, lane.pool)?,
-                Request::Empty => writeln!(out, "e")?,
-                Request::Drop(pool) => writeln!(out, "d {pool}")?,
-                Request::Begin => writeln!(out, "b")?,
-            }
-        }
-        Ok(())
+        list.extend(free);
+        list.push(Request::Begin);
+        list.extend(&self.requests);
+        list
     }
 }
 
-fn number<T: PartialEq>(known: &mut Vec<T>, one: T) -> usize {
-    known.iter().position(|known| *known == one).unwrap_or_else(|| {
-        known.push(one);
-        known.len() - 1
-    })
-}
-
-/// The stream and the pool of a segment.
-fn home(segment: &Segment) -> Group {
-    Group { stream: segment.stream.unwrap_or(0), pool: segment.pool_id }
+impl Request {
+    /// The end of its block.
+    fn end(&self) -> Option<Self> {
+        if let Self::Allocate { block, .. } = self { Some(Self::Free(*block)) } else { None }
+    }
 }
 
 /// The blocks of a segment for large requests. Free parts that no large request can take belong to the block before them.

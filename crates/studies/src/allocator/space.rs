@@ -1,9 +1,8 @@
-//! The free blocks of a device, as PyTorch looks for them: by stream and size.
+//! The blocks of a device, and the free ones among them as PyTorch looks for them: by stream and size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_trace::replay::SegmentPart;
-use rustc_hash::FxHashMap;
 
 /// The largest request that a segment for small ones serves, and the least that is split off in others.
 pub(super) const SMALL: u64 = 1 << 20;
@@ -11,169 +10,130 @@ pub(super) const SMALL: u64 = 1 << 20;
 /// The size of segments for small requests.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
-/// A segment, or a part of an expandable one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) bytes: u64,
-    /// The group of parts of which it is one: they are in the same pool.
-    pub(super) group: usize,
-    pub(super) class: Class,
-    pub(super) is_mapped: bool,
-}
-
 /// Blocks among which PyTorch looks for one: those of a stream, for small requests or for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
     stream: i128,
     pub(super) is_small: bool,
 }
 
-/// Segments and their blocks.
+/// A block. Neighbors of the same segment that are free are one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Block {
+    pub(super) bytes: u64,
+    /// Its number if it is in use.
+    pub(super) used: Option<usize>,
+    /// Its segment; `None` outside of all known ones. Parts of an expandable segment that touch are one segment.
+    pub(super) segment: Option<usize>,
+    pub(super) is_mapped: bool,
+    pub(super) class: Class,
+}
+
+/// Blocks by their addresses.
 #[derive(Default)]
 pub(super) struct Space {
-    parts: BTreeMap<u64, Part>,
-    /// Free blocks by their addresses. None reaches across parts.
-    free: BTreeMap<u64, u64>,
-    /// The same by sizes.
-    by_size: FxHashMap<Class, BTreeSet<(u64, u64)>>,
-    /// Sizes and numbers of blocks in use.
-    used: FxHashMap<u64, (u64, usize)>,
+    blocks: BTreeMap<u64, Block>,
+    /// The free ones by class, size and address.
+    free: BTreeSet<(Class, u64, u64)>,
 }
 
 impl Space {
-    /// Adds a part, whose group is that of the part of the same expandable segment that it touches, or else a new one.
-    pub(super) fn obtain(&mut self, part: &SegmentPart, stream: i128, new_group: usize) -> usize {
+    /// Adds a segment, or a part of one, and gives the number of its segment.
+    pub(super) fn obtain(&mut self, part: &SegmentPart, stream: i128, new: usize) -> usize {
+        let end = part.address.saturating_add(part.bytes);
         self.give_back(part.address, part.bytes);
-        let group = self.touched(part).unwrap_or(new_group);
+        let touching = [self.at(part.address.wrapping_sub(1)), self.at(end)].into_iter().flatten();
+        let mut expandable = touching.filter(|(_, other)| other.is_mapped && part.is_mapped);
+        let segment = expandable.find_map(|(_, other)| other.segment).unwrap_or(new);
         let class = Class { stream, is_small: part.bytes == SMALL_SEGMENT };
-        self.parts.insert(part.address, Part { bytes: part.bytes, group, class, is_mapped: part.is_mapped });
-        self.release(part.address, part.bytes);
-        group
+        let block = Block { bytes: part.bytes, used: None, segment: Some(segment), is_mapped: part.is_mapped, class };
+        self.release(part.address, block);
+        segment
     }
 
-    fn touched(&self, part: &SegmentPart) -> Option<usize> {
-        let before = part.address.checked_sub(1).and_then(|last| self.part(last)).map(|(_, other)| other);
-        let after = self.parts.get(&part.address.saturating_add(part.bytes)).copied();
-        let other = before.into_iter().chain(after).find(|other| other.is_mapped && part.is_mapped)?;
-        Some(other.group)
-    }
-
-    /// Removes a range of addresses, and gives the group of its first part.
+    /// Removes a range of addresses, and gives the segment of its first block.
     pub(super) fn give_back(&mut self, address: u64, bytes: u64) -> Option<usize> {
         let end = address.saturating_add(bytes);
-        self.cut(address, end);
-        let mut first = None;
-        for (start, bytes) in overlapping(&self.parts, address, end, |part| part.bytes) {
-            let Some(part) = self.parts.remove(&start) else { continue };
-            first = first.or(Some(part.group));
-            for (from, bytes) in outside(start, bytes, address, end) {
-                self.parts.insert(from, Part { bytes, ..part });
+        let first = self.at(address).map(|(start, _)| start);
+        let hit = first.into_iter().chain(self.blocks.range(address..end).map(|(&start, _)| start));
+        let mut segment = None;
+        for start in hit.collect::<BTreeSet<_>>() {
+            let Some(block) = self.take(start) else { continue };
+            segment = segment.or(block.segment);
+            for (from, to) in [(start, address), (end, start.saturating_add(block.bytes))] {
+                if from < to {
+                    self.put(from, Block { bytes: to - from, ..block });
+                }
             }
         }
-        first
+        segment
     }
 
-    /// The part at an address, with its own.
-    pub(super) fn part(&self, address: u64) -> Option<(u64, Part)> {
-        let (&start, &part) = self.parts.range(..=address).next_back()?;
-        (start.saturating_add(part.bytes) > address).then_some((start, part))
+    /// The block at an address, with its own.
+    pub(super) fn at(&self, address: u64) -> Option<(u64, Block)> {
+        let (&start, &block) = self.blocks.range(..=address).next_back()?;
+        (start.saturating_add(block.bytes) > address).then_some((start, block))
     }
 
-    /// The group of the part at an address.
-    pub(super) fn group_at(&self, address: u64) -> Option<usize> {
-        self.part(address).map(|(_, part)| part.group)
-    }
-
-    /// Adds a free block, which is in one part.
-    fn put(&mut self, address: u64, bytes: u64) {
-        let Some((_, part)) = self.part(address).filter(|_| bytes > 0) else { return };
-        self.free.insert(address, bytes);
-        self.by_size.entry(part.class).or_default().insert((bytes, address));
-    }
-
-    /// Removes a free block, and gives its size.
-    fn take(&mut self, address: u64) -> Option<u64> {
-        let bytes = self.free.remove(&address)?;
-        let (_, part) = self.part(address)?;
-        self.by_size.entry(part.class).or_default().remove(&(bytes, address));
-        Some(bytes)
-    }
-
-    /// Removes a range from free blocks.
-    fn cut(&mut self, address: u64, end: u64) {
-        for (start, bytes) in overlapping(&self.free, address, end, |bytes| *bytes) {
-            self.take(start);
-            outside(start, bytes, address, end).for_each(|(from, bytes)| self.put(from, bytes));
+    fn put(&mut self, address: u64, block: Block) {
+        if block.used.is_none() {
+            self.free.insert((block.class, block.bytes, address));
         }
+        self.blocks.insert(address, block);
     }
 
-    /// Makes a range free, and joins it with its neighbours in the same part.
-    fn release(&mut self, address: u64, bytes: u64) {
-        let end = address.saturating_add(bytes);
-        let mut from = address;
-        while let Some((start, part)) = self.part(from).filter(|_| from < end) {
-            let part_end = start.saturating_add(part.bytes);
-            let mut first = from;
-            let mut last = end.min(part_end);
-            let before = self.free.range(start..first).next_back().map(|(&at, &size)| (at, size));
-            if let Some((at, _)) = before.filter(|(at, size)| at.saturating_add(*size) == first) {
-                self.take(at);
-                first = at;
+    fn take(&mut self, address: u64) -> Option<Block> {
+        let block = self.blocks.remove(&address)?;
+        self.free.remove(&(block.class, block.bytes, address));
+        Some(block)
+    }
+
+    /// Adds a free block, joined with its free neighbors.
+    fn release(&mut self, mut address: u64, mut block: Block) {
+        let neighbors = [self.at(address.wrapping_sub(1)), self.at(address.saturating_add(block.bytes))];
+        for (start, other) in neighbors.into_iter().flatten() {
+            if other.used.is_none() && (other.segment, other.class) == (block.segment, block.class) {
+                self.take(start);
+                address = address.min(start);
+                block.bytes += other.bytes;
             }
-            if last < part_end {
-                last += self.take(last).unwrap_or(0);
-            }
-            self.put(first, last - first);
-            from = part_end;
         }
+        self.put(address, Block { used: None, ..block });
     }
 
-    /// Puts a block with a number at an address.
-    pub(super) fn occupy(&mut self, address: u64, bytes: u64, block: usize) {
-        self.used.insert(address, (bytes, block));
-        self.cut(address, address.saturating_add(bytes));
+    /// Puts a block with a number at an address, and gives its segment.
+    pub(super) fn occupy(&mut self, address: u64, bytes: u64, number: usize) -> Option<usize> {
+        let (_, block) = self.at(address).unwrap_or_default();
+        self.give_back(address, bytes);
+        self.put(address, Block { bytes, used: Some(number), ..block });
+        block.segment
     }
 
     /// Frees the block at an address, and gives its number.
     pub(super) fn vacate(&mut self, address: u64) -> Option<usize> {
-        let (bytes, block) = self.used.remove(&address)?;
-        self.release(address, bytes);
-        Some(block)
+        let number = self.blocks.get(&address)?.used?;
+        let block = self.take(address)?;
+        if block.segment.is_some() {
+            self.release(address, block);
+        }
+        Some(number)
     }
 
-    /// The free block at an address, with its own and its size.
-    pub(super) fn free_at(&self, address: u64) -> Option<(u64, u64)> {
-        let (&start, &bytes) = self.free.range(..=address).next_back()?;
-        (start.saturating_add(bytes) > address).then_some((start, bytes))
+    /// The segments of free blocks between two, each a size and an address: the best fit first.
+    pub(super) fn between(&self, class: Class, from: (u64, u64), to: (u64, u64)) -> impl Iterator<Item = usize> + '_ {
+        let free = (from < to).then(|| self.free.range((class, from.0, from.1)..(class, to.0, to.1)));
+        free.into_iter().flatten().filter_map(|(_, _, address)| self.blocks[address].segment)
     }
 
-    /// The groups of free blocks of a class between two, each a size and an address: the best fit first.
-    pub(super) fn groups_between(
-        &self,
-        class: Class,
-        from: (u64, u64),
-        to: (u64, u64),
-    ) -> impl Iterator<Item = usize> + '_ {
-        let free = self.by_size.get(&class).filter(|_| from < to).map(|free| free.range(from..to));
-        free.into_iter().flatten().filter_map(|&(_, address)| Some(self.part(address)?.1.group))
+    /// The segments with blocks in use.
+    pub(super) fn used(&self) -> impl Iterator<Item = usize> + '_ {
+        self.blocks.values().filter(|block| block.used.is_some()).filter_map(|block| block.segment)
     }
 
-    /// The groups of segments that are entirely free.
-    pub(super) fn unused(&self) -> impl Iterator<Item = usize> + '_ {
-        let free = self.free.iter().filter_map(|(start, bytes)| Some((self.parts.get(start)?, *bytes)));
-        free.filter(|(part, bytes)| part.bytes == *bytes).map(|(part, _)| part.group)
+    /// The segments that are entirely free.
+    pub(super) fn unused(&self) -> Vec<usize> {
+        let used: BTreeSet<usize> = self.used().collect();
+        let all: BTreeSet<usize> = self.blocks.values().filter_map(|block| block.segment).collect();
+        all.difference(&used).copied().collect()
     }
-}
-
-/// The ranges of a map that overlap with another, with their sizes.
-fn overlapping<T>(of: &BTreeMap<u64, T>, from: u64, to: u64, bytes: impl Fn(&T) -> u64) -> Vec<(u64, u64)> {
-    let before = of.range(..from).next_back().filter(|(start, one)| start.saturating_add(bytes(one)) > from);
-    before.into_iter().chain(of.range(from..to.max(from))).map(|(&start, one)| (start, bytes(one))).collect()
-}
-
-/// The parts of a range outside another.
-fn outside(start: u64, bytes: u64, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
-    let left = (start, from.saturating_sub(start));
-    let right = (to, start.saturating_add(bytes).saturating_sub(to));
-    [left, right].into_iter().filter(|(_, bytes)| *bytes > 0)
 }
