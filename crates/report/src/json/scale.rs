@@ -56,7 +56,7 @@ object! {
         reserved: device.reserved,
         forecasts: list(device.forecasts.iter().map(ForecastReport)),
         device_memory?: device.budget.map(BudgetReport),
-        full: device.full,
+        full: device.full.map(FullReport),
         // At the peak of each run.
         stacks: list(device.stacks.iter().map(StackReport)),
     }
@@ -79,13 +79,21 @@ object! {
 }
 
 object! {
+    FullReport(place: Range<Option<f64>>) {
+        earliest: place.low,
+        best: place.best,
+        latest: place.high,
+    }
+}
+
+object! {
     StackReport<'a>(stack: &'a StackScale) {
         label: printable(&stack.track.label),
         bucket: stack.track.bucket.map(Bucket::code),
         shape: stack.fit.shape.name(),
-        constant: stack.fit.best.constant,
-        linear: stack.fit.best.linear,
-        quadratic: stack.fit.best.quadratic,
+        constant: stack.fit.best[0],
+        linear: stack.fit.best[1],
+        quadratic: stack.fit.best[2],
         misses: bytes(stack.fit.misses),
         // One for each run.
         bytes: list(stack.track.held.iter().map(|held| held.bytes)),

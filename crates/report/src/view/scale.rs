@@ -3,9 +3,7 @@
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::scale::{
-    DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Search, Shape, StackScale,
-};
+use ptmem_studies::scale::{DeviceScale, Fit, Forecast, Range, Run, Scale, Search, Shape};
 
 use super::device::overhead;
 use super::remarks::remarks;
@@ -75,17 +73,13 @@ fn answer(scale: &Scale) -> Vec<Fact> {
 }
 
 fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Section {
-    let mut facts = vec![];
+    let mut blocks = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
     if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
-        facts.push(Fact::new("device memory", full_at(full, budget.memory, &scale.name)));
-        facts.push(overhead(budget.overhead));
+        let full = Fact::new("device memory", full_at(full, budget.memory, &scale.name));
+        blocks.push(Content::Facts(vec![full, overhead(budget.overhead)]));
     }
-    let mut contents = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
-    if !facts.is_empty() {
-        contents.push(Content::Facts(facts));
-    }
-    contents.push(Content::Table(stacks(scale, device, options)));
-    Section { name: device.device.to_string(), blocks: contents, ..Section::default() }
+    blocks.push(Content::Table(stacks(scale, device, options)));
+    Section { name: device.device.to_string(), blocks, ..Section::default() }
 }
 
 /// Places of the scale at which the fit is drawn.
@@ -114,10 +108,10 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
 }
 
 /// The place at which the device is full.
-fn full_at(full: &Full, memory: u64, name: &str) -> String {
+fn full_at(full: &Range<Option<f64>>, memory: u64, name: &str) -> String {
     let memory = Size(memory);
     let Some(best) = full.best.map(rounded) else { return format!("{memory} is never full") };
-    let [earliest, latest] = [full.earliest, full.latest].map(|x| x.map_or("never".to_owned(), rounded));
+    let [earliest, latest] = [full.low, full.high].map(|x| x.map_or("never".to_owned(), rounded));
     format!("{memory} is full from {name} = {best} on (from {earliest} to {latest})")
 }
 
@@ -139,25 +133,21 @@ pub(crate) fn bytes(estimate: f64) -> u64 {
 
 /// The peaks of the runs, and those that are predicted.
 fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
+    let row = |tone, x: f64, [peak, range, reserved]: [Value; 3], source: &str| {
+        Row::new(tone, [Value::words(x.to_string()), peak, range, reserved, Value::words(source)])
+    };
     let measured = scale.runs.iter().zip(device.peaks.iter().zip(&device.reserved)).map(|(run, (peak, reserved))| {
-        let x = Value::words(run.x.to_string());
-        Row::new(Tone::Plain, [x, Value::size(*peak), Value::Nothing, Value::size(*reserved), Value::words("measured")])
+        row(Tone::Plain, run.x, [Value::size(*peak), Value::Nothing, Value::size(*reserved)], "measured")
     });
-    let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved, .. }| {
-        let [x, range] = [x.to_string(), range(peak)].map(Value::words);
+    let unfit = scale.search.iter().flat_map(|search| &search.too_large);
+    let unfit = unfit.map(|&x| row(Tone::Plain, x, [const { Value::Nothing }; 3], "does not fit"));
+    let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved }| {
+        let range = format!("{} - {}", Size(bytes(peak.low)), Size(bytes(peak.high)));
         let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
-        Row::new(Tone::Main, [x, Value::Size(bytes(peak.best)), range, reserved, Value::words("predicted")])
-    });
-    let unfit = scale.search.iter().flat_map(|search| &search.too_large).map(|x| {
-        let [x, ends] = [x.to_string(), "does not fit".to_owned()].map(Value::words);
-        Row::new(Tone::Plain, [x, Value::Nothing, Value::Nothing, Value::Nothing, ends])
+        row(Tone::Main, *x, [Value::Size(bytes(peak.best)), Value::words(range), reserved], "predicted")
     });
     let heads = [figure(&*scale.name), figure("peak").main(), words("from - to"), figure("reserved"), words("")];
     Table::new(heads, measured.chain(unfit).chain(predicted)).titled("peak")
-}
-
-fn range(range: &Range) -> String {
-    format!("{} - {}", Size(bytes(range.low)), Size(bytes(range.high)))
 }
 
 /// The largest stacks and their growth.
@@ -166,35 +156,30 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Table
     let ends = [scale.runs.first(), scale.runs.last()].into_iter().flatten();
     let mut columns: Vec<_> = ends.map(|run| figure(format!("{} = {}", scale.name, run.x))).collect();
     columns.extend([words("grows"), words(scale.group_by.noun())]);
+    let row = |sums: [u64; 2], grows, name| vec![Value::Size(sums[0]), Value::Size(sums[1]), grows, name];
     let rows = rows(
         &device.stacks,
         options,
-        |stack| stack_row(stack, last, &scale.name),
+        |stack| {
+            let ends = [0, last].map(|run| stack.track.bytes(run));
+            let label = Value::code(&*stack.track.label);
+            Row::new(Tone::Plain, row(ends, Value::words(grows(&stack.fit, &scale.name)), label))
+        },
         |rest, name| {
             let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
-            vec![Value::Size(sums[0]), Value::Size(sums[last]), Value::Nothing, name]
+            row([sums[0], sums[last]], Value::Nothing, name)
         },
     );
     Table::new(columns, rows).titled("stacks at the peak of each run")
 }
 
-fn stack_row(stack: &StackScale, last: usize, name: &str) -> Row {
-    let [first, last] = [0, last].map(|run| Value::Size(stack.track.bytes(run)));
-    Row::new(Tone::Plain, [first, last, Value::words(grows(&stack.fit, name)), Value::code(&*stack.track.label)])
-}
-
 /// The shape of a fit, with its leading coefficient.
 fn grows(fit: &Fit, name: &str) -> String {
-    let Polynomial { linear, quadratic, .. } = fit.best;
-    match fit.shape {
-        Shape::Linear => format!("linear, {} per {name}", slope(linear)),
-        Shape::Quadratic => format!("quadratic, {} per {name}²", slope(quadratic)),
-        shape @ (Shape::Constant | Shape::Irregular) => shape.name().to_owned(),
-    }
-}
-
-/// The size of a coefficient, with its sign.
-fn slope(coefficient: f64) -> String {
+    let (coefficient, square) = match fit.shape {
+        Shape::Linear => (fit.best[1], ""),
+        Shape::Quadratic => (fit.best[2], "²"),
+        shape @ (Shape::Constant | Shape::Irregular) => return shape.name().to_owned(),
+    };
     let sign = if coefficient < 0.0 { "-" } else { "" };
-    format!("{sign}{}", Size(bytes(coefficient.abs())))
+    format!("{}, {sign}{} per {name}{square}", fit.shape.name(), Size(bytes(coefficient.abs())))
 }

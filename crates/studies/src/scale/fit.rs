@@ -4,7 +4,7 @@ use ptmem_base::units::approximate;
 use ptmem_trace::profile::Held;
 
 /// How bytes depend on the number that was varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Shape {
     /// Not at all.
@@ -25,37 +25,11 @@ impl Shape {
     }
 }
 
-/// A run: the number that was varied, and bytes.
-struct Sample {
-    x: f64,
-    bytes: f64,
-}
+/// The coefficients of 1, x and x², in bytes.
+type Polynomial = [f64; 3];
 
-/// `constant + linear x + quadratic x²`.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Polynomial {
-    /// Bytes at 0.
-    pub constant: f64,
-    /// Bytes per unit.
-    pub linear: f64,
-    /// Bytes per squared unit.
-    pub quadratic: f64,
-}
-
-impl Polynomial {
-    /// The value at a place.
-    #[must_use]
-    pub fn at(&self, x: f64) -> f64 {
-        self.constant + self.linear * x + self.quadratic * x * x
-    }
-
-    fn shape(&self) -> Shape {
-        match (self.linear != 0.0, self.quadratic != 0.0) {
-            (false, false) => Shape::Constant,
-            (true, false) => Shape::Linear,
-            (_, true) => Shape::Quadratic,
-        }
-    }
+fn value(polynomial: &Polynomial, x: f64) -> f64 {
+    polynomial[0] + polynomial[1] * x + polynomial[2] * x * x
 }
 
 /// A fit, and others that the samples do not rule out.
@@ -71,15 +45,15 @@ pub struct Fit {
     possible: Vec<Polynomial>,
 }
 
-/// Values at a place: the best, and what they may be.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Range {
-    /// The lowest that the samples allow.
-    pub low: f64,
+/// What the samples allow: bytes at a place, or places.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range<T = f64> {
+    /// The lowest.
+    pub low: T,
     /// The most likely one.
-    pub best: f64,
-    /// The highest that the samples allow.
-    pub high: f64,
+    pub best: T,
+    /// The highest.
+    pub high: T,
 }
 
 impl Range {
@@ -90,7 +64,7 @@ impl Range {
 }
 
 /// Powers of x in a polynomial, the simplest first.
-const MODELS: [&[u8]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
+const MODELS: [&[usize]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
 
 /// Blocks are rounded up to this many bytes.
 const ROUNDING: f64 = 512.0;
@@ -119,102 +93,85 @@ struct Candidate {
     is_plausible: bool,
 }
 
-impl Candidate {
-    /// `None` if the samples do not determine the polynomial, or if it falls ever faster.
-    fn of(powers: &[u8], samples: &[Sample]) -> Option<Self> {
-        let polynomial = fit(powers, samples)?;
-        let Polynomial { linear, quadratic, .. } = polynomial;
-        let is_plausible = powers.len() < 3 || linear >= 0.0;
-        let misses = samples.iter().map(|sample| (polynomial.at(sample.x) - sample.bytes).abs()).fold(0.0, f64::max);
-        let farthest = samples.iter().map(|sample| sample.x).fold(0.0, f64::max);
-        let is_material = linear.min(quadratic * farthest) * farthest >= MATERIAL * highest(samples);
-        let is_convincing = powers.len() < samples.len() || is_material;
-        (quadratic >= 0.0).then_some(Self { polynomial, misses, is_convincing, is_plausible })
-    }
-}
-
-fn highest(samples: &[Sample]) -> f64 {
-    samples.iter().map(|sample| sample.bytes).fold(0.0, f64::max)
-}
-
 impl Fit {
     /// Fits what is held in runs at these places. `None` for no runs.
     pub(super) fn of(places: &[f64], held: &[Held]) -> Option<Self> {
-        let runs = places.iter().zip(held);
-        let blocks = runs.clone().map(|(_, held)| held.blocks).max()?;
-        let samples = runs.map(|(&x, held)| Sample { x, bytes: approximate(held.bytes) });
-        let samples: Vec<Sample> = samples.collect();
-        let highest = highest(&samples);
-        let rounding = ROUNDING * approximate(blocks.max(1));
+        let samples: Vec<_> = places.iter().zip(held).map(|(&x, held)| (x, approximate(held.bytes))).collect();
+        let farthest = places.iter().copied().fold(0.0, f64::max);
+        let highest = samples.iter().map(|&(_, bytes)| bytes).fold(0.0, f64::max);
+        let mut all = Vec::new();
+        for powers in MODELS {
+            // One that falls ever faster is none.
+            let Some(polynomial) = fit(powers, &samples, farthest).filter(|of| of[2] >= 0.0) else { continue };
+            let [_, linear, quadratic] = polynomial;
+            let is_material = linear.min(quadratic * farthest) * farthest >= MATERIAL * highest;
+            all.push(Candidate {
+                polynomial,
+                misses: samples.iter().map(|&(x, bytes)| (value(&polynomial, x) - bytes).abs()).fold(0.0, f64::max),
+                is_convincing: powers.len() < samples.len() || is_material,
+                is_plausible: powers.len() < 3 || linear >= 0.0,
+            });
+        }
+        let rounding = ROUNDING * approximate(held.iter().map(|held| held.blocks).max()?.max(1));
         let tolerance = PART * highest + rounding;
-        let all: Vec<Candidate> = MODELS.iter().filter_map(|powers| Candidate::of(powers, &samples)).collect();
-        let exact = EXACT * highest + rounding;
-        let plausible = all.iter().filter(|candidate| candidate.is_plausible);
-        let chosen = plausible.clone().find(|candidate| candidate.misses <= exact && candidate.is_convincing);
-        let chosen = chosen.or_else(|| plausible.clone().find(|candidate| candidate.misses <= tolerance));
-        let best = chosen.or_else(|| plausible.clone().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
-        let shape = chosen.map_or(Shape::Irregular, |chosen| chosen.polynomial.shape());
+        let mut plausible: Vec<&Candidate> = all.iter().filter(|candidate| candidate.is_plausible).collect();
+        let exact = plausible.iter().find(|of| of.misses <= EXACT * highest + rounding && of.is_convincing);
+        let chosen = exact.or_else(|| plausible.iter().find(|of| of.misses <= tolerance)).copied();
+        plausible.sort_by(|a, b| a.misses.total_cmp(&b.misses));
+        let best = chosen.or(plausible.first().copied())?;
+        let shape = match chosen.map(|chosen| chosen.polynomial) {
+            None => Shape::Irregular,
+            Some([_, _, quadratic]) if quadratic != 0.0 => Shape::Quadratic,
+            Some([_, linear, _]) if linear != 0.0 => Shape::Linear,
+            Some(_) => Shape::Constant,
+        };
         // Where none fits, the peak may have moved to another place of the program: the highest of several curves bends upwards.
-        let possible = all.iter().filter(|candidate| {
-            shape == Shape::Irregular || (candidate.is_plausible && candidate.misses <= DOUBT * tolerance)
-        });
-        let possible = possible.map(|candidate| candidate.polynomial).collect();
+        let possible =
+            all.iter().filter(|of| shape == Shape::Irregular || (of.is_plausible && of.misses <= DOUBT * tolerance));
+        let possible = possible.map(|of| of.polynomial).collect();
         Some(Self { shape, best: best.polynomial, misses: best.misses, possible })
     }
 
     /// The bytes at a place. `reach` is the place in multiples of the farthest sample's.
     #[must_use]
     pub fn at(&self, x: f64, reach: f64) -> Range {
-        let best = self.best.at(x).max(0.0);
+        let best = value(&self.best, x).max(0.0);
         // Beyond the runs, PyTorch may choose other kernels and workspaces.
         let unknown = if reach > 1.0 { PART * best } else { 0.0 };
         let off = (self.misses * reach.max(1.0)).max(unknown);
-        let values = self.possible.iter().map(|polynomial| polynomial.at(x).max(0.0));
+        let values = self.possible.iter().map(|polynomial| value(polynomial, x).max(0.0));
         let low = (values.clone().fold(best, f64::min) - off).max(0.0);
         Range { low, best, high: values.fold(best, f64::max) + off }
     }
 }
 
-/// The polynomial of these powers that fits best, by least squares. `None` where the samples do not determine it.
-fn fit(powers: &[u8], samples: &[Sample]) -> Option<Polynomial> {
-    // In units of the farthest sample, so that squares stay comparable.
-    let unit = samples.iter().map(|sample| sample.x.abs()).fold(0.0, f64::max);
-    let size = powers.len();
-    let mut rows = vec![vec![0.0; size + 1]; size];
-    for sample in samples {
-        let terms: Vec<f64> = powers.iter().map(|&power| (sample.x / unit).powi(power.into())).collect();
-        for (row, term) in rows.iter_mut().zip(&terms) {
-            row.iter_mut().zip(&terms).for_each(|(cell, other)| *cell += term * other);
-            row[size] += term * sample.bytes;
-        }
-    }
-    let solved = solve(rows)?;
-    let mut polynomial = Polynomial::default();
-    for (&power, value) in powers.iter().zip(solved) {
-        match power {
-            0 => polynomial.constant = value,
-            1 => polynomial.linear = value / unit,
-            _ => polynomial.quadratic = value / unit / unit,
-        }
-    }
-    Some(polynomial)
-}
-
-/// Solves the equations of a fit by least squares, whose right sides are the last column, by elimination.
-fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+/// The polynomial of these powers that fits best, by least squares in `unit`, so that squares stay comparable. `None` where the
+/// samples do not determine it.
+fn fit(powers: &[usize], samples: &[(f64, f64)], unit: f64) -> Option<Polynomial> {
     /// Two samples closer than this have the same x-value.
     const SINGULAR: f64 = 1e-9;
+    // The equations, whose right sides are the last column, are solved by elimination.
+    let mut rows = vec![vec![0.0; powers.len() + 1]; powers.len()];
+    for &(x, bytes) in samples {
+        let terms = powers.iter().map(|&power| [1.0, x / unit, x / unit * (x / unit)][power]).chain([bytes]);
+        for (row, term) in rows.iter_mut().zip(terms.clone()) {
+            row.iter_mut().zip(terms.clone()).for_each(|(cell, other)| *cell += term * other);
+        }
+    }
     for at in 0..rows.len() {
-        let mut row = rows[at].clone();
-        let pivot = Some(row[at]).filter(|&pivot| pivot > SINGULAR)?;
-        row.iter_mut().for_each(|cell| *cell /= pivot);
+        let pivot = Some(rows[at][at]).filter(|&pivot| pivot > SINGULAR)?;
+        let row: Vec<f64> = rows[at].iter().map(|cell| cell / pivot).collect();
         for other in &mut rows {
             let factor = other[at];
             other.iter_mut().zip(&row).for_each(|(cell, of_row)| *cell -= factor * of_row);
         }
         rows[at] = row;
     }
-    rows.iter().map(|row| row.last().copied()).collect()
+    let mut polynomial = Polynomial::default();
+    for (&power, row) in powers.iter().zip(&rows) {
+        polynomial[power] = (0..power).fold(*row.last()?, |value, _| value / unit);
+    }
+    Some(polynomial)
 }
 
 #[cfg(test)]

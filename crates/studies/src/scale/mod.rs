@@ -12,7 +12,7 @@ use ptmem_compare::tracks::{self, DeviceTrack, StackTrack};
 use ptmem_trace::profile::{Held, Profile};
 use ptmem_trace::stack::GroupBy;
 
-pub use fit::{Fit, Polynomial, Range, Shape};
+pub use fit::{Fit, Range, Shape};
 
 /// The requested prediction.
 #[derive(Debug, Clone, Default)]
@@ -79,8 +79,8 @@ pub struct DeviceScale {
     pub stacks: Vec<StackScale>,
     /// The prediction for each requested x-value.
     pub forecasts: Vec<Forecast>,
-    /// Where the device is full, where its memory is known.
-    pub full: Option<Full>,
+    /// The first place at which the device is full, where its memory is known; `None` where it is never full within reach.
+    pub full: Option<Range<Option<f64>>>,
     /// The memory of the device, where it is given.
     pub budget: Option<DeviceBudget>,
 }
@@ -105,17 +105,6 @@ pub struct Forecast {
     pub reserved: Option<Range>,
 }
 
-/// The place at which a device is full.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Full {
-    /// The first place that the samples allow; `None` where it is never full within reach.
-    pub earliest: Option<f64>,
-    /// The most likely one.
-    pub best: Option<f64>,
-    /// The last one.
-    pub latest: Option<f64>,
-}
-
 /// The farthest place to look for a full device, in multiples of the last run's.
 const FARTHEST: f64 = 1e6;
 
@@ -136,13 +125,10 @@ impl DeviceScale {
         let mut tracks = tracks::stacks(profiles, device);
         tracks.retain(|track| track.held.iter().any(|held| held.bytes > 0));
         let peaks: Vec<_> = device.in_each(profiles).map(|run| run?.figures.allocated.peak).collect();
-        let mut known = Vec::new();
-        let mut held = Vec::new();
-        for (at, (&x, &peak)) in places.iter().zip(&peaks).enumerate() {
-            let Some(bytes) = peak else { continue };
-            known.push(x);
-            held.push(Held { bytes, blocks: tracks.iter().map(|track| track.held[at].blocks).sum() });
-        }
+        let known = places.iter().zip(&peaks).enumerate().filter_map(|(at, (&x, &peak))| {
+            Some((x, Held { bytes: peak?, blocks: tracks.iter().map(|track| track.held[at].blocks).sum() }))
+        });
+        let (known, held): (Vec<_>, Vec<_>) = known.unzip();
         let stacks =
             tracks.into_iter().filter_map(|track| Some(StackScale { fit: Fit::of(places, &track.held)?, track }));
         let mut scale = Self {
@@ -181,14 +167,14 @@ impl DeviceScale {
     }
 
     /// Where the device is full: where the reserved or the allocated peak exceeds its memory.
-    fn full(&self, memory: u64, last: f64) -> Full {
+    fn full(&self, memory: u64, last: f64) -> Range<Option<f64>> {
         const VALUES: [fn(Range) -> f64; 3] = [|peak| peak.high, |peak| peak.best, |peak| peak.low];
-        let [earliest, best, latest] = VALUES.map(|value| {
+        let [low, best, high] = VALUES.map(|value| {
             first_place(last, |x| {
                 self.forecast(x, last).is_some_and(|at| value(at.higher_peak()) > approximate(memory))
             })
         });
-        Full { earliest, best, latest }
+        Range { low, best, high }
     }
 }
 
