@@ -171,9 +171,14 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
             format!("test -e other.py && ! grep -q wider m.py && exit 7; {}", grows("test -e other.py")),
             "it cannot be recorded, so the cause is not proven",
         ),
+        (
+            format!("grep -q needs m.py && ! grep -q wider m.py && exit 7; {}", grows("grep -q wider m.py")),
+            "it is within the limits: an edit of this file causes the regression",
+        ),
     ] {
         let checkout = Checkout::new("m.py");
-        checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)"));
+        let needs = if story.contains("needs") { "\n\nneeds = 1\n" } else { "" };
+        checkout.write("m.py", BEFORE.replace("layer(x)", "wider(x)") + needs);
         checkout.write("other.py", "x = 1\n");
         checkout.commit("wider");
         for (name, story) in [("before.pkl", "+y1 +x1"), ("after.pkl", "+y1 +x1 +x2")] {
@@ -186,7 +191,11 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
         command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
         let output = command.output().unwrap();
         let report = text(&output.stdout);
-        let found = format!("recorded without the edit at m.py:4, {shown}");
+        let without = match needs {
+            "" => "the edit at m.py:4",
+            _ => "all edits of its file, because the command fails without the one at m.py:4 alone",
+        };
+        let found = format!("recorded without {without}, {shown}");
         assert!(report.contains(&found), "{report}\n{}", text(&output.stderr));
         // Nobody can mend a program with one edit of several taken back.
         assert!(!report.contains("exit code 7"), "{report}");

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::patch::Edit;
 use ptmem::verdict::{Gate, Verdict};
 
 use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Trust, View, heading};
@@ -16,11 +17,10 @@ use super::super::config::{self, Loaded};
 use super::super::output::{self, Output};
 use super::super::{diff, exit_code};
 use super::commits::{Commits, TREE};
-use super::failure::{Cause, Failure};
-use super::recordable::{Found, Recordable};
-use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files, python_of};
+use super::failure::Failure;
+use super::recorder::{Attempt, Job, RecordArguments, Recorded, Recorder, own_files, python_of};
 use super::releases::Releases;
-use super::{Answer, search};
+use super::{Answer, Asked, Candidates, search};
 
 #[derive(Debug, Args)]
 pub(crate) struct BisectArguments {
@@ -48,10 +48,44 @@ const SKIP: u8 = 125;
 /// Exit code that ends `git bisect run`.
 const ABORT: u8 = 128;
 
-/// The environment lacks PyTorch, or another part that every commit needs.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing can be recorded here: {0}")]
-struct NoRecording(Failure);
+/// A set whose members can be recorded.
+pub(super) trait Recordable: Candidates {
+    /// The good and the bad end.
+    fn ends(&self) -> [Self::One; 2];
+    /// The name of one as that of a folder.
+    fn folder(one: &Self::One) -> &str;
+    /// Runs and records one of them.
+    fn record(&self, one: &Self::One, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt;
+    /// The first bad one, as far as it is known.
+    fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
+
+    /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
+    fn show(&self, _: &Found<Self::One>, _: &Recorder<'_>) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Records the answer, shown before, without one of its edits, alone or with all others of its file; `None` where that is not
+    /// possible, or the same as alone.
+    fn without(
+        &self,
+        _: &Found<Self::One>,
+        _: &Edit,
+        _: bool,
+        _: &Recorder<'_>,
+        _: &[OsString],
+    ) -> Result<Option<Result<Recorded, Failure>>> {
+        Ok(None)
+    }
+}
+
+/// The answer of a search.
+pub(super) struct Found<C> {
+    pub(super) bad: C,
+    /// The one before it, or the last good one if others are between them.
+    pub(super) before: C,
+    /// Those between them of which nothing is known.
+    pub(super) unknown: Vec<C>,
+}
 
 pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Result<ExitCode> {
     let BisectArguments { range, record, limits, stacks, trust, config, mut view } = arguments;
@@ -72,7 +106,7 @@ pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Resu
         // What says nothing about the commit must not end the bisection, unless it keeps all commits from being recorded.
         return Ok(ExitCode::from(code.unwrap_or_else(|error| {
             output::print_error(&format!("{error:#}"));
-            if error.is::<NoRecording>() { ABORT } else { SKIP }
+            if matches!(error.downcast_ref(), Some(Failure::Environment(_))) { ABORT } else { SKIP }
         })));
     }
     let commits = Commits::of(&range)?;
@@ -101,15 +135,11 @@ fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loade
     let recorder = Recorder::new(record, &"checkout", &own_files())?;
     let here = env::current_dir()?;
     let job = Job { command: &record.command, folder: &here, variables: &[], memory: None };
-    match recorder.record("checkout", &job)? {
-        Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
-            diff.set_inputs(good.into(), path);
-            let gate = diff::judge(diff, loaded)?;
-            output::print_note(&gate.headline().in_full());
-            Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
-        }
-        Recorded::Failed(failure) => Err(refused(failure, "the checkout", "")),
-    }
+    let recorded = recorder.record("checkout", &job)?.map_err(|failure| refused(failure, "the checkout", ""))?;
+    diff.set_inputs(good.into(), recorded.path);
+    let gate = diff::judge(diff, loaded)?;
+    output::print_note(&gate.headline().in_full());
+    Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
 }
 
 /// A set, how its members are recorded, and the limits.
@@ -138,27 +168,21 @@ impl<S: Recordable> Bisection<'_, S> {
         }
         let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
         let asked = search(self.set, known, |candidate| {
-            Ok(match self.record(candidate)? {
-                Recorded::Failed(failure) if failure.cause == Cause::Environment => {
-                    return Err(refused(failure, &candidate.to_string(), ""));
-                }
-                Recorded::Failed(failure) => Answer::Skipped(failure.to_string()),
-                Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
-                    self.diff.set_inputs(of_good.clone(), path);
-                    let gate = diff::judge(&self.diff, &self.loaded)?;
-                    match gate.verdict() {
-                        Verdict::Pass => Answer::Good,
-                        Verdict::Regression => Answer::Bad,
-                        Verdict::Inconclusive => Answer::Skipped(gate.headline().in_full()),
-                    }
-                }
+            let recorded = match self.record(candidate)? {
+                Ok(recorded) => recorded,
+                Err(failure @ Failure::Environment(_)) => return Err(refused(failure, &candidate.to_string(), "")),
+                Err(failure) => return Ok(Answer::Skipped(failure.to_string())),
+            };
+            self.diff.set_inputs(of_good.clone(), recorded.path);
+            let gate = diff::judge(&self.diff, &self.loaded)?;
+            Ok(match gate.verdict() {
+                Verdict::Pass => Answer::Good,
+                Verdict::Regression => Answer::Bad,
+                Verdict::Inconclusive => Answer::Skipped(gate.headline().in_full()),
             })
         })?;
         let found = self.set.found(&asked)?;
-        let before = match self.record(&found.before)? {
-            Recorded::Whole(path) | Recorded::OutOfMemory(path) => path,
-            Recorded::Failed(_) => of_good,
-        };
+        let before = self.record(&found.before)?.map_or(of_good, |recorded| recorded.path);
         let after = self.required(&found.bad)?;
         self.diff.set_inputs(before.clone(), after.clone());
         self.diff.git = self.set.show(&found, &self.recorder)?;
@@ -175,26 +199,38 @@ impl<S: Recordable> Bisection<'_, S> {
     /// Whether the limits hold without the edit that the growth of the answer leads to.
     fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: PathBuf) -> Result<Option<String>> {
         let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
-        output::print_note(&format!("{} without the edit at {}", found.bad, edit.place()));
-        let Some(recorded) = self.set.without(found, edit, &self.recorder, self.command)? else { return Ok(None) };
+        let place = edit.place();
+        let mut taken = format!("the edit at {place}");
+        let mut cause = "this edit";
+        output::print_note(&format!("{} without {taken}", found.bad));
+        let Some(mut recorded) = self.set.without(found, edit, true, &self.recorder, self.command)? else {
+            return Ok(None);
+        };
+        if recorded.is_err()
+            && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.command)?
+        {
+            taken = format!("all edits of its file, because the command fails without the one at {place} alone");
+            cause = "an edit of this file";
+            recorded = again;
+        }
         let shown = match recorded {
-            Recorded::Failed(_) => "it cannot be recorded, so the cause is not proven",
-            Recorded::Whole(path) | Recorded::OutOfMemory(path) => {
-                self.diff.set_inputs(before, path);
+            Err(_) => "it cannot be recorded, so the cause is not proven",
+            Ok(recorded) => {
+                self.diff.set_inputs(before, recorded.path);
                 match diff::judge(&self.diff, &self.loaded)?.verdict() {
-                    Verdict::Pass => "it is within the limits: this edit causes the regression",
+                    Verdict::Pass => &format!("it is within the limits: {cause} causes the regression"),
                     Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
                     Verdict::Inconclusive => "the result is inconclusive",
                 }
             }
         };
-        Ok(Some(format!("; recorded without the edit at {}, {shown}", edit.place())))
+        Ok(Some(format!("; recorded without {taken}, {shown}")))
     }
 
     /// The kept recording of one of them, or a new one.
-    fn record(&self, one: &S::One) -> Result<Recorded> {
+    fn record(&self, one: &S::One) -> Attempt {
         match self.recorder.kept(S::folder(one)) {
-            Some(kept) => Ok(kept),
+            Some(kept) => Ok(Ok(kept)),
             None => self.set.record(one, &self.recorder, self.command),
         }
     }
@@ -202,18 +238,16 @@ impl<S: Recordable> Bisection<'_, S> {
     /// The recording of one that must have one.
     fn required(&self, one: &S::One) -> Result<PathBuf> {
         output::print_note(&format!("trying {one}"));
-        match self.record(one)? {
-            Recorded::Whole(path) | Recorded::OutOfMemory(path) => Ok(path),
-            Recorded::Failed(failure) => Err(refused(failure, &one.to_string(), "; or give another end of the range")),
-        }
+        let recorded = self.record(one)?;
+        Ok(recorded.map_err(|failure| refused(failure, &one.to_string(), "; or give another end of the range"))?.path)
     }
 }
 
 /// The error for one that must have a recording, with what else to do where that is the fault of this one.
 fn refused(failure: Failure, one: &str, advice: &str) -> Error {
-    match failure.cause {
-        Cause::Environment => NoRecording(failure).into(),
-        Cause::Unrecorded | Cause::Candidate => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+    match failure {
+        Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
+        Failure::Unrecorded(_) | Failure::Candidate(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
     }
 }
 

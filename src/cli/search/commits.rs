@@ -12,9 +12,9 @@ use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
 use super::super::git::{self, git};
+use super::bisect::{Found, Recordable};
 use super::failure::Failure;
-use super::recordable::{Found, Recordable};
-use super::recorder::{Job, Recorded, Recorder};
+use super::recorder::{Attempt, Job, Recorded, Recorder};
 use super::releases::paths_of;
 use super::{Answer, Asked, Candidates};
 
@@ -156,10 +156,10 @@ impl Recordable for Commits {
         one.short()
     }
 
-    fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+    fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
         match self.check_out(one, &recorder.place(TREE)) {
             Ok(folder) => record_in(&folder, one.short(), recorder, command),
-            Err(error) => Ok(Recorded::Failed(Failure::of_candidate(format!("{error:#}")))),
+            Err(error) => Ok(Err(Failure::Candidate(format!("{error:#}")))),
         }
     }
 
@@ -172,20 +172,23 @@ impl Recordable for Commits {
         &self,
         found: &Found<Commit>,
         edit: &Edit,
+        is_alone: bool,
         recorder: &Recorder<'_>,
         command: &[OsString],
-    ) -> Result<Option<Recorded>> {
+    ) -> Result<Option<Result<Recorded, Failure>>> {
         let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
         let file = recorder.place(TREE).join(path);
         let folder = self.check_out(&found.bad, &recorder.place(TREE))?;
         let old = self.text(&found.before, former)?;
         let new = fs::read_to_string(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
-        let Some(text) = edit.undone(Sides { before: &old, after: &new }) else { return Ok(None) };
+        let alone = edit.undone(Sides { before: &old, after: &new });
+        let text = if is_alone { alone } else { Some(old).filter(|old| alone.as_ref() != Some(old)) };
+        let Some(text) = text else { return Ok(None) };
         let mut key = DefaultHasher::new();
         text.hash(&mut key);
         let name = format!("{}-without-{:016x}", found.bad.short(), key.finish());
         if let Some(kept) = recorder.kept(&name) {
-            return Ok(Some(kept));
+            return Ok(Some(Ok(kept)));
         }
         fs::write(&file, text).with_context(|| format!("{}: cannot be written", file.display()))?;
         let recorded = record_in(&folder, &name, recorder, command);
@@ -212,7 +215,7 @@ impl Recordable for Commits {
 }
 
 /// Records a command in a folder of the worktree.
-fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
     // The packages of this commit, whatever the environment has installed from the checkout.
     let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
     let path = env::join_paths(paths).context("PYTHONPATH")?;
@@ -222,11 +225,10 @@ fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsSt
 impl Candidates for Commits {
     type One = Commit;
 
-    fn next(&self, asked: &Asked<Commit>) -> Result<Option<(Commit, u32)>> {
-        let left = self.left(asked)?;
-        let known = |hash: &String| asked.iter().any(|(commit, _)| commit.hash == *hash);
-        let next = left[..left.len() - 1].iter().find(|hash| !known(hash));
-        let more = left.len().ilog2().saturating_sub(1);
-        next.map(|hash| Ok((commit(&self.root, hash)?, more))).transpose()
+    fn next(&self, asked: &Asked<Commit>) -> Result<Option<(Commit, u64)>> {
+        let mut left = self.left(asked)?;
+        left.pop();
+        left.retain(|hash| !asked.iter().any(|(commit, _)| commit.hash == *hash));
+        left.first().map(|hash| Ok((commit(&self.root, hash)?, left.len() as u64))).transpose()
     }
 }

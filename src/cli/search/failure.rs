@@ -1,32 +1,20 @@
 //! Why a candidate has no recording, and what to do about it.
 
-use std::fmt::{self, Display};
 use std::fs;
 use std::path::Path;
 
-/// Why a candidate has no recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// The part at fault.
-    pub(super) cause: Cause,
-    reason: String,
-}
-
-/// The part that is at fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+/// Why a candidate has no recording, by the part that is at fault.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
     /// The environment: no other candidate can be recorded either.
-    Environment,
+    #[error("{0}")]
+    Environment(&'static str),
     /// The command succeeds without a recording.
-    Unrecorded,
+    #[error("{0}")]
+    Unrecorded(String),
     /// The candidate: it cannot be made, or the command fails with it.
-    Candidate,
-}
-
-impl Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.reason)
-    }
+    #[error("{0}")]
+    Candidate(String),
 }
 
 /// The error of Python without PyTorch.
@@ -43,31 +31,24 @@ const ADVICE: [(&[&str], &str); 3] = [
 ];
 
 impl Failure {
-    /// A candidate that cannot be made.
-    pub(super) fn of_candidate(reason: String) -> Self {
-        Self { cause: Cause::Candidate, reason }
-    }
-
     /// A command that ended with this exit code, and its output.
     pub(super) fn of_command(code: i32, log: &Path) -> Self {
         let text = fs::read_to_string(log).unwrap_or_default();
         if text.contains(NO_PYTORCH) {
-            let reason = "the Python of the command has no PyTorch; install it there (ptmem pip install torch), or give the \
-                          command another Python";
-            return Self { cause: Cause::Environment, reason: reason.to_owned() };
+            return Self::Environment(
+                "the Python of the command has no PyTorch; install it there (ptmem pip install torch), or give the \
+                 command another Python",
+            );
         }
         let advice = ADVICE.iter().find(|(words, _)| words.iter().any(|word| text.contains(word)));
+        let advice = advice.map(|(_, advice)| *advice);
         let log = log.display();
         if let Some(reason) = unrecorded(&text, code) {
-            let advice = advice.map_or("", |(_, advice)| advice);
-            return Self { cause: Cause::Unrecorded, reason: format!("{reason}{advice} (its output: {log})") };
+            return Self::Unrecorded(format!("{reason}{} (its output: {log})", advice.unwrap_or_default()));
         }
-        let advice = advice.map_or("; make it run with ptmem simulate first", |(_, advice)| advice);
+        let advice = advice.unwrap_or("; make it run with ptmem simulate first");
         let words = last_words(&text);
-        Self {
-            cause: Cause::Candidate,
-            reason: format!("the command failed with exit code {code}{words}{advice} (its output: {log})"),
-        }
+        Self::Candidate(format!("the command failed with exit code {code}{words}{advice} (its output: {log})"))
     }
 }
 

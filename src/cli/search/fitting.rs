@@ -12,9 +12,9 @@ use ptmem::scale::{Options, Run, Scale, Search};
 use ptmem_simulate::Card;
 
 use super::super::input;
-use super::failure::Cause;
+use super::failure::Failure;
 use super::numbers::{Numbers, by, falling};
-use super::recorder::{Job, RecordArguments, Recorded, Recorder, own_files};
+use super::recorder::{Job, RecordArguments, Recorder, own_files};
 use super::{Answer, search};
 
 /// How commands are run, and how their recordings are read.
@@ -131,26 +131,23 @@ impl Fitting<'_> {
         let values: Vec<String> = values.iter().map(u64::to_string).collect();
         let name = values.join("-");
         let recorded = match recorder.kept(&name) {
-            Some(kept) => kept,
+            Some(kept) => Ok(kept),
             None => {
-                let command: Vec<OsString> =
-                    self.record.command.iter().map(|word| filled(word, numbers, &values)).collect();
-                let here = env::current_dir()?;
-                recorder.record(&name, &Job { command: &command, folder: &here, variables: &[], memory })?
+                let words = self.record.command.iter().map(|word| filled(word, numbers, &values));
+                let job =
+                    Job { command: &words.collect::<Vec<_>>(), folder: &env::current_dir()?, variables: &[], memory };
+                recorder.record(&name, &job)?
             }
         };
-        match recorded {
-            Recorded::Whole(path) => Ok((true, self.profile(&path)?)),
-            Recorded::OutOfMemory(path) => Ok((false, self.profile(&path)?)),
-            Recorded::Failed(failure) => {
-                let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
-                let advice = match failure.cause {
-                    Cause::Candidate => "; if it takes only some numbers, search those, such as batch=8..512/8",
-                    Cause::Environment | Cause::Unrecorded => "",
-                };
-                bail!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
-            }
-        }
+        let recorded = recorded.map_err(|failure| {
+            let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
+            let advice = match failure {
+                Failure::Candidate(_) => "; if it takes only some numbers, search those, such as batch=8..512/8",
+                Failure::Environment(_) | Failure::Unrecorded(_) => "",
+            };
+            anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
+        })?;
+        Ok((recorded.is_whole, self.profile(&recorded.path)?))
     }
 
     /// The recording of a run; of several ranks that of the one that reserved most.

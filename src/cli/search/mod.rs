@@ -5,7 +5,6 @@ mod commits;
 mod failure;
 pub(super) mod fitting;
 mod numbers;
-mod recordable;
 pub(super) mod recorder;
 mod releases;
 
@@ -35,8 +34,8 @@ pub(super) trait Candidates {
     /// One of them.
     type One: Clone + PartialEq + Display;
 
-    /// The next to ask, and the most questions that follow it; `None` once the first bad one is known.
-    fn next(&self, asked: &Asked<Self::One>) -> Result<Option<(Self::One, u32)>>;
+    /// The next to ask, and the number of those of which nothing is known; `None` once the first bad one is known.
+    fn next(&self, asked: &Asked<Self::One>) -> Result<Option<(Self::One, u64)>>;
 }
 
 /// Asks until the first bad candidate is known, and says how far it is. An answer may add to its candidate.
@@ -47,12 +46,12 @@ pub(super) fn search<C: Candidates>(
 ) -> Result<Asked<C::One>> {
     let began = Instant::now();
     let given = asked.len();
-    while let Some((mut next, more)) = set.next(&asked)? {
-        let done = asked.len() - given;
-        let each = began.elapsed().as_secs() / u64::try_from(done.max(1)).unwrap_or(1);
-        let estimate =
-            if done > 0 { format!(", about {} s in all", each * u64::from(more + 1)) } else { String::new() };
-        let rest = if more == 0 { "the last".to_owned() } else { format!("then at most {more} more") };
+    while let Some((mut next, unknown)) = set.next(&asked)? {
+        // If each question halves them: a guess or a candidate that is skipped leaves more.
+        let more = unknown.max(1).ilog2();
+        let rest = if unknown == 1 { "the last".to_owned() } else { format!("then about {more} more") };
+        let each = u64::try_from(asked.len() - given).ok().and_then(|done| began.elapsed().as_secs().checked_div(done));
+        let estimate = each.map(|each| format!(", about {} s in all", each * u64::from(more + 1))).unwrap_or_default();
         output::print_note(&format!("trying {next} ({rest}{estimate})"));
         let answer = ask(&mut next)?;
         if let Answer::Skipped(reason) = &answer {

@@ -79,7 +79,7 @@ const FARTHEST: u64 = 64;
 impl Candidates for Numbers {
     type One = Number;
 
-    fn next(&self, asked: &Asked<Number>) -> Result<Option<(Number, u32)>> {
+    fn next(&self, asked: &Asked<Number>) -> Result<Option<(Number, u64)>> {
         let (good, bad) = (by(&Answer::Good, asked), by(&Answer::Bad, asked));
         let high = bad.first().map_or(self.count, |number| number.at);
         let next = match good.last() {
@@ -95,10 +95,10 @@ impl Candidates for Numbers {
             }
             _ => return Ok(None),
         };
-        let left = high - good.last().map_or(0, |number| number.at);
+        let unknown = high - good.last().map_or(0, |number| number.at + 1);
         let number =
             Number { name: Rc::clone(&self.name), at: next, value: self.first + next * self.step, used: 0, left: 0 };
-        Ok(Some((number, left.max(1).ilog2())))
+        Ok(Some((number, unknown)))
     }
 }
 

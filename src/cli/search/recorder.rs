@@ -33,16 +33,16 @@ pub(in super::super) struct RecordArguments {
     pub(in super::super) command: Vec<OsString>,
 }
 
-/// A candidate that was run.
+/// The recording of a candidate.
 #[derive(Debug)]
-pub(super) enum Recorded {
-    /// To its end, with this recording.
-    Whole(PathBuf),
-    /// Until memory ran out.
-    OutOfMemory(PathBuf),
-    /// Without a recording that can be used.
-    Failed(Failure),
+pub(super) struct Recorded {
+    pub(super) path: PathBuf,
+    /// Whether the command ran to its end, not until memory ran out.
+    pub(super) is_whole: bool,
 }
+
+/// The recording, or the reason why there is none; an error where nothing at all can be recorded.
+pub(super) type Attempt = Result<Result<Recorded, Failure>>;
 
 /// A command in a folder, with variables of its own.
 pub(super) struct Job<'a> {
@@ -100,7 +100,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Runs and records a candidate.
-    pub(super) fn record(&self, name: &str, job: &Job<'_>) -> Result<Recorded> {
+    pub(super) fn record(&self, name: &str, job: &Job<'_>) -> Attempt {
         let folder = self.folder.join(name);
         // Leftovers of an interrupted run.
         let _ = fs::remove_dir_all(&folder);
@@ -116,9 +116,9 @@ impl<'a> Recorder<'a> {
         let code = status.code().unwrap_or(SIGNALS);
         if let Some(recorded) = usable(&folder, code) {
             fs::write(folder.join("exit"), code.to_string())?;
-            return Ok(recorded);
+            return Ok(Ok(recorded));
         }
-        Ok(Recorded::Failed(Failure::of_command(code, &log)))
+        Ok(Err(Failure::of_command(code, &log)))
     }
 
     fn command(&self, snapshot: &Path, job: &Job<'_>) -> Result<Command> {
@@ -157,11 +157,8 @@ fn usable(folder: &Path, code: i32) -> Option<Recorded> {
         [only] => only.clone(),
         _ => folder.to_owned(),
     };
-    if code == 0 {
-        return Some(Recorded::Whole(path));
-    }
-    let is_out_of_memory = files.iter().any(|file| ran_out_of_memory(file));
-    (code < SIGNALS && is_out_of_memory).then_some(Recorded::OutOfMemory(path))
+    let is_usable = code == 0 || (code < SIGNALS && files.iter().any(|file| ran_out_of_memory(file)));
+    is_usable.then_some(Recorded { path, is_whole: code == 0 })
 }
 
 /// Whether the program of a recording ended for want of memory. One without facts did if a request failed.

@@ -1,6 +1,5 @@
 //! Releases of a package, each installed over the packages of an environment.
 
-use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,9 +8,9 @@ use std::{env, fs};
 use anyhow::{Context as _, Result, bail};
 
 use super::super::pip::Installer;
+use super::bisect::{Found, Recordable};
 use super::failure::Failure;
-use super::recordable::{Found, Recordable};
-use super::recorder::{Job, Recorded, Recorder};
+use super::recorder::{Attempt, Job, Recorder};
 use super::{Answer, Asked, Candidates};
 
 /// The releases between a good one and a bad one.
@@ -52,7 +51,7 @@ impl Releases {
             .filter_map(|text| Some((Version::of(text)?, text.to_owned())))
             .filter(|(version, _)| *version >= good && *version <= bad)
             .collect();
-        versions.sort_by(|a, b| a.0.cmp(&b.0).then(Ordering::Equal));
+        versions.sort_by(|a, b| a.0.cmp(&b.0));
         let versions: Vec<String> = versions.into_iter().map(|(_, text)| text).collect();
         if versions.len() < 2 {
             bail!("{package}=={range}: {} of its releases are between these; {expected}", versions.len());
@@ -124,11 +123,11 @@ impl Recordable for Releases {
         one
     }
 
-    fn record(&self, one: &String, recorder: &Recorder<'_>, command: &[OsString]) -> Result<Recorded> {
+    fn record(&self, one: &String, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
         let environment = recorder.place("environment");
         let variables = match self.install(one, &environment)? {
             Ok(variables) => variables,
-            Err(reason) => return Ok(Recorded::Failed(Failure::of_candidate(reason))),
+            Err(reason) => return Ok(Err(Failure::Candidate(reason))),
         };
         let here = env::current_dir()?;
         let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables, memory: None });
@@ -146,13 +145,12 @@ impl Recordable for Releases {
 impl Candidates for Releases {
     type One = String;
 
-    fn next(&self, asked: &Asked<String>) -> Result<Option<(String, u32)>> {
+    fn next(&self, asked: &Asked<String>) -> Result<Option<(String, u64)>> {
         let (low, high) = self.bounds(asked);
-        let unasked =
-            (low + 1..high).filter(|&place| !asked.iter().any(|(version, _)| *version == self.versions[place]));
-        let next = unasked.min_by_key(|place| place.abs_diff(low.midpoint(high)));
-        let more = (high - low).checked_ilog2().unwrap_or(0).saturating_sub(1);
-        Ok(next.map(|place| (self.versions[place].clone(), more)))
+        let mut unasked: Vec<usize> = (low + 1..high).collect();
+        unasked.retain(|&place| !asked.iter().any(|(version, _)| *version == self.versions[place]));
+        let next = unasked.iter().min_by_key(|place| place.abs_diff(low.midpoint(high)));
+        Ok(next.map(|&place| (self.versions[place].clone(), unasked.len() as u64)))
     }
 }
 
