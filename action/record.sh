@@ -144,7 +144,8 @@ record() {
     record_reason="record: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/record.log" | without_colours)"
     # Imports that are not at the top of a file are found only now.
-    missing=$(sed -n "s/^ModuleNotFoundError: No module named '\([A-Za-z0-9_.]*\)'.*/\1/p" "$folder/record.log" | tail -n 1)
+    missing=$(without_colours < "$folder/record.log" |
+      sed -n "s/^ModuleNotFoundError: No module named '\([A-Za-z0-9_.]*\)'.*/\1/p" | tail -n 1)
     if [ -n "$missing" ] && [ -n "$environment" ]; then
       record_reason+=$'\n'$(line_to_add "$missing")
     fi

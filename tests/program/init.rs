@@ -351,6 +351,15 @@ fn old_pins_get_the_setuptools_and_the_python_of_their_time() {
     );
     let workflow = read(place.path(), ".github/workflows/memory.yml");
     assert!(workflow.contains("ptmem pip install torch -r requirements.txt 'setuptools<82'\n"), "{workflow}");
+    let of_its_time = "            export UV_EXCLUDE_NEWER=2023-04-01 # the repository and its pins are of that time\n";
+    assert!(workflow.contains(of_its_time), "{workflow}");
+    // A repository that goes on gets newer packages.
+    fs::remove_file(place.path().join(".github/workflows/memory.yml")).unwrap();
+    commit.args(["--all", "--allow-empty"]).env("GIT_COMMITTER_DATE", "2026-11-01T00:00:00Z");
+    fs::write(place.path().join("train.py"), format!("{PROGRAM}\n")).unwrap();
+    assert!(commit.status().unwrap().success());
+    init(place.path(), &[]);
+    assert!(!read(place.path(), ".github/workflows/memory.yml").contains("UV_EXCLUDE_NEWER"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::data::Data;
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
-use super::python::date_of_pins;
+use super::python::{date_of, date_of_pins};
 use super::repository::{Ci, Installation, Repository, is_package};
 use super::workflows::installs_package;
 
@@ -58,6 +58,14 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
         Some(_) => (None, "pip install"),
     };
     let mut lines: Vec<String> = first.into_iter().map(str::to_owned).collect();
+    let old_pins = date_of_pins(&repository.root).filter(|(year, _)| *year < 2026);
+    if let Some((year, month)) = old_pins.and(date_of(&repository.root, ".")).filter(|(year, _)| *year < 2026) {
+        // Newer packages may not work with those, but PyTorch has to be one that can be simulated, of March 2023 at least.
+        let (year, month) = (year + month / 12, month % 12 + 1).max((2023, 4));
+        lines.push(format!(
+            "export UV_EXCLUDE_NEWER={year}-{month:02}-01 # the repository and its pins are of that time"
+        ));
+    }
     match &repository.installation {
         Installation::Locked => {
             lines.push("uv export --quiet --frozen --no-hashes --no-emit-project --output-file locked.txt".to_owned());
@@ -86,7 +94,7 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
         unnamed.insert(0, "numpy");
     }
     // Packages of then import a part of setuptools that it had until 2026.
-    if date_of_pins(&repository.root).is_some_and(|(year, _)| year < 2026) {
+    if old_pins.is_some() {
         unnamed.push("'setuptools<82'");
     }
     if let (Some(last), false) = (lines.last_mut(), unnamed.is_empty()) {
