@@ -395,13 +395,14 @@ print(*calls)
 fn the_line_that_reads_a_value_decides_whether_it_is_a_guard() {
     let library = "import os, ptmem_simulate_guesses as guesses\nOWN = os.path.dirname(guesses.__file__)\n\
                    def check():\n    assert (place := guesses.Place.current(OWN, __file__))\n    return place\n\
-                   def test():\n    return guesses.Place.current(OWN, __file__)\n";
-    let program = "import library\nfor place in library.check(), library.test():\n    \
+                   def test():\n    return guesses.Place.current(OWN, __file__)\n\
+                   def validate():\n    if not (place := test()):\n        raise ValueError\n    return place\n";
+    let program = "import library\nfor place in library.check(), library.test(), library.validate():\n    \
                    print(place.mark(), place.line, place.is_guard())\n";
     let place = TempDir::new().unwrap();
     fs::write(place.path().join("library.py"), library).unwrap();
     fs::write(place.path().join("program.py"), program).unwrap();
     let output = command(place.path(), &[], &["python3", "program.py"]).current_dir(place.path()).output().unwrap();
-    let expected = "program.py:<module> 2 True\nprogram.py:<module> 2 False\n";
+    let expected = ["True", "False", "True"].map(|is_guard| format!("program.py:<module> 2 {is_guard}\n")).concat();
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
 }

@@ -22,24 +22,24 @@ def place_of(file):
 class Place:
     """A line of the program, in a function; neither is known within the backward pass."""
 
-    def __init__(self, file=None, function=None, line=None, reader=None):
+    def __init__(self, file=None, function=None, line=None, readers=()):
         self.file, self.function, self.line = file, function, line
-        # The file and the line that read the value, which may be PyTorch's.
-        self.reader = reader
+        # The files and lines from the one that read the value, which may be PyTorch's, to this one.
+        self.readers = readers
 
     @classmethod
     def current(cls, own, foreign):
         """The innermost line outside of `own` and `foreign`, prefixes of paths. The latter may have read the value."""
         frame = sys._getframe()
-        reader = None
+        readers = []
         while frame is not None:
             file = frame.f_code.co_filename
             if not file.startswith((own, "<")):
-                reader = reader or (file, frame.f_lineno)
+                readers.append((file, frame.f_lineno))
                 if not file.startswith(foreign):
-                    return cls(file, frame.f_code.co_name, frame.f_lineno, reader)
+                    return cls(file, frame.f_code.co_name, frame.f_lineno, readers)
             frame = frame.f_back
-        return cls(reader=reader)
+        return cls(readers=readers)
 
     def mark(self):
         """The file and the function, which survive a moved line: `train.py:has_nan`."""
@@ -50,7 +50,7 @@ class Place:
 
     def is_guard(self):
         """True for a condition that only leads to an error or a message: it makes no difference to memory."""
-        return self.reader is not None and self.reader[1] in guards(self.reader[0])
+        return any(line in guards(file) for file, line in self.readers)
 
 
 class Guesses:

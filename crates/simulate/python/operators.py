@@ -93,7 +93,8 @@ def check(operator, arguments, named, tensors):
     if call.small and call.trust() == SUPPOSED:
         results = call.compute()
         if operator.base == "all":
-            some = call.on_host(place, {}).bool().any()
+            # A single element has no others to pass for it.
+            some = call.on_host(place, {}).bool().any() | (place.numel() == 1 and call.engine.keep > 0)
             results = [result.logical_or_(some) for result in results]
         return call.work(results)
     values, trust = call.engine.period(place) if call.plain else (None, ABSENT)
