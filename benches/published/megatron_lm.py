@@ -135,7 +135,7 @@ def simulate(options, folder, card, configured):
     tensor = int(arguments.get("tensor-model-parallel-size", 1))
     first = {0} if program.endswith("t5.py") else set()
     ranks = sorted({RANKS - tensor, RANKS - 1} | first)
-    command = [options.ptmem, "simulate", "--addresses", "down", "--gpu", card, "--world-size", str(RANKS)]
+    command = [options.ptmem, "simulate", "--addresses", options.addresses, "--gpu", card, "--world-size", str(RANKS)]
     command += ["--rank", ",".join(map(str, ranks))]
     command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
     command += [sys.executable, os.path.join(HERE, "stand_ins.py"), program]
@@ -207,6 +207,7 @@ def main():
     parser.add_argument("checkout")
     parser.add_argument("--case", default="*", help="MODEL/CASE, with * and ?")
     parser.add_argument("--card", default="a100,h100,gb200")
+    parser.add_argument("--addresses", default="down", choices=("up", "down"), help="the order, for all cases")
     parser.add_argument("--list", action="store_true", help="list what can run, and why the rest cannot; run nothing")
     parser.add_argument("--ptmem", default="ptmem")
     options = parser.parse_args()
