@@ -31,6 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = "tests/functional_tests/test_cases"
 PROGRAMS = {"gpt": "pretrain_gpt.py", "moe": "pretrain_gpt.py", "t5": "pretrain_t5.py"}
 METRIC = "mem-max-allocated-bytes"
+CARDS = {"a100": "a100", "h100": "h100", "gb200": "b200"}
 RANKS = 8
 STEPS = 3
 BERT_WORDS = 28996
@@ -135,7 +136,16 @@ def simulate(options, folder, card, configured):
     tensor = int(arguments.get("tensor-model-parallel-size", 1))
     first = {0} if program.endswith("t5.py") else set()
     ranks = sorted({RANKS - tensor, RANKS - 1} | first)
-    command = [options.ptmem, "simulate", "--addresses", options.addresses, "--gpu", card, "--world-size", str(RANKS)]
+    command = [
+        options.ptmem,
+        "simulate",
+        "--addresses",
+        options.addresses,
+        "--gpu",
+        CARDS[card],
+        "--world-size",
+        str(RANKS),
+    ]
     command += ["--rank", ",".join(map(str, ranks))]
     command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
     command += [sys.executable, os.path.join(HERE, "stand_ins.py"), program]
