@@ -129,30 +129,20 @@ impl Flame {
     }
 
     /// For every node the width of its box at a moment: the bytes of everything in it, of the side with more.
-    pub(crate) fn widths(&self, moment: &FlameMoment) -> Vec<u64> {
+    fn widths(&self, moment: &FlameMoment) -> Vec<u64> {
         let mut widths = vec![0_u64; self.nodes.len()];
         for (node, held) in &moment.own {
             widths[*node] = held.before.bytes.max(held.after.bytes);
         }
-        self.roll_up(&mut widths, u64::saturating_add);
+        self.roll_up(&mut widths);
         widths
     }
 
-    /// For every node the bytes of everything in it at a moment.
-    pub(crate) fn held(&self, moment: &FlameMoment) -> Vec<Sides<Held>> {
-        let mut held = vec![Sides::<Held>::default(); self.nodes.len()];
-        for (node, own) in &moment.own {
-            held[*node] = *own;
-        }
-        self.roll_up(&mut held, Sides::plus);
-        held
-    }
-
-    /// Adds to every node the values below it.
-    fn roll_up<T: Copy>(&self, values: &mut [T], plus: impl Fn(T, T) -> T) {
+    /// Adds to every node the bytes below it.
+    fn roll_up(&self, bytes: &mut [u64]) {
         for node in (0..self.nodes.len()).rev() {
             if let Some(parent) = self.nodes[node].parent {
-                values[parent] = plus(values[parent], values[node]);
+                bytes[parent] = bytes[parent].saturating_add(bytes[node]);
             }
         }
     }
@@ -160,7 +150,7 @@ impl Flame {
     /// Leaves out nodes that are too small to see at any moment: their bytes count as their caller's own. `most` has the
     /// most that each holds itself.
     fn without_small_ones(mut self, mut most: Vec<u64>) -> Self {
-        self.roll_up(&mut most, u64::saturating_add);
+        self.roll_up(&mut most);
         let mut total = 0_u64;
         for moment in &self.moments {
             let widths = self.widths(moment);
@@ -212,6 +202,12 @@ mod tests {
         Flame::new(vec![moment], |unit| paths[unit].clone(), false, &vec![0; paths.len()])
     }
 
+    /// The bytes of all nodes on both sides.
+    fn held_in_all(flame: &Flame) -> (u64, u64) {
+        let own = flame.moments[0].own.values();
+        own.fold((0, 0), |(before, after), held| (before + held.before.bytes, after + held.after.bytes))
+    }
+
     #[test]
     fn boxes_add_up_to_their_caller() {
         let flame = flame(&[("main>a", 10, 30), ("main>b", 20, 5), ("main", 1, 1)]);
@@ -219,16 +215,14 @@ mod tests {
         let names: Vec<_> = flame.nodes.iter().map(|node| node.frame.name.as_str()).collect();
         assert_eq!(names, ["main", "a", "b"]);
         assert_eq!(flame.widths(moment), [51, 30, 20]);
-        let sums = flame.held(moment)[0];
-        assert_eq!((sums.before.bytes, sums.after.bytes), (31, 36));
+        assert_eq!(held_in_all(&flame), (31, 36));
     }
 
     #[test]
     fn small_boxes_become_part_of_their_caller() {
         let flame = flame(&[("main>big", 0, 1_000_000), ("main>small>smaller", 7, 3)]);
         assert_eq!(flame.nodes.len(), 2);
-        assert_eq!(flame.held(&flame.moments[0])[0].before.bytes, 7);
-        assert_eq!(flame.held(&flame.moments[0])[0].after.bytes, 1_000_003);
+        assert_eq!(held_in_all(&flame), (7, 1_000_003));
     }
 
     /// Distinct frames without end take no more room than a picture can use, and no byte is lost.
@@ -244,7 +238,7 @@ mod tests {
         assert_eq!(nodes.all.len(), MOST_COLLECTED);
         let units: Vec<_> = units.iter().map(|(path, size)| (path.as_str(), 0, *size)).collect();
         let flame = flame(&units);
-        assert_eq!(flame.held(&flame.moments[0])[0].after.bytes, (1..=200).sum::<u64>());
+        assert_eq!(held_in_all(&flame).1, (1..=200).sum::<u64>());
         // The largest has its frames.
         assert!(flame.nodes.iter().any(|node| node.frame.name == "199-199"));
     }
