@@ -74,7 +74,7 @@ pub fn find_leaks<R: Read>(
         leak::over(&profiles, &[], options)
     };
     let judgement = verdict::judge_leaks(&search, max_leak, false);
-    Ok(LeakGate { findings: vec![JudgedSearch { search, judgement }] })
+    Ok(JudgedSearch { search, judgement }.into())
 }
 
 /// The error of [`find_leaks`].

@@ -40,7 +40,7 @@
 //!
 //! let snapshot = ("leak.pkl".to_owned(), File::open("fixtures/leak.pkl")?);
 //! let leaks = find_leaks([snapshot], &ptmem::LeakOptions::default(), 0)?;
-//! assert_eq!(leaks.findings[0].search.leaks().count(), 1);
+//! assert_eq!(leaks.leaves().flat_map(|found| found.search.leaks()).count(), 1);
 //! # Ok(())
 //! # }
 //! ```

@@ -7,16 +7,14 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::profile::Profile;
 use ptmem::report::{Approval, Subject};
 use ptmem::tree;
-use ptmem::verdict::{self, Excuse, Headline, Judgement, Limits, Maximum, NoBefore, Readings, Thresholds};
+use ptmem::verdict::{Excuse, Limits, Maximum, NoBefore, Readings, Thresholds};
 
 use super::args::{BaseArguments, Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::base::{self, Answer};
 use super::config::Loaded;
 use super::git::Base;
-use super::input::{self, require_moment};
 use super::output::Output;
 use super::ranks::Found;
 use super::report::report_options;
@@ -76,60 +74,6 @@ pub(crate) struct Request<'a> {
     pub(crate) tree: Option<tree::TreeOptions>,
 }
 
-/// The judged input.
-enum Checked {
-    Ranks(Readings),
-    One(Box<Profile>, Judgement),
-}
-
-impl Checked {
-    /// Reads and judges the snapshot, or those of the ranks of a job, by these limits.
-    fn new(request: &Request<'_>, config: &Config, found: Option<&[Found]>, thresholds: Thresholds) -> Result<Self> {
-        let of_profile = request.stacks.options_of_one(config, request.view, found.is_some())?;
-        if let Some(found) = found {
-            let read = ranks::readings(request.snapshot, found, Some(thresholds), request.view, &of_profile)?;
-            return Ok(Self::Ranks(read));
-        }
-        let profile = input::profile(request.snapshot, &of_profile)?;
-        require_moment(&profile)?;
-        let judgement = verdict::judge_profile(&profile, &thresholds);
-        Ok(Self::One(Box::new(profile), judgement))
-    }
-
-    fn headline(&self) -> Headline {
-        match self {
-            Self::Ranks(readings) => readings.headline(),
-            Self::One(_, judgement) => judgement.headline(),
-        }
-    }
-
-    /// Whether nothing fails but that growth was not judged, which a label approves.
-    fn lacks_a_before_at_most(&self) -> bool {
-        match self {
-            Self::Ranks(readings) => {
-                let of_ranks = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
-                of_ranks.chain([&readings.ranks.judgement]).all(Judgement::lacks_a_before_at_most)
-            }
-            Self::One(_, judgement) => judgement.lacks_a_before_at_most(),
-        }
-    }
-
-    fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
-        let judgement = match self {
-            Self::Ranks(readings) => &mut readings.ranks.judgement,
-            Self::One(_, judgement) => judgement,
-        };
-        judgement.diagnostics.extend(remarks);
-    }
-
-    fn subject(&self) -> Subject<'_> {
-        match self {
-            Self::Ranks(readings) => Subject::Ranks(readings),
-            Self::One(profile, judgement) => Subject::Profile(profile, Some(judgement)),
-        }
-    }
-}
-
 impl Request<'_> {
     /// The limits of the command line and of a configuration.
     fn limits(&self, config: &Config) -> Limits {
@@ -143,6 +87,12 @@ impl Request<'_> {
     fn thresholds(&self, loaded: &Loaded) -> Result<Thresholds> {
         let thresholds = loaded.thresholds(&self.limits(&loaded.config))?;
         Ok(Thresholds { no_before: self.no_before.clone(), ..thresholds })
+    }
+
+    /// Reads and judges the snapshot, or those of the ranks of a job, by these limits.
+    fn judged(&self, config: &Config, found: Option<&[Found]>, thresholds: Thresholds) -> Result<Readings> {
+        let options = self.stacks.options_of_one(config, self.view, found.is_some())?;
+        ranks::readings(self.snapshot, found, Some(&thresholds), self.view, &options)
     }
 
     /// Whether an after without a before is the first recording of its gate, or repairs the base. Both are reported.
@@ -177,7 +127,7 @@ impl Request<'_> {
         if !thresholds.limits_anything() && thresholds.no_before.is_none() {
             bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
         }
-        let mut checked = Checked::new(&self, &loaded.config, found, thresholds)?;
+        let mut checked = self.judged(&loaded.config, found, thresholds)?;
         let mut options = report_options(self.view, output);
         options.device_memory = self.limits(&loaded.config).memory();
         options.phases = self.phases;
@@ -192,16 +142,16 @@ impl Request<'_> {
             if self.snapshot.as_os_str() == "-" {
                 bail!("standard input can be read only once");
             }
-            let checked = Checked::new(&self, &rules.loaded.config, found, self.thresholds(rules.loaded)?)?;
+            let checked = self.judged(&rules.loaded.config, found, self.thresholds(rules.loaded)?)?;
             Ok(vec![Ok(Answer::new(checked.headline(), has_label && checked.lacks_a_before_at_most()))])
         })?);
         checked.remark(excused);
-        self.view.write(checked.subject(), &mut options, output)?;
-        Ok(exit_code(checked.headline().verdict, self.trust.exit_zero || has_label))
+        self.view.write(Subject::from(&checked), &mut options, output)?;
+        Ok(exit_code(checked.verdict(), self.trust.exit_zero || has_label))
     }
 
     /// The approval by a label, where nothing fails but that growth was not judged.
-    fn approval(&self, checked: &Checked) -> Result<Option<Approval>> {
+    fn approval(&self, checked: &Readings) -> Result<Option<Approval>> {
         match self.approve_label {
             Some(label) if checked.lacks_a_before_at_most() => surroundings::approval(label),
             _ => Ok(None),

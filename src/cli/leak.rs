@@ -12,7 +12,7 @@ use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report::Subject;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, JudgedSearch, LeakGate, Rank};
+use ptmem::verdict::{self, JudgedSearch, LeakGate, Node, Rank};
 
 use super::args::{BaseArguments, ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::base::{self, Answer};
@@ -124,7 +124,7 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
     let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
     let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
-    let mut findings = Vec::with_capacity(runs.len());
+    let mut nodes = Vec::with_capacity(runs.len());
     ranks::in_order(
         ranks::jobs(arguments.view.jobs),
         &sizes,
@@ -133,9 +133,9 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
             let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
             Ok(JudgedSearch { search, judgement })
         },
-        |_, finding| findings.push(finding),
+        |_, finding| nodes.push(Node::One(finding)),
     )?;
-    Ok(LeakGate { findings })
+    Ok(LeakGate { nodes })
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
@@ -158,9 +158,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         }
         Ok(vec![Ok(Answer::new(search(&arguments, &rules.loaded.config, &runs)?.headline(), false))])
     })?;
-    if let Some(first) = gate.findings.first_mut() {
-        first.judgement.diagnostics.extend(remarks);
-    }
+    gate.remark(remarks);
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))

@@ -56,10 +56,10 @@ impl View {
         let mut formats = self.formats();
         if self.source || self.formats().any(Format::points_at_lines) {
             options.checkout = match subject {
-                Subject::Gate(gate) => checkout::files(gate.comparisons().map(|c| c.diff.profiles.after.code())),
+                Subject::Gate(gate) => checkout::files(gate.leaves().map(|c| c.diff.profiles.after.code())),
                 Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
-                Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
-                Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
+                Subject::Leaks(gate) => checkout::files(gate.leaves().map(|f| f.search.code())),
+                Subject::Ranks(ranks) => checkout::files(ranks.leaves().map(|r| r.profile.code())),
                 Subject::Study(_) => BTreeMap::new(),
             };
         }

@@ -11,7 +11,6 @@ use ptmem::profile::{self, Every};
 use ptmem::report::Subject;
 
 use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
-use super::input::{self, require_moment};
 use super::output::Output;
 use super::report::report_options;
 use super::{config, ranks};
@@ -74,14 +73,10 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     options.skip_first = config.skip_first;
     options.device_memory = arguments.device.memory(&config);
     options.tree = arguments.tree.options();
-    if let Some(found) = &found {
-        let readings = ranks::readings(&arguments.snapshot, found, None, &arguments.view, &of_profile)?;
-        arguments.view.write(Subject::Ranks(&readings), &mut options, output)?;
-        return Ok(ExitCode::SUCCESS);
+    let mut readings = ranks::readings(&arguments.snapshot, found.as_deref(), None, &arguments.view, &of_profile)?;
+    if let Some(only) = readings.only_mut() {
+        only.profile.note_lack_of_modules();
     }
-    let mut profile = input::profile(&arguments.snapshot, &of_profile)?;
-    profile.note_lack_of_modules();
-    require_moment(&profile)?;
-    arguments.view.write(Subject::Profile(&profile, None), &mut options, output)?;
+    arguments.view.write(Subject::from(&readings), &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -274,7 +274,7 @@ fn each_leak_is_listed_once_beside_the_verdict() {
     });
     let search = series(profiles, &LeakOptions::default());
     let judgement = judge_leaks(&search, 0, false);
-    let gate = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
+    let gate = LeakGate::from(JudgedSearch { search, judgement });
     let table = Format::Table.render(Subject::Leaks(&gate), &RenderOptions::default()).unwrap();
     assert_eq!(table.matches("FAIL").count(), 1, "{table}");
     assert!(table.contains("; 1 more leak\n"), "{table}");

@@ -318,7 +318,7 @@ fn the_library_compares_where_the_program_does_the_same() {
         ptmem::read(file, name, ReadOptions::default()).unwrap()
     };
     let gate = ptmem::compare(read("leak.pkl"), read("no-leak.pkl"), &Thresholds::default());
-    let device = &gate.only_pair().unwrap().diff.devices[0];
+    let device = &gate.only().unwrap().diff.devices[0];
     let places = device.places.as_ref().unwrap();
     assert_eq!(places.reason, None);
     assert!(places.higher_elsewhere() > 0, "the leak has its peak in its last step");

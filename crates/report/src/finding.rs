@@ -11,7 +11,7 @@ use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
-    self, About, Check, Comparison, Gate, Judgement, Level, Member, Outcome, Ranks, Readings, numbers,
+    self, About, Check, Comparison, Judged, Judgement, Level, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
@@ -97,10 +97,10 @@ impl<'a> Explanation<'a> {
 /// The examined file: the after, or the last one of a series.
 pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
     match subject {
-        Subject::Gate(gate) => Some(&gate.comparisons().next()?.diff.profiles.after.source.path),
-        Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
+        Subject::Gate(gate) => Some(&gate.leaves().next()?.diff.profiles.after.source.path),
+        Subject::Leaks(gate) => Some(&gate.leaves().next()?.search.sources.last()?.path),
         Subject::Profile(profile, _) => Some(&profile.source.path),
-        Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
+        Subject::Ranks(readings) => Some(&readings.leaves().next()?.profile.source.path),
         Subject::Study(_) => None,
     }
 }
@@ -108,39 +108,35 @@ pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
 /// All checks, in the order of the judgements.
 pub(super) fn findings<'a>(subject: Subject<'a>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     match subject {
-        Subject::Gate(gate) => of_gate(gate, options),
+        Subject::Gate(gate) => {
+            let mut known = Codes::default();
+            of_suite(gate, |of| of_comparison(of, &known.of(&of.diff), options))
+        }
         Subject::Profile(_, None) | Subject::Study(_) => Vec::new(),
         Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
-        Subject::Ranks(readings) => of_readings(readings, options),
-        Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| of_search(finding, options)).collect(),
+        Subject::Ranks(readings) => of_suite(readings, |of| match &of.judgement {
+            Some(judgement) => of_profile(&of.profile, judgement, options),
+            None => Vec::new(),
+        }),
+        Subject::Leaks(gate) => of_suite(gate, |finding| of_search(finding, options)),
     }
 }
 
-fn of_gate<'a>(gate: &'a Gate, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
-    let mut known = Codes::default();
+/// The checks of all leaves with their names and ranks, then those of the ranks of jobs together.
+fn of_suite<'a, T: Judged>(
+    suite: &'a Suite<T>,
+    mut explained: impl FnMut(&'a T) -> Vec<ExplainedCheck<'a>>,
+) -> Vec<ExplainedCheck<'a>> {
     let mut found = Vec::new();
-    for part in &gate.parts {
-        let job = part.job().map(|job| job.ranks.name.as_deref());
-        for of in part.comparisons() {
-            let member = of.member.as_ref().zip(job);
-            let all = of_comparison(of, &known.of(&of.diff), options).into_iter();
-            found.extend(all.map(|finding| ExplainedCheck { comparison: of.name.as_deref(), member, ..finding }));
+    for node in &suite.nodes {
+        let job = node.job().map(|job| job.ranks.name.as_deref());
+        for leaf in node.leaves() {
+            let member = leaf.member().zip(job);
+            let all = explained(leaf).into_iter();
+            found.extend(all.map(|finding| ExplainedCheck { comparison: leaf.name(), member, ..finding }));
         }
     }
-    found.extend(gate.jobs().flat_map(|job| of_ranks(&job.ranks)));
-    found
-}
-
-fn of_readings<'a>(readings: &'a Readings, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
-    let mut found = Vec::new();
-    for reading in &readings.readings {
-        let Some(judgement) = &reading.judgement else { continue };
-        let comparison = Some(reading.member.label.as_str());
-        let member = Some((&reading.member, None));
-        let of_reading = of_profile(&reading.profile, judgement, options);
-        found.extend(of_reading.into_iter().map(|finding| ExplainedCheck { comparison, member, ..finding }));
-    }
-    found.extend(of_ranks(&readings.ranks));
+    found.extend(suite.jobs().flat_map(|job| of_ranks(&job.ranks)));
     found
 }
 
@@ -184,10 +180,7 @@ fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> V
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
         let name = device.map(|device| device.device.to_string());
         let explanation = Explanation::of_stack(&code, stack, options);
-        ExplainedCheck {
-            comparison: search.name.as_deref(),
-            ..ExplainedCheck::new(check, judgement, name, explanation)
-        }
+        ExplainedCheck::new(check, judgement, name, explanation)
     });
     findings.collect()
 }

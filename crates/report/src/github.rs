@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
 use ptmem_base::text::printable;
+use ptmem_judge::verdict::diagnostics_of_snapshot;
 
 use super::finding::{ExplainedCheck, across_ranks, findings};
 use super::place::Place;
-use super::{RenderOptions, Subject, ranks};
+use super::ranks::diagnostics_of_suite;
+use super::{RenderOptions, Subject};
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
@@ -89,14 +91,12 @@ fn ungated(subject: Subject<'_>) -> Option<Command> {
 /// ranks of a job are written once for all.
 pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = match subject {
-        Subject::Gate(gate) => {
-            let alone = gate.pairs().flat_map(ranks::diagnostics_of_comparison).map(|(_, found)| found.clone());
-            let jobs = gate.jobs().flat_map(ranks::diagnostics_of_job);
-            alone.chain(jobs.map(|(_, found)| found)).collect()
+        Subject::Gate(gate) => diagnostics_of_suite(gate),
+        Subject::Profile(of, judgement) => {
+            diagnostics_of_snapshot(of, judgement).into_iter().map(|(_, found)| found.clone()).collect()
         }
-        Subject::Profile(profile, judgement) => ranks::diagnostics_of_profile(profile, judgement).cloned().collect(),
-        Subject::Ranks(readings) => ranks::diagnostics_of_readings(readings).into_iter().map(|(_, of)| of).collect(),
-        Subject::Leaks(gate) => gate.findings.iter().flat_map(ranks::diagnostics_of_search).cloned().collect(),
+        Subject::Ranks(readings) => diagnostics_of_suite(readings),
+        Subject::Leaks(gate) => diagnostics_of_suite(gate),
         Subject::Study(_) => Vec::new(),
     };
     let mut seen = HashSet::new();

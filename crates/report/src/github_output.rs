@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use ptmem_base::units::percent;
 use ptmem_compare::diff::{Change, ChangeKind, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Check, Comparison, Gate, Verdict};
+use ptmem_judge::verdict::{Check, Comparison, Gate, Job, Verdict};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::github::diagnostics;
@@ -36,7 +36,7 @@ pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
         Subject::Gate(gate) => Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
-            changed: gate.comparisons().any(has_changed),
+            changed: gate.leaves().any(has_changed),
             ..nothing
         },
         Subject::Profile(profile, judgement) => Outputs {
@@ -46,12 +46,12 @@ pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
         },
         Subject::Leaks(gate) => Outputs {
             verdict: Some(gate.verdict()),
-            changed: gate.findings.iter().any(|finding| finding.search.leaks().next().is_some()),
+            changed: gate.leaves().any(|finding| finding.search.leaks().next().is_some()),
             ..nothing
         },
         Subject::Ranks(readings) => Outputs {
-            verdict: readings.verdict(),
-            peak: highest_peak(readings.readings.iter().flat_map(|reading| &reading.profile.devices)),
+            verdict: readings.jobs().find_map(Job::headline).map(|headline| headline.verdict),
+            peak: highest_peak(readings.leaves().flat_map(|reading| &reading.profile.devices)),
             ..nothing
         },
         Subject::Study(_) => nothing,

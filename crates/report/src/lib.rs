@@ -54,10 +54,20 @@ pub enum Subject<'a> {
     Profile(&'a Profile, Option<&'a Judgement>),
     /// Leaks, and the verdict.
     Leaks(&'a LeakGate),
-    /// One snapshot of each rank of a job.
+    /// Snapshots of the ranks of a job.
     Ranks(&'a Readings),
     /// A study, which judges nothing: the formats of checks show nothing of it.
     Study(Study<'a>),
+}
+
+/// A snapshot, or those of the ranks of a job.
+impl<'a> From<&'a Readings> for Subject<'a> {
+    fn from(readings: &'a Readings) -> Self {
+        match readings.only() {
+            Some(one) => Self::Profile(&one.profile, one.judgement.as_ref()),
+            None => Self::Ranks(readings),
+        }
+    }
 }
 
 /// The result of a study.

@@ -12,7 +12,7 @@ use ptmem::profile::{self, InputKind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, PairOrJob, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
@@ -91,18 +91,19 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
         comparison.diff.share(&tables);
     }
     let mut comparisons = comparisons.into_iter();
-    let mut gate = Gate::default();
+    let mut nodes = Vec::with_capacity(parts.len());
     for Part { pair, count, missing } in parts {
         let of_pair = comparisons.by_ref().take(count);
         let Some(missing) = missing else {
-            gate.parts.extend(of_pair.map(PairOrJob::from));
+            nodes.extend(of_pair.map(Node::One));
             continue;
         };
         let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
-        let job = Job::judged(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
-        gate.parts.push(PairOrJob::Job(Box::new(job)));
+        let job = Job::compared(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
+        nodes.push(Node::Job(job));
     }
+    let mut gate = Gate { nodes };
     // Rules that no comparison uses are reported once for all of them.
     gate.remark(usage.unused());
     Ok(gate)

@@ -119,13 +119,13 @@ pub(super) fn report(
     gate.remark(arguments.no_before.as_ref().map(|reason| {
         Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
     }));
-    if let Some(only) = gate.only_pair_mut()
+    if let Some(only) = gate.only_mut()
         && arguments.update.is_none()
     {
         only.judgement.diagnostics.extend(improvement(only, arguments));
     }
     options.acceptance = (!arguments.no_acceptance).then_some(Acceptance {
-        commands: gate.comparisons().filter_map(|comparison| accepting(comparison, arguments)).collect(),
+        commands: gate.leaves().filter_map(|comparison| accepting(comparison, arguments)).collect(),
         expires: config::today()?.after(ACCEPTED_DAYS),
         label: arguments.approve_label.clone(),
     });
@@ -134,7 +134,7 @@ pub(super) fn report(
     options.tree = arguments.tree.options();
     options.phases = arguments.phases;
     arguments.view.write(Subject::Gate(&gate), &mut options, output)?;
-    if let (Some(path), Some(only)) = (&arguments.update, gate.only_pair()) {
+    if let (Some(path), Some(only)) = (&arguments.update, gate.only()) {
         let reason = arguments.allow_raise.as_deref();
         output::print_note(&update(path, only, reason)?);
         if reason.is_some() && gate.fails_by_growth_alone() {

@@ -48,7 +48,7 @@ impl OfBase {
         // One that the change removed has no figures to compare.
         if pair.before.exists() || pair.found.is_some() {
             let gate = compare_all(slice::from_ref(&of_base.to(pair)), arguments, config)?;
-            let unexplained: Vec<_> = gate.comparisons().filter(|comparison| lacks_reason(comparison)).collect();
+            let unexplained: Vec<_> = gate.leaves().filter(|comparison| lacks_reason(comparison)).collect();
             let paths: BTreeSet<PathBuf> = unexplained
                 .iter()
                 .map(|comparison| PathBuf::from(&comparison.diff.profiles.before.source.path))

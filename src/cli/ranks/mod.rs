@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Result, bail};
-use ptmem::profile::{self, Profile};
+use ptmem::profile;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Judgement, Reading, Readings, Thresholds};
+use ptmem::verdict::{self, Job, Node, Reading, Readings, Thresholds};
 
 use super::args::View;
 use super::input::{self, require_moment};
@@ -66,43 +66,41 @@ pub(super) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -
     output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
 }
 
-/// Reads the snapshots of the ranks of a job, and judges them where there are limits.
+/// Reads a snapshot, or those of the ranks of a job that were found, and judges them where there are limits.
 pub(super) fn readings(
     path: &Path,
-    found: &[Found],
-    thresholds: Option<Thresholds>,
+    found: Option<&[Found]>,
+    thresholds: Option<&Thresholds>,
     view: &View,
     options: &profile::ReadOptions,
 ) -> Result<Readings> {
+    let Some(found) = found else { return Ok(reading(path, thresholds, options)?.into()) };
     let members = members(path, found)?;
     let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
-    let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
+    let one_of_ranks = thresholds.map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds.clone() });
     let mut readings: Vec<Reading> = Vec::with_capacity(members.len());
     let mut tables = Tables::default();
     in_order(
         jobs(view.jobs),
         &sizes,
-        |index| judged(&members[index].1.path, one_of_ranks.as_ref(), options),
-        |index, (mut profile, judgement)| {
-            profile.pool(&mut tables);
-            readings.push(Reading { member: members[index].0.clone(), profile, judgement });
+        |index| reading(&members[index].1.path, one_of_ranks.as_ref(), options),
+        |index, mut reading| {
+            reading.profile.pool(&mut tables);
+            readings.push(Reading { member: Some(members[index].0.clone()), ..reading });
         },
     )?;
     let tables = Arc::new(tables);
     for reading in &mut readings {
         reading.profile.tables = Arc::clone(&tables);
     }
-    Ok(Readings::new(path.display().to_string(), readings, &thresholds.unwrap_or_default()))
+    let job = Job::read(path.display().to_string(), readings, &thresholds.cloned().unwrap_or_default());
+    Ok(Readings { nodes: vec![Node::Job(job)] })
 }
 
 /// A snapshot, and its judgement where there are limits.
-fn judged(
-    path: &Path,
-    thresholds: Option<&Thresholds>,
-    options: &profile::ReadOptions,
-) -> Result<(Profile, Option<Judgement>)> {
+fn reading(path: &Path, thresholds: Option<&Thresholds>, options: &profile::ReadOptions) -> Result<Reading> {
     let profile = input::profile(path, options)?;
     require_moment(&profile)?;
     let judgement = thresholds.map(|thresholds| verdict::judge_profile(&profile, thresholds));
-    Ok((profile, judgement))
+    Ok(Reading { member: None, profile, judgement })
 }

@@ -259,7 +259,7 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
             "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
         );
     }
-    let grew = gate.comparisons().flat_map(|of| &of.judgement.checks).any(|check| check.delta > Some(0));
+    let grew = gate.leaves().flat_map(|of| &of.judgement.checks).any(|check| check.delta > Some(0));
     let lower = if grew { "lower the limit below that growth, or " } else { "" };
     format!(
         "both ends of the range are within the limits, so no {noun} between them was recorded: from {good} to {bad}, {sentence}. \

@@ -59,7 +59,7 @@ fn leaks_stay_within_what_readers_take(count: u64) {
     let search = leak::over(&profiles, &[], &options);
     assert_eq!(search.leaks().count() as u64, count);
     let judgement = verdict::judge_leaks(&search, 0, false);
-    let gate = LeakGate { findings: vec![JudgedSearch { search, judgement }] };
+    let gate = LeakGate::from(JudgedSearch { search, judgement });
     let gate = Subject::Leaks(&gate);
     Reports::of(gate, &RenderOptions::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, 4096), (10, DEFAULT)] {
@@ -94,7 +94,7 @@ fn reports_of_megabytes_of_stacks_stay_within_what_readers_take() {
 fn stacks_stay_within_what_readers_take(count: u64) {
     let [before, after] = many_stacks(count);
     let gate = Gate::from(compare(None, before, after, &["5%", "stack=0"]));
-    assert!(gate.only_pair().unwrap().judgement.checks.len() as u64 > count);
+    assert!(gate.only().unwrap().judgement.checks.len() as u64 > count);
     let gate = Subject::Gate(&gate);
     let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
     let json: Value = serde_json::from_str(&Format::Json.render(gate, &all).unwrap()).unwrap();

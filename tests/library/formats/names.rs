@@ -9,7 +9,7 @@ use ptmem::profile::{self, InputKind, Profile, Source};
 use ptmem::report::{RenderOptions, Subject, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, Growth, JudgedSearch, LeakGate, Level, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Growth, JudgedSearch, LeakGate, Level, Node, Thresholds};
 
 /// Names of functions, files and comparisons that a format could take for its own.
 fn hostile_names() -> Vec<String> {
@@ -221,7 +221,7 @@ impl<'n> Hostile<'n> {
     /// One comparison for each name.
     fn gate(&self, names: &[Option<&str>], limits: &[&str]) -> Gate {
         let of = |name: &Option<&str>| compare(*name, self.profile(&self.before), self.profile(&self.after), limits);
-        Gate { parts: names.iter().map(|name| of(name).into()).collect() }
+        Gate { nodes: names.iter().map(|name| Node::One(of(name))).collect() }
     }
 
     fn check_comparisons(&self, names: &[Option<&str>]) {
@@ -242,7 +242,7 @@ impl<'n> Hostile<'n> {
     }
 
     fn check_leaks(&self, names: &[Option<&str>]) {
-        let gate = LeakGate { findings: names.iter().map(|name| self.finding(*name)).collect() };
+        let gate = LeakGate { nodes: names.iter().map(|name| Node::One(self.finding(*name))).collect() };
         Reports::of(Subject::Leaks(&gate), &RenderOptions::default()).check(DEFAULT);
     }
 
@@ -250,7 +250,7 @@ impl<'n> Hostile<'n> {
     fn check_phases(&self) {
         let options = RenderOptions { phases: true, ..RenderOptions::default() };
         let gate = self.gate(&[None], &["phase:*=0", "phase:nothing=0"]);
-        let grew = gate.only_pair().unwrap().judgement.checks.iter().filter(|check| check.is_of_phases());
+        let grew = gate.only().unwrap().judgement.checks.iter().filter(|check| check.is_of_phases());
         assert!(self.name.is_empty() || grew.count() >= 2, "{}", self.name);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
         Reports::of(Subject::Profile(&self.profile(&self.after), None), &options).check(DEFAULT);

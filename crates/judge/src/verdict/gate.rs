@@ -1,15 +1,44 @@
-//! Comparisons, or snapshots, that have one verdict.
+//! The tree of results: a suite has single results and jobs, a job its ranks, and each has its verdict and its remarks.
 
 use std::cmp::Reverse;
 use std::slice;
 
 use ptmem_base::diagnostic::Diagnostic;
-use ptmem_compare::diff::{Diff, Sides};
+use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::Profile;
 
-use super::headline::{Part, badness, headline, worst_first};
+use super::headline::{Part, badness, headline};
 use super::ranks::OfRank;
 use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict, has_ranks};
+
+/// A diagnostic, and the side that it concerns where that is one.
+pub type Sided<'a> = (Option<Side>, &'a Diagnostic);
+
+/// A leaf of the tree: a comparison, a snapshot or a search for leaks.
+pub trait Judged {
+    /// The word for one of several.
+    const NOUN: &'static str;
+
+    /// Its name, if there are several.
+    fn name(&self) -> Option<&str>;
+
+    /// Its rank, where it is of a job.
+    fn member(&self) -> Option<&Member>;
+
+    /// Verdict by the limits, if there are any.
+    fn judgement(&self) -> Option<&Judgement>;
+
+    /// The same, to be changed.
+    fn judgement_mut(&mut self) -> Option<&mut Judgement>;
+
+    /// The diagnostics of the input, then those of the judgement.
+    fn diagnostics(&self) -> Vec<Sided<'_>>;
+
+    /// By this the worst leaf comes last: the verdict, then the bytes that explain it.
+    fn badness(&self) -> Option<(Verdict, i128)> {
+        self.judgement().map(badness)
+    }
+}
 
 /// A comparison with the verdict by its limits.
 #[derive(Debug)]
@@ -26,89 +55,117 @@ pub struct Comparison {
     pub min_delta: u64,
 }
 
-/// Comparisons that have one verdict.
-#[derive(Debug, Default)]
-pub struct Gate {
-    /// Each with limits of its own.
-    pub parts: Vec<PairOrJob>,
-}
-
-/// Two snapshots that were compared, or those of the ranks of a job.
-#[derive(Debug)]
-pub enum PairOrJob {
-    /// Two snapshots.
-    Pair(Box<Comparison>),
-    /// The ranks of a job.
-    Job(Box<Job>),
-}
-
-/// The comparisons of the ranks of a job.
-#[derive(Debug)]
-pub struct Job {
-    /// One for each rank that both sides have.
-    pub comparisons: Vec<Comparison>,
-    /// Results for all ranks together.
-    pub ranks: Ranks,
-}
-
-/// One snapshot of several, with the verdict by the limits.
+/// A snapshot, with the verdict by absolute limits.
 #[derive(Debug)]
 pub struct Reading {
     /// Its rank, where there are several.
-    pub member: Member,
+    pub member: Option<Member>,
     /// Its figures.
     pub profile: Profile,
     /// Verdict by the limits, if there are any.
     pub judgement: Option<Judgement>,
 }
 
-/// The snapshots of the ranks of a job.
+/// Results that have one verdict.
 #[derive(Debug)]
-pub struct Readings {
-    /// In order of the ranks.
-    pub readings: Vec<Reading>,
+pub struct Suite<T> {
+    /// Single results and jobs, each with limits of its own.
+    pub nodes: Vec<Node<T>>,
+}
+
+/// Comparisons that have one verdict.
+pub type Gate = Suite<Comparison>;
+
+/// A snapshot, or those of the ranks of a job.
+pub type Readings = Suite<Reading>;
+
+/// A single result, or those of the ranks of a job.
+#[derive(Debug)]
+pub enum Node<T> {
+    /// A single result.
+    One(T),
+    /// The ranks of a job.
+    Job(Job<T>),
+}
+
+/// The results of the ranks of a job.
+#[derive(Debug)]
+pub struct Job<T> {
+    /// One for each rank, in order; of comparisons, for each that both sides have.
+    pub members: Vec<T>,
     /// Results for all ranks together.
     pub ranks: Ranks,
 }
 
-impl Gate {
-    /// All comparisons, those of the ranks of a job side by side.
-    pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> + Clone {
-        self.parts.iter().flat_map(PairOrJob::comparisons)
+impl<T> From<T> for Suite<T> {
+    fn from(one: T) -> Self {
+        Self { nodes: vec![Node::One(one)] }
     }
+}
 
-    /// The comparisons that are not of the ranks of a job.
-    pub fn pairs(&self) -> impl Iterator<Item = &Comparison> + Clone {
-        self.parts.iter().filter(|part| part.job().is_none()).flat_map(PairOrJob::comparisons)
-    }
-
-    /// The jobs whose ranks were compared.
-    pub fn jobs(&self) -> impl Iterator<Item = &Job> + Clone {
-        self.parts.iter().filter_map(PairOrJob::job)
-    }
-
-    /// The comparison, if there is only one, and no job.
+impl<T> Node<T> {
+    /// Its leaves.
     #[must_use]
-    pub fn only_pair(&self) -> Option<&Comparison> {
-        if let [PairOrJob::Pair(only)] = &self.parts[..] { Some(only) } else { None }
+    pub fn leaves(&self) -> &[T] {
+        match self {
+            Self::One(one) => slice::from_ref(one),
+            Self::Job(job) => &job.members,
+        }
+    }
+
+    /// The job, if it is one.
+    #[must_use]
+    pub fn job(&self) -> Option<&Job<T>> {
+        if let Self::Job(job) = self { Some(job) } else { None }
+    }
+}
+
+impl<T> Suite<T> {
+    /// All leaves, those of the ranks of a job side by side.
+    pub fn leaves(&self) -> impl Iterator<Item = &T> + Clone {
+        self.nodes.iter().flat_map(Node::leaves)
+    }
+
+    /// The single results.
+    pub fn singles(&self) -> impl Iterator<Item = &T> + Clone {
+        self.nodes.iter().filter(|node| node.job().is_none()).flat_map(Node::leaves)
+    }
+
+    /// The jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job<T>> + Clone {
+        self.nodes.iter().filter_map(Node::job)
+    }
+
+    /// The result, if there is only one, and no job.
+    #[must_use]
+    pub fn only(&self) -> Option<&T> {
+        if let [Node::One(only)] = &self.nodes[..] { Some(only) } else { None }
     }
 
     /// The same, to be changed.
-    pub fn only_pair_mut(&mut self) -> Option<&mut Comparison> {
-        if let [PairOrJob::Pair(only)] = &mut self.parts[..] { Some(only) } else { None }
+    pub fn only_mut(&mut self) -> Option<&mut T> {
+        if let [Node::One(only)] = &mut self.nodes[..] { Some(only) } else { None }
     }
 
-    /// Every judgement: of the comparisons, then of the ranks of jobs together.
+    /// Whether all results are of the ranks of one job.
+    #[must_use]
+    pub fn is_one_job(&self) -> bool {
+        matches!(self.nodes[..], [Node::Job(_)])
+    }
+}
+
+impl<T: Judged> Suite<T> {
+    /// Every judgement: of the leaves, then of the ranks of jobs together.
     fn judgements(&self) -> impl Iterator<Item = &Judgement> {
-        self.comparisons().map(|of| &of.judgement).chain(self.jobs().map(|job| &job.ranks.judgement))
+        self.leaves().filter_map(T::judgement).chain(self.jobs().map(|job| &job.ranks.judgement))
     }
 
-    /// Adds remarks that concern all of it. They are reported with the first job or comparison.
+    /// Adds remarks that concern all of it. They are reported with the first job or result.
     pub fn remark(&mut self, remarks: impl IntoIterator<Item = Diagnostic>) {
-        let at = self.parts.iter().position(|part| part.job().is_some()).unwrap_or(0);
-        let first = self.parts.get_mut(at).map(|part| match part {
-            PairOrJob::Pair(pair) => &mut pair.judgement,
-            PairOrJob::Job(job) => &mut job.ranks.judgement,
+        let at = self.nodes.iter().position(|node| node.job().is_some()).unwrap_or(0);
+        let first = self.nodes.get_mut(at).and_then(|node| match node {
+            Node::One(one) => one.judgement_mut(),
+            Node::Job(job) => Some(&mut job.ranks.judgement),
         });
         if let Some(first) = first {
             first.diagnostics.extend(remarks);
@@ -121,6 +178,12 @@ impl Gate {
         self.judgements().map(|judgement| judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
     }
 
+    /// Whether anything was gated.
+    #[must_use]
+    pub fn is_gated(&self) -> bool {
+        self.judgements().any(|judgement| !judgement.checks.is_empty())
+    }
+
     /// Whether it is a regression by growth and nothing else, which can be agreed to.
     #[must_use]
     pub fn fails_by_growth_alone(&self) -> bool {
@@ -130,128 +193,145 @@ impl Gate {
                 .all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_growth_alone())
     }
 
-    /// The comparisons, the worst first.
+    /// Whether nothing fails, or only the before is missing, which a reviewer can approve.
     #[must_use]
-    pub fn worst_first(&self) -> Vec<&Comparison> {
-        let mut comparisons: Vec<_> = self.comparisons().collect();
-        comparisons.sort_by_key(|comparison| Reverse(badness(&comparison.judgement)));
-        comparisons
+    pub fn lacks_a_before_at_most(&self) -> bool {
+        self.judgements().all(Judgement::lacks_a_before_at_most)
     }
 
-    /// Whether all comparisons are of the ranks of one job.
+    /// The leaves, the worst first.
     #[must_use]
-    pub fn is_one_job(&self) -> bool {
-        matches!(self.parts[..], [PairOrJob::Job(_)])
-    }
-
-    /// Whether anything was gated.
-    #[must_use]
-    pub fn is_gated(&self) -> bool {
-        self.judgements().any(|judgement| !judgement.checks.is_empty())
+    pub fn worst_first(&self) -> Vec<&T> {
+        worst_first(self.leaves())
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        let parts = self.comparisons().map(|of| Part::new(of.name.as_deref(), &of.judgement));
-        let jobs = self.jobs().map(|Job { ranks, .. }| Part::new(ranks.name.as_deref(), &ranks.judgement));
-        let together: Vec<_> = jobs.collect();
-        headline(
-            &worst_first(parts),
-            &together,
-            match &self.parts[..] {
-                [PairOrJob::Job(job)] => noun(job.comparisons.iter().filter_map(|of| of.member.as_ref())),
-                _ => "comparison",
-            },
-        )
+        let together: Vec<_> =
+            self.jobs().map(|Job { ranks, .. }| Part::new(ranks.name.as_deref(), &ranks.judgement)).collect();
+        let noun = match &self.nodes[..] {
+            [Node::Job(job)] => job.noun(),
+            _ => T::NOUN,
+        };
+        headline(&parts(self.leaves(), T::name), &together, noun)
     }
 }
 
-/// The word for one of several files.
-fn noun<'m>(members: impl Iterator<Item = &'m Member>) -> &'static str {
-    if has_ranks(members) { "rank" } else { "case" }
-}
-
-impl From<Comparison> for Gate {
-    fn from(comparison: Comparison) -> Self {
-        Self { parts: vec![comparison.into()] }
+impl<T: Judged> Job<T> {
+    /// The word for one of its files.
+    fn noun(&self) -> &'static str {
+        if has_ranks(self.members.iter().filter_map(T::member)) { "rank" } else { "case" }
     }
-}
 
-impl From<Comparison> for PairOrJob {
-    fn from(comparison: Comparison) -> Self {
-        Self::Pair(Box::new(comparison))
-    }
-}
-
-impl PairOrJob {
-    /// Its comparisons.
+    /// The verdict in one line; `None` where the members were not judged.
     #[must_use]
-    pub fn comparisons(&self) -> &[Comparison] {
-        match self {
-            Self::Pair(pair) => slice::from_ref(pair),
-            Self::Job(job) => &job.comparisons,
+    pub fn headline(&self) -> Option<Headline> {
+        if self.members.iter().any(|of| of.judgement().is_none()) {
+            return None;
         }
-    }
-
-    /// The job, if it is one.
-    #[must_use]
-    pub fn job(&self) -> Option<&Job> {
-        if let Self::Job(job) = self { Some(job) } else { None }
+        let parts = parts(self.members.iter(), |of| of.member().map(|member| &*member.label));
+        Some(headline(&parts, &[Part::new(None, &self.ranks.judgement)], self.noun()))
     }
 }
 
-impl Job {
+fn worst_first<'a, T: Judged + 'a>(leaves: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+    let mut leaves: Vec<_> = leaves.collect();
+    leaves.sort_by_key(|leaf| Reverse(leaf.badness()));
+    leaves
+}
+
+/// The judged leaves by their names, the worst first.
+fn parts<'a, T: Judged + 'a>(
+    leaves: impl Iterator<Item = &'a T>,
+    name: impl Fn(&'a T) -> Option<&'a str>,
+) -> Vec<Part<'a>> {
+    worst_first(leaves).into_iter().filter_map(|leaf| Some(Part::new(name(leaf), leaf.judgement()?))).collect()
+}
+
+impl Job<Comparison> {
     /// The ranks of a job, judged together: the directory or glob of each side, the ranks that one side lacks, and the
     /// limits on each rank.
     #[must_use]
-    pub fn judged(
-        comparisons: Vec<Comparison>,
+    pub fn compared(
+        members: Vec<Comparison>,
         name: Option<String>,
         paths: Sides<String>,
         missing: Vec<Missing>,
         thresholds: &Thresholds,
     ) -> Self {
-        let of_ranks: Vec<_> = comparisons.iter().map(OfRank::compared).collect();
+        let of_ranks: Vec<_> = members.iter().map(OfRank::compared).collect();
         let paths = Sides { before: Some(paths.before), after: Some(paths.after) };
         let ranks = Ranks::judged(name, paths, missing, &of_ranks, thresholds);
-        Self { comparisons, ranks }
-    }
-
-    /// The verdict in one line.
-    #[must_use]
-    pub fn headline(&self) -> Headline {
-        let members = self.comparisons.iter();
-        let parts = members.map(|of| Part::new(of.member.as_ref().map(|member| &*member.label), &of.judgement));
-        let noun = noun(self.comparisons.iter().filter_map(|of| of.member.as_ref()));
-        headline(&worst_first(parts), &[Part::new(None, &self.ranks.judgement)], noun)
+        Self { members, ranks }
     }
 }
 
-impl Readings {
+impl Job<Reading> {
     /// The ranks of a job in this directory or glob, judged together by the limits on each.
     #[must_use]
-    pub fn new(path: String, readings: Vec<Reading>, thresholds: &Thresholds) -> Self {
-        let ranks: Vec<_> = readings.iter().map(OfRank::read).collect();
+    pub fn read(path: String, members: Vec<Reading>, thresholds: &Thresholds) -> Self {
+        let ranks: Vec<_> = members.iter().map(OfRank::read).collect();
         let paths = Sides { before: None, after: Some(path) };
         let ranks = Ranks::judged(None, paths, Vec::new(), &ranks, thresholds);
-        Self { readings, ranks }
+        Self { members, ranks }
+    }
+}
+
+impl Judged for Comparison {
+    const NOUN: &'static str = "comparison";
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
-    /// The verdict: the worst of all; `None` where nothing was judged.
-    #[must_use]
-    pub fn verdict(&self) -> Option<Verdict> {
-        let judgements = self.readings.iter().filter_map(|reading| reading.judgement.as_ref());
-        let worst = judgements.map(|judgement| judgement.verdict).max()?;
-        Some(worst.max(self.ranks.judgement.verdict))
+    fn member(&self) -> Option<&Member> {
+        self.member.as_ref()
     }
 
-    /// The verdict in one line, with the figure and the limit that explain it.
-    #[must_use]
-    pub fn headline(&self) -> Headline {
-        let judged =
-            self.readings.iter().filter_map(|of| Some(Part::new(Some(&of.member.label), of.judgement.as_ref()?)));
-        let noun = noun(self.readings.iter().map(|of| &of.member));
-        headline(&worst_first(judged), &[Part::new(None, &self.ranks.judgement)], noun)
+    fn judgement(&self) -> Option<&Judgement> {
+        Some(&self.judgement)
     }
+
+    fn judgement_mut(&mut self) -> Option<&mut Judgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn diagnostics(&self) -> Vec<Sided<'_>> {
+        let sides = self.diff.profiles.each().into_iter();
+        let of_sides = sides.flat_map(|(side, of)| of.diagnostics.iter().map(move |found| (Some(side), found)));
+        let of_both = self.diff.diagnostics.iter().chain(&self.judgement.diagnostics);
+        of_sides.chain(of_both.map(|found| (None, found))).collect()
+    }
+}
+
+impl Judged for Reading {
+    const NOUN: &'static str = "snapshot";
+
+    fn name(&self) -> Option<&str> {
+        self.member().map(|member| &*member.label)
+    }
+
+    fn member(&self) -> Option<&Member> {
+        self.member.as_ref()
+    }
+
+    fn judgement(&self) -> Option<&Judgement> {
+        self.judgement.as_ref()
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut Judgement> {
+        self.judgement.as_mut()
+    }
+
+    fn diagnostics(&self) -> Vec<Sided<'_>> {
+        diagnostics_of_snapshot(&self.profile, self.judgement())
+    }
+}
+
+/// The diagnostics of a snapshot, then those of its judgement.
+#[must_use]
+pub fn diagnostics_of_snapshot<'a>(profile: &'a Profile, judgement: Option<&'a Judgement>) -> Vec<Sided<'a>> {
+    let of_judgement = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
+    profile.diagnostics.iter().chain(of_judgement).map(|found| (None, found)).collect()
 }

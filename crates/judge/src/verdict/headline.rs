@@ -1,7 +1,5 @@
 //! The verdict of several comparisons or snapshots in one line.
 
-use std::cmp::Reverse;
-
 use super::{Check, Headline, Judgement, Outcome, PeakChange, Verdict};
 
 /// A judgement among several, with its name.
@@ -15,11 +13,6 @@ impl<'a> Part<'a> {
     pub(super) fn new(name: Option<&'a str>, judgement: &'a Judgement) -> Self {
         Self { name, judgement }
     }
-
-    /// By this the worst part comes last.
-    fn badness(&self) -> (Verdict, i128) {
-        badness(self.judgement)
-    }
 }
 
 /// The verdict of a judgement, and the bytes of the check that explains it.
@@ -30,13 +23,6 @@ pub(super) fn badness(judgement: &Judgement) -> (Verdict, i128) {
 /// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
 fn measured(check: &Check) -> Option<i128> {
     check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
-}
-
-/// Parts with the worst first.
-pub(super) fn worst_first<'a>(parts: impl Iterator<Item = Part<'a>>) -> Vec<Part<'a>> {
-    let mut parts: Vec<_> = parts.collect();
-    parts.sort_by_key(|part| Reverse(part.badness()));
-    parts
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.
@@ -88,7 +74,7 @@ fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: 
         return format!("nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}", prefix(part));
     }
     let sentence = part.judgement.headline().sentence;
-    match part.badness() {
+    match badness(part.judgement) {
         _ if part.judgement.checks.is_empty() => sentence,
         _ if count == 1 => format!("{}{sentence}", prefix(part)),
         (_, 0) => format!("all {count} {noun}s: {sentence}"),
@@ -97,7 +83,7 @@ fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: 
 }
 
 /// The part whose peak grew most; `None` if anything was gated.
-pub(super) fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
+fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
     if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
         return None;
     }

@@ -1,7 +1,5 @@
 //! Verdict on leaks.
 
-use std::cmp::Reverse;
-
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
@@ -9,8 +7,7 @@ use ptmem_base::units::Size;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
 use ptmem_trace::profile::{Bucket, InputKind};
 
-use super::headline::{Part, headline};
-use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
+use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, Verdict};
 
 /// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
@@ -21,41 +18,36 @@ pub struct JudgedSearch {
     pub judgement: Judgement,
 }
 
-impl JudgedSearch {
-    /// The most that a device leaks per snapshot or step.
-    fn most_leaked(&self) -> Option<i128> {
-        self.search.devices.iter().map(DeviceLeaks::bytes_per_step).max()
-    }
-}
-
 /// Searches that have one verdict.
-#[derive(Debug)]
-pub struct LeakGate {
-    /// In the order of their names.
-    pub findings: Vec<JudgedSearch>,
-}
+pub type LeakGate = Suite<JudgedSearch>;
 
-impl LeakGate {
-    /// The verdict: the worst of all.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.findings.iter().map(|finding| finding.judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
+impl Judged for JudgedSearch {
+    const NOUN: &'static str = "rank";
+
+    fn name(&self) -> Option<&str> {
+        self.search.name.as_deref()
     }
 
-    /// The findings, the worst first.
-    #[must_use]
-    pub fn worst_first(&self) -> Vec<&JudgedSearch> {
-        let mut findings: Vec<_> = self.findings.iter().collect();
-        findings.sort_by_key(|finding| Reverse((finding.judgement.verdict, finding.most_leaked())));
-        findings
+    fn member(&self) -> Option<&Member> {
+        None
     }
 
-    /// The verdict in one line.
-    #[must_use]
-    pub fn headline(&self) -> Headline {
-        let findings = self.worst_first().into_iter();
-        let parts: Vec<_> = findings.map(|of| Part::new(of.search.name.as_deref(), &of.judgement)).collect();
-        headline(&parts, &[], "rank")
+    fn judgement(&self) -> Option<&Judgement> {
+        Some(&self.judgement)
+    }
+
+    fn judgement_mut(&mut self) -> Option<&mut Judgement> {
+        Some(&mut self.judgement)
+    }
+
+    fn diagnostics(&self) -> Vec<Sided<'_>> {
+        self.search.diagnostics.iter().chain(&self.judgement.diagnostics).map(|found| (None, found)).collect()
+    }
+
+    /// The verdict, then the most that a device leaks per snapshot or step.
+    fn badness(&self) -> Option<(Verdict, i128)> {
+        let leaked = self.search.devices.iter().map(DeviceLeaks::bytes_per_step);
+        Some((self.judgement.verdict, leaked.max().unwrap_or(i128::MIN)))
     }
 }
 

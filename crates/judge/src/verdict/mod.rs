@@ -24,7 +24,7 @@ use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
 pub use checks::{About, Check, Mark, Outcome, Standing};
-pub use gate::{Comparison, Gate, Job, PairOrJob, Reading, Readings};
+pub use gate::{Comparison, Gate, Job, Judged, Node, Reading, Readings, Sided, Suite, diagnostics_of_snapshot};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;

@@ -66,7 +66,7 @@ impl<'a> OfRank<'a> {
         let active = reading.profile.devices.iter().filter(|device| device.is_active_device());
         let peaks = active.map(|device| Sides { before: Known::default(), after: Known::of(Some(device)) });
         Self {
-            label: &reading.member.label,
+            label: reading.member.as_ref().map_or("", |member| &member.label),
             peaks: or_unknown(peaks.collect()),
             checks: reading.judgement.as_ref().map_or(&[], |judgement| &judgement.checks),
             stacks: reading.profile.devices.iter().flat_map(maxima::labels).collect(),

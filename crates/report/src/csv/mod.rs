@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use ::csv::{ErrorKind, Writer, WriterBuilder};
 use ptmem_base::text::printable;
 use ptmem_compare::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
-use ptmem_judge::verdict::{Gate, LeakGate, Readings};
+use ptmem_judge::verdict::{Gate, Judged, LeakGate, Readings};
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_studies::leak::{DeviceLeaks, Leak, Search};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Profile, StackTotal};
@@ -144,7 +144,7 @@ record! {
 fn changes(table: &mut Table<'_>, gate: &Gate, options: &RenderOptions) -> io::Result<()> {
     table.head(ChangeRecord::NAMES)?;
     let mut known = Codes::default();
-    for comparison in gate.comparisons() {
+    for comparison in gate.leaves() {
         let name = comparison.name.as_deref().unwrap_or_default();
         let codes = known.of(&comparison.diff);
         for device in &comparison.diff.devices {
@@ -197,8 +197,7 @@ fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options:
 
 fn stacks_of_ranks(table: &mut Table<'_>, readings: &Readings, options: &RenderOptions) -> io::Result<()> {
     table.head(&[&["rank"], StackRecord::NAMES].concat())?;
-    let mut readings = readings.readings.iter();
-    readings.try_for_each(|of| stacks(table, Some(&of.member.label), &of.profile, options))
+    readings.leaves().try_for_each(|of| stacks(table, of.name(), &of.profile, options))
 }
 
 record! {
@@ -225,7 +224,7 @@ record! {
 
 fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &RenderOptions) -> io::Result<()> {
     table.head(LeakRecord::NAMES)?;
-    for search in gate.findings.iter().map(|finding| &finding.search) {
+    for search in gate.leaves().map(|finding| &finding.search) {
         let code = search.code();
         for (device, leak) in search.leaks() {
             table.row(None, &LeakRecord(search, device, leak, &site(&code, leak.stack, options)))?;
@@ -264,7 +263,7 @@ record! {
 
 fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
     table.head(PhaseChangeRecord::NAMES)?;
-    for comparison in gate.comparisons() {
+    for comparison in gate.leaves() {
         let name = comparison.name.as_deref().unwrap_or_default();
         for device in &comparison.diff.devices {
             device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;

@@ -6,11 +6,10 @@ use ptmem_compare::diff::cause::{Cause, Share};
 use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::{self, Layout, of_diff};
-use ptmem_judge::verdict::Comparison;
+use ptmem_judge::verdict::{Comparison, Judged};
 
 use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
 use crate::RenderOptions;
-use crate::ranks::diagnostics_of_comparison;
 use ptmem_base::json_writer::{list, object};
 
 object! {
@@ -27,7 +26,7 @@ object! {
         at: comparison.diff.profiles.after.options.at.to_string(),
         devices: list(comparison.diff.devices.iter().map(|of| DeviceReport(of, comparison, has_stacks, options))),
         checks: list(comparison.judgement.checks.iter().map(CheckReport)),
-        diagnostics: list(diagnostics_of_comparison(comparison).map(|(side, found)| SidedDiagnostic(side, found))),
+        diagnostics: list(comparison.diagnostics().into_iter().map(|(side, found)| SidedDiagnostic(side, found))),
     }
 }
 

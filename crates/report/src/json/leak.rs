@@ -1,13 +1,12 @@
 //! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
 
 use ptmem_base::text::printable;
-use ptmem_judge::verdict::{JudgedSearch, LeakGate};
+use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
 use ptmem_studies::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
-use crate::ranks::diagnostics_of_search;
 use ptmem_base::json_writer::{list, object};
 
 object! {
@@ -29,7 +28,7 @@ object! {
             RankCheck(of.search.rank, CheckReport(check))
         }))),
         diagnostics: list(findings.iter().flat_map(|of| {
-            diagnostics_of_search(of).map(|found| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
+            of.diagnostics().into_iter().map(|(_, found)| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
         })),
     }
 }

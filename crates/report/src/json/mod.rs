@@ -27,15 +27,15 @@ use ptmem_base::json_writer::write as put;
 pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     match subject {
         Subject::Profile(of, judgement) => put(&profile::ProfileReport(of, judgement, true, options), out),
-        Subject::Ranks(of) => {
-            let lines = shown(of);
-            put(&ranks::RanksReport(of, &lines, &Others::held(&lines), options), out)
-        }
+        Subject::Ranks(of) => of.jobs().try_for_each(|job| {
+            let lines = shown(job);
+            put(&ranks::RanksReport(job, &lines, &Others::held(&lines), options), out)
+        }),
         Subject::Study(Study::History(of)) => put(&history::HistoryReport(of), out),
         Subject::Study(Study::Scale(of)) => put(&scale::FitReport(of, options), out),
         Subject::Study(Study::Settings(of)) => put(&settings::SettingsReport(of), out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
-        Subject::Gate(gate) => match gate.only_pair() {
+        Subject::Gate(gate) => match gate.only() {
             Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
             _ => {
                 let lines: Vec<_> = gate.jobs().map(compared).collect();

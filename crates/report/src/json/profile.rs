@@ -1,7 +1,7 @@
 //! `ptmem.profile/1`: the figures of one snapshot, with the checks of absolute limits where there are any.
 
 use ptmem_compare::tree::{self, Layout, of_device};
-use ptmem_judge::verdict::Judgement;
+use ptmem_judge::verdict::{Judgement, diagnostics_of_snapshot};
 use ptmem_trace::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
 use ptmem_trace::replay::{Counter, Figures, Fragmentation, HistoryKind, Oom};
 use serde::Serialize;
@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
 use crate::RenderOptions;
 use crate::known::KnownCounter;
-use crate::ranks::diagnostics_of_profile;
 use ptmem_base::json_writer::{list, object, record};
 
 object! {
@@ -29,7 +28,7 @@ object! {
         verdict?: judgement.map(|judgement| judgement.verdict.name()),
         exit_code?: judgement.map(|judgement| judgement.verdict.exit_code()),
         checks?: judgement.map(|judgement| list(judgement.checks.iter().map(CheckReport))),
-        diagnostics: list(diagnostics_of_profile(profile, judgement).map(DiagnosticReport)),
+        diagnostics: list(diagnostics_of_snapshot(profile, judgement).into_iter().map(|(_, found)| DiagnosticReport(found))),
     }
 }
 

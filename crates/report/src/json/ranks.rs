@@ -1,6 +1,6 @@
 //! `ptmem.ranks/1`: one snapshot of each rank of a job.
 
-use ptmem_judge::verdict::{Reading, Readings, Verdict};
+use ptmem_judge::verdict::{Headline, Job, Judged, Reading};
 use ptmem_trace::profile::{Bucket, StackTotal};
 
 use super::profile::ProfileReport;
@@ -12,22 +12,22 @@ use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of the snapshots of a job.
-    pub(super) RanksReport<'a>(of: &'a Readings, lines: &'a [Shown<'a>], others: &'a Others<'a>, options: &'a RenderOptions) {
+    pub(super) RanksReport<'a>(of: &'a Job<Reading>, lines: &'a [Shown<'a>], others: &'a Others<'a>, options: &'a RenderOptions) {
         schema: "ptmem.ranks/1",
         tool: Tool(),
         path: of.ranks.paths.after,
-        group_by: of.readings.first().map(|reading| reading.profile.options.group_by.to_string()).unwrap_or_default(),
-        at: of.readings.first().map(|reading| reading.profile.options.at.to_string()).unwrap_or_default(),
-        verdict: of.verdict().map(Verdict::name),
-        exit_code: of.verdict().map(Verdict::exit_code),
+        group_by: of.members.first().map(|reading| reading.profile.options.group_by.to_string()).unwrap_or_default(),
+        at: of.members.first().map(|reading| reading.profile.options.at.to_string()).unwrap_or_default(),
+        verdict: of.headline().map(|Headline { verdict, .. }| verdict.name()),
+        exit_code: of.headline().map(|Headline { verdict, .. }| verdict.exit_code()),
         imbalance: of.ranks.imbalance.after,
         median: others.median,
         worst: lines.first().map(|line| &line.name),
         table: list(lines.iter().map(LineReport)),
         stacks: list(stacks(lines, options).iter().map(|total| RowReport(total, others))),
         checks: list(of.ranks.judgement.checks.iter().map(CheckReport)),
-        diagnostics: list(ranks::diagnostics_of_readings(of).iter().map(|(side, found)| SidedDiagnostic(*side, found))),
-        ranks: list(of.readings.iter().map(|reading| ReadingReport(reading, lines, options))),
+        diagnostics: list(ranks::diagnostics_of_job(of).iter().map(|(side, found)| SidedDiagnostic(*side, found))),
+        ranks: list(of.members.iter().map(|reading| ReadingReport(reading, lines, options))),
     }
 }
 
@@ -35,7 +35,7 @@ object! {
     /// One device of one rank.
     LineReport<'a>(line: &'a Shown<'a>) {
         name: line.name,
-        ..PlaceInJob(Some(&line.of.member)),
+        ..PlaceInJob(line.of.member.as_ref()),
         device: line.device.map(|device| device.device),
         verdict: line.of.judgement.as_ref().map(|judgement| judgement.verdict.name()),
         ..Values(line.device),
@@ -61,8 +61,8 @@ object! {
 
 object! {
     ReadingReport<'a>(reading: &'a Reading, lines: &'a [Shown<'a>], options: &'a RenderOptions) {
-        name: reading.member.label,
-        ..PlaceInJob(Some(&reading.member)),
+        name: reading.name(),
+        ..PlaceInJob(reading.member.as_ref()),
         profile: ProfileReport(&reading.profile, reading.judgement.as_ref(), has_stacks(reading, lines, options), options),
     }
 }

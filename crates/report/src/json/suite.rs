@@ -1,7 +1,7 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
 use ptmem_compare::diff::{Change, Metric, Row, RowKind};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Missing};
+use ptmem_judge::verdict::{Comparison, Gate, Headline, Job, Missing};
 
 use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
@@ -18,14 +18,14 @@ object! {
         tool: Tool(),
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
-        comparisons: list(gate.comparisons().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
+        comparisons: list(gate.leaves().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
         ranks: list(jobs.iter().map(|job| JobReport(job, options))),
     }
 }
 
 /// A job with the remarks on all of its ranks.
 pub(super) struct JobTable<'a> {
-    pub(super) of: &'a Job,
+    pub(super) of: &'a Job<Comparison>,
     pub(super) lines: &'a [Compared<'a>],
     pub(super) others: Others<'a>,
 }
@@ -41,7 +41,7 @@ object! {
         name: job.of.ranks.name,
         before: job.of.ranks.paths.before,
         after: job.of.ranks.paths.after,
-        verdict: job.of.headline().verdict.name(),
+        verdict: job.of.headline().map(|Headline { verdict, .. }| verdict.name()),
         missing: list(job.of.ranks.missing.iter().map(MissingReport)),
         imbalance: ChangeReport(job.of.ranks.imbalance),
         median: job.others.median,

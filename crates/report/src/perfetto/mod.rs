@@ -62,8 +62,8 @@ pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()>
     match subject {
         Subject::Profile(profile, _) => trace.profile("", profile)?,
         Subject::Gate(gate) => {
-            let several = gate.only_pair().is_none();
-            for comparison in gate.pairs() {
+            let several = gate.only().is_none();
+            for comparison in gate.singles() {
                 let name = comparison.name.iter().filter(|_| several).map(|name| format!("{name}: "));
                 let name: String = name.collect();
                 for (side, profile) in comparison.diff.profiles.each() {

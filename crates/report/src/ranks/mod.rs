@@ -3,17 +3,14 @@
 mod diagnostics;
 mod others;
 
-pub(super) use diagnostics::{
-    diagnostics_of_comparison, diagnostics_of_job, diagnostics_of_profile, diagnostics_of_readings,
-    diagnostics_of_search,
-};
+pub(super) use diagnostics::{diagnostics_of_job, diagnostics_of_suite};
 pub(super) use others::Others;
 
 use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
 
 use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
-use ptmem_judge::verdict::{Comparison, Job, Judgement, Mark, Reading, Readings, Standing};
+use ptmem_judge::verdict::{Comparison, Job, Judged, Judgement, Mark, Reading, Standing};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::RenderOptions;
@@ -108,9 +105,9 @@ fn is_listed(device: Option<DeviceId>, judgement: Option<&Judgement>) -> bool {
 }
 
 /// The devices of the ranks of a job, compared.
-pub(super) fn compared(job: &Job) -> Vec<Compared<'_>> {
+pub(super) fn compared(job: &Job<Comparison>) -> Vec<Compared<'_>> {
     lines(
-        &job.comparisons,
+        &job.members,
         |of| of.diff.devices.iter().filter(|device| is_listed(device.id(), Some(&of.judgement))).collect(),
         |of, device| Facts {
             rank: of.member.as_ref().map_or("", |member| &member.label),
@@ -123,15 +120,15 @@ pub(super) fn compared(job: &Job) -> Vec<Compared<'_>> {
 }
 
 /// The devices of the ranks of a job that did something.
-pub(super) fn shown(readings: &Readings) -> Vec<Shown<'_>> {
+pub(super) fn shown(job: &Job<Reading>) -> Vec<Shown<'_>> {
     lines(
-        &readings.readings,
+        &job.members,
         |of| {
             let active = of.profile.devices.iter().filter(|device| device.is_active());
             active.filter(|device| is_listed(Some(device.device), of.judgement.as_ref())).collect()
         },
         |of, device| Facts {
-            rank: &of.member.label,
+            rank: of.name().unwrap_or_default(),
             device: device.map(|device| device.device.to_string()),
             number: device.map(|device| device.device),
             judgement: of.judgement.as_ref(),

@@ -61,7 +61,7 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
 /// device that needs most of it counts.
 fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
     let mut largest: BTreeMap<String, u128> = BTreeMap::new();
-    for comparison in gate.comparisons() {
+    for comparison in gate.leaves() {
         let mut of_devices: HashMap<(Option<DeviceId>, About, String), u128> = HashMap::new();
         for check in &comparison.judgement.checks {
             let through = through(comparison, check);

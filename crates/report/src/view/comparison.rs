@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric};
-use ptmem_judge::verdict::{Comparison, Gate, Job, Mark, Member, Outcome, PairOrJob, Ranks, Standing, has_ranks};
+use ptmem_judge::verdict::{Comparison, Gate, Job, Judged, Mark, Member, Node, Outcome, Ranks, Standing, has_ranks};
 
 use super::changes::{self, Changed, with_mean};
 use super::remarks::{checks, remarks};
@@ -22,10 +22,10 @@ use crate::ranks::{self, Compared, Others};
 
 /// The model of a gate.
 pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
-    let groups = gate.parts.iter().filter_map(|part| match part {
-        PairOrJob::Pair(pair) => Some(of_comparison(pair, options)),
-        PairOrJob::Job(job) if job.comparisons.is_empty() => None,
-        PairOrJob::Job(job) => Some(of_job(job, gate.is_one_job(), options)),
+    let groups = gate.nodes.iter().filter_map(|node| match node {
+        Node::One(pair) => Some(of_comparison(pair, options)),
+        Node::Job(job) if job.members.is_empty() => None,
+        Node::Job(job) => Some(of_job(job, gate.is_one_job(), options)),
     });
     View {
         headline: Some(gate.headline()),
@@ -53,7 +53,7 @@ fn of_comparison(comparison: &Comparison, options: &RenderOptions) -> Group {
         name: comparison.name.clone(),
         sources: sides.iter().map(|&(side, profile)| Source::of_profile(Some(side), profile)).collect(),
         sections,
-        remarks: remarks(ranks::diagnostics_of_comparison(comparison), diff.devices.len() > 1),
+        remarks: remarks(comparison.diagnostics(), diff.devices.len() > 1),
         checks: checks(judgement),
         recording: options.pictures.then(|| device::recordings(&sides.map(|(side, profile)| (side.name(), profile)))),
         headline: Some(judgement.headline()),
@@ -79,7 +79,7 @@ fn section(
 }
 
 /// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
-fn of_job(job: &Job, is_all: bool, options: &RenderOptions) -> Group {
+fn of_job(job: &Job<Comparison>, is_all: bool, options: &RenderOptions) -> Group {
     let lines = ranks::compared(job);
     let ranks = &job.ranks;
     let shown = lines.iter().take(options.ranks_in_full());
@@ -93,16 +93,16 @@ fn of_job(job: &Job, is_all: bool, options: &RenderOptions) -> Group {
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
         checks_of_job: checks(&ranks.judgement),
         checks: lines.first().map(|line| checks(&line.of.judgement)).unwrap_or_default(),
-        headline: (!is_all).then(|| job.headline()),
+        headline: job.headline().filter(|_| !is_all),
         ..Group::default()
     }
 }
 
-fn source_of_job(job: &Job, side: Side) -> Source {
-    let Job { comparisons, ranks } = job;
+fn source_of_job(job: &Job<Comparison>, side: Side) -> Source {
+    let Job { members: compared, ranks } = job;
     let path = ranks.paths.of(side).clone().unwrap_or_default();
     let alone = ranks.missing.iter().filter(|missing| missing.side != side).count();
-    Source { side: Some(side), path, amount: amount(comparisons.len() + alone, has_ranks(members(job))) }
+    Source { side: Some(side), path, amount: amount(compared.len() + alone, has_ranks(members(job))) }
 }
 
 fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &RenderOptions) -> Option<Section> {
@@ -114,8 +114,8 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Render
     Some(Section { name: line.name.clone(), growth: line.figure.unwrap_or(0), ..section })
 }
 
-fn members(job: &Job) -> impl Iterator<Item = &Member> {
-    let compared = job.comparisons.iter().filter_map(|comparison| comparison.member.as_ref());
+fn members(job: &Job<Comparison>) -> impl Iterator<Item = &Member> {
+    let compared = job.members.iter().filter_map(|comparison| comparison.member.as_ref());
     compared.chain(job.ranks.missing.iter().map(|missing| &missing.member))
 }
 
@@ -142,7 +142,7 @@ fn heads() -> [Column; 6] {
 /// A row for each device, the worst first; empty if there is only one.
 fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
     let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
-    for comparison in gate.pairs() {
+    for comparison in gate.singles() {
         devices.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
         devices.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
     }

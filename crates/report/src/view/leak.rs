@@ -3,7 +3,7 @@
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
-use ptmem_judge::verdict::{About, JudgedSearch, LeakGate, Mark, Verdict};
+use ptmem_judge::verdict::{About, Judged, JudgedSearch, LeakGate, Mark, Verdict};
 use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
@@ -14,7 +14,6 @@ use super::stacks::{Frames, frames};
 use super::table::rows;
 use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
 use crate::RenderOptions;
-use crate::ranks::diagnostics_of_search;
 
 /// Ranks that are shown in full.
 const MOST_FINDINGS: usize = 3;
@@ -88,12 +87,11 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
         blocks: blocks(search, device, options),
         picture: None,
     });
-    let diagnostics = diagnostics_of_search(finding);
     Group {
         name: search.name.clone().filter(|_| has_several),
         sources: sources(search),
         sections: sections.collect(),
-        remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), search.devices.len() > 1),
+        remarks: remarks(finding.diagnostics(), search.devices.len() > 1),
         // Each leak is a row of a table.
         checks: checks_of(judgement, |check| check.about() != About::Leaks || check.scope.is_none()),
         headline: Some(judgement.headline()),

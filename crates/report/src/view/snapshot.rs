@@ -3,7 +3,7 @@
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Metric;
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{Judgement, Readings, Standing, has_ranks, out_of_memory};
+use ptmem_judge::verdict::{Judged, Judgement, Readings, Standing, diagnostics_of_snapshot, has_ranks, out_of_memory};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::comparison::{amount, imbalance};
@@ -20,7 +20,6 @@ use crate::ranks::{self, Others};
 /// The model of one snapshot, with its checks where there are any.
 pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &RenderOptions) -> View {
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    let diagnostics = ranks::diagnostics_of_profile(profile, judgement);
     let sections = active.iter().map(|device| Section {
         name: device.device.to_string(),
         standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
@@ -30,7 +29,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
         sources: vec![Source::of_profile(None, profile)],
         sections: sections.collect(),
         idle: idle(profile, active.is_empty()),
-        remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
+        remarks: remarks(diagnostics_of_snapshot(profile, judgement), profile.devices.len() > 1),
         checks: judgement.map(checks).unwrap_or_default(),
         recording: options.pictures.then(|| device::recordings(&[("", profile)])),
         ..Group::default()
@@ -103,22 +102,23 @@ impl Shown<'_> {
 
 /// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
 pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> View {
-    let lines = ranks::shown(readings);
+    let Some(job) = readings.jobs().next() else { return View::default() };
+    let lines = ranks::shown(job);
     let shown = lines.iter().take(options.ranks_in_full());
     let ranks = rank_table(&lines, options);
-    let found = ranks::diagnostics_of_readings(readings);
-    let headline = readings.verdict().map(|_| readings.headline());
+    let found = ranks::diagnostics_of_job(job);
+    let headline = job.headline();
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
-    let path = readings.ranks.paths.after.clone().unwrap_or_default();
-    let has_ranks = has_ranks(readings.readings.iter().map(|reading| &reading.member));
-    let amount = amount(readings.readings.len(), has_ranks);
+    let path = job.ranks.paths.after.clone().unwrap_or_default();
+    let has_ranks = has_ranks(job.members.iter().filter_map(Judged::member));
+    let amount = amount(job.members.len(), has_ranks);
     let group = Group {
         sources: vec![Source { side: None, path, amount }],
         ranks: Some(ranks.clone()),
-        facts: imbalance(&readings.ranks).into_iter().filter(|_| has_ranks).collect(),
+        facts: imbalance(&job.ranks).into_iter().filter(|_| has_ranks).collect(),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
         remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
-        checks_of_job: checks(&readings.ranks.judgement),
+        checks_of_job: checks(&job.ranks.judgement),
         checks: worst.map(checks).unwrap_or_default(),
         ..Group::default()
     };
