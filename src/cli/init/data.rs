@@ -9,7 +9,7 @@ use super::programs::call;
 pub(super) enum Data {
     /// It makes or downloads them, or the repository has them.
     Available,
-    /// Its text does not say.
+    /// Its text does not say, or it says how to install packages, which nobody may have done.
     Unknown,
     /// A path that the repository does not have.
     Missing(String),
@@ -34,7 +34,7 @@ impl Data {
     /// The data of a program with this text in the repository of `root`.
     pub(super) fn of(root: &Path, text: &str) -> Self {
         if AVAILABLE.iter().any(|part| text.contains(part)) {
-            return Self::Available;
+            return if text.contains("pip install") { Self::Unknown } else { Self::Available };
         }
         let code: String =
             text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(|line| [line, "\n"]).collect();
@@ -79,6 +79,7 @@ mod tests {
         for (text, data) in [
             ("d = MNIST('/datasets/mnist', download=True)", Data::Available),
             ("from sklearn.datasets import make_moons", Data::Available),
+            ("!pip install apex\nfrom sklearn.datasets import make_moons", Data::Unknown),
             ("d = pd.read_csv('names.csv')", Data::Available),
             ("d = pd.read_csv(\"titles.csv\", sep=',')", missing("titles.csv")),
             ("p.add_argument('--data', default=\"/datasets/imagenet/train\")", missing("/datasets/imagenet/train")),
