@@ -1,13 +1,13 @@
 """Compares peaks that Megatron-LM publishes (its golden values) with those of one simulated rank.
 
-    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--ptmem PTMEM]
+    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--addresses up]
 
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
 peaks. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
 that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's (for T5: made
-texts, and a vocabulary of the size of BERT's), no checkpoints, addresses given out downwards, and stand_ins.py for what
-is not installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel group,
-which sends it data, and for T5 rank 0, which writes an index of the texts.
+texts, and a vocabulary of the size of BERT's), the order of addresses, no checkpoints, and stand_ins.py for what is not
+installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel group, which
+sends it data, and for T5 rank 0, which writes an index of the texts.
 """
 
 import argparse
@@ -217,7 +217,7 @@ def main():
     parser.add_argument("checkout")
     parser.add_argument("--case", default="*", help="MODEL/CASE, with * and ?")
     parser.add_argument("--card", default="a100,h100,gb200")
-    parser.add_argument("--addresses", default="down", choices=("up", "down"), help="the order, for all cases")
+    parser.add_argument("--addresses", default="up", choices=("up", "down"), help="their order, for all cases")
     parser.add_argument("--list", action="store_true", help="list what can run, and why the rest cannot; run nothing")
     parser.add_argument("--ptmem", default="ptmem")
     options = parser.parse_args()
