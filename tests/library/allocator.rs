@@ -107,7 +107,7 @@ fn a_history_without_requests_is_refused() {
     let twice = ["alloc", "alloc"].map(|action| event(action, A, 20 * MIB));
     let without_frees = read(file(vec![segment(A, &[(20 * MIB, true)])], twice.to_vec()));
     let expected = "the recorded requests are not complete: the history has allocations but no frees (skip_actions?), so the peak \
-                    cannot be computed";
+                    cannot be computed; 'ptmem doctor' says how to record them";
     assert_eq!(refused(&without_frees).unwrap_err().to_string(), expected);
     let unbacked = vec![event("alloc", B, 2 * MIB), event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB)];
     let unbacked = unbacked.into_iter().chain(free(B, 2 * MIB)).collect();
@@ -124,6 +124,6 @@ fn blocks_pin_segments_that_are_mostly_free() {
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
     let found = pinned(&snapshot, device, &replay, &grouper).unwrap();
     // The peak is that of both segments, after the last block.
-    assert_eq!((found.reserved, found.active, found.ideal), (60 * MIB, 50 * MIB, 50 * MIB));
-    assert_eq!((found.unused, found.segments.len(), found.stacks.len()), (0, 0, 0));
+    assert_eq!((found.reserved_peak, found.active_then, found.without_free_memory), (60 * MIB, 50 * MIB, 50 * MIB));
+    assert_eq!((found.unused_segments, found.mostly_free_segments.len(), found.pinning_stacks.len()), (0, 0, 0));
 }

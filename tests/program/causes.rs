@@ -193,7 +193,7 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
         let report = text(&output.stdout);
         let without = match needs {
             "" => "the edit at m.py:4",
-            _ => "all edits of its file, because the command fails without the one at m.py:4 alone",
+            _ => "any edit of its file, because the command fails without the one at m.py:4 alone",
         };
         let found = format!("recorded without {without}, {shown}");
         assert!(report.contains(&found), "{report}\n{}", text(&output.stderr));

@@ -209,7 +209,7 @@ impl<S: Recordable> Bisection<'_, S> {
         if recorded.is_err()
             && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.command)?
         {
-            taken = format!("all edits of its file, because the command fails without the one at {place} alone");
+            taken = format!("any edit of its file, because the command fails without the one at {place} alone");
             cause = "an edit of this file";
             recorded = again;
         }

@@ -43,9 +43,10 @@ impl Releases {
         let expected = "expected a package and two of its releases, such as 'transformers==4.36..4.40'";
         let ends = range.split_once("..").and_then(|(good, bad)| Some((Version::of(good)?, Version::of(bad)?)));
         let (good, bad) = ends.with_context(|| format!("{package}=={range}: {expected}"))?;
-        let listed = run(&python, &["-m", "pip", "index", "versions", package])?;
+        let listed = run(&python, &["-m", "pip", "index", "versions", package])
+            .with_context(|| format!("{package}: pip lists no releases; {expected}, and a Python with pip"))?;
         let versions = listed.lines().find_map(|line| line.trim().strip_prefix("Available versions: "));
-        let versions = versions.with_context(|| format!("pip index versions {package}: lists no versions"))?;
+        let versions = versions.unwrap_or_default();
         let mut versions: Vec<(Version, String)> = versions
             .split(", ")
             .filter_map(|text| Some((Version::of(text)?, text.to_owned())))

@@ -16,9 +16,9 @@ use ptmem::diagnostic::Code;
 use ptmem::profile::Opened;
 use ptmem::replay::{self, HistoryKind, Wanted};
 use ptmem::report::{self, Subject};
+use ptmem::snapshot::AllocatorSettings;
 #[cfg(not(feature = "simulate"))]
 use ptmem::snapshot::Event;
-use ptmem::snapshot::{AllocatorSettings, Snapshot};
 use ptmem::stack::{GroupBy, Grouper};
 
 use super::args::{ConfigArguments, DeviceArguments, StudyView, heading};
@@ -62,20 +62,30 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
         bail!("{name}: is a saved profile, which has no addresses of blocks; expected a snapshot");
     };
-    let device = device(&snapshot, arguments.device).context(name.clone())?;
-    let Some(of_device) = snapshot.devices.get(&device) else { bail!("{name}: there is no {device}") };
-    let replay = replay::run_with(&snapshot, device, of_device, Wanted { layout: true, ..Wanted::default() })?;
+    let mut of_devices = Vec::new();
+    for (&id, device) in snapshot.devices.iter().filter(|(id, _)| id.is_device()) {
+        if arguments.device.is_none_or(|asked| id == DeviceId::Ordinal(asked)) {
+            let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+            of_devices.push((id, device, replay));
+        }
+    }
+    // The first of those with the highest peak.
+    let highest = of_devices.into_iter().rev().max_by_key(|(_, _, replay)| replay.figures.reserved.peak);
+    let (device, of_device, replay) = highest.with_context(|| match arguments.device {
+        Some(asked) => format!("{name}: there is no {}", DeviceId::Ordinal(asked)),
+        None => format!("{name}: no device has any memory; expected a snapshot of a run that used one"),
+    })?;
     let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &config.rules);
     let Some(pinned) = allocator::pinned(&snapshot, of_device, &replay, &grouper) else {
         let reason = allocator::missing(&replay).map(|message| format!(": {message}")).unwrap_or_default();
         bail!("{name}: the reserved peak cannot be known{reason}; 'ptmem doctor' says how to record it");
     };
     let mut study = Study {
-        path: name,
+        snapshot: name.clone(),
         bytes: source.bytes,
         device,
-        recorded: text_of(&snapshot.settings),
-        is_stated: snapshot.settings.present,
+        recorded_settings: text_of(&snapshot.settings),
+        settings_stated: snapshot.settings.present,
         settings_changed: replay.diagnostics.iter().any(|found| found.code == Code::SettingsChanged),
         has_history: replay.figures.history == HistoryKind::Recorded,
         pinned,
@@ -84,9 +94,12 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
     let mut failure = None;
     if arguments.python.as_os_str() != NO_PYTHON {
         let memory = arguments.memory.memory(&config).map(|memory| memory.bytes);
-        let recording = Recording::new(&snapshot, of_device, &replay).context(study.path.clone());
+        let recording = Recording::new(&snapshot, of_device, &replay).context(name);
         match recording.and_then(|of| tried(arguments, of, snapshot.events_of(of_device), &study, memory)) {
-            Ok(trial) => study.trial = Some(trial),
+            Ok(mut trial) => {
+                trial.advice = allocator::advice(&study, &trial);
+                study.trial = Some(trial);
+            }
             Err(error) => failure = Some(error),
         }
     }
@@ -97,21 +110,6 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
 #[cfg(not(feature = "simulate"))]
 fn tried(_: &SettingsArguments, _: Recording, _: &[Event], _: &Study, _: Option<u64>) -> Result<Trial> {
     bail!("this ptmem was built without simulated GPUs, on which settings are tried; --python none leaves them out")
-}
-
-/// The device that was asked for, or the one with the highest reserved peak.
-fn device(snapshot: &Snapshot, asked: Option<u32>) -> Result<DeviceId> {
-    if let Some(ordinal) = asked {
-        return Ok(DeviceId::Ordinal(ordinal));
-    }
-    let mut highest = None;
-    for (&id, device) in snapshot.devices.iter().filter(|(id, _)| id.is_device()) {
-        let peak = replay::run(snapshot, id, device)?.figures.reserved.peak.unwrap_or(0);
-        if highest.is_none_or(|(most, _)| peak > most) {
-            highest = Some((peak, id));
-        }
-    }
-    highest.map(|(_, id)| id).context("no device has any memory; expected a snapshot of a run that used one")
 }
 
 /// The settings as `PYTORCH_CUDA_ALLOC_CONF` would state them.

@@ -77,40 +77,41 @@ pub(super) fn tried(
     let Repetition { recording, recorded, .. } = &repetition;
     let [up, down] =
         [("up", false), ("down", true)].map(|(order, descending)| (order, Earlier::AsRecorded { descending }));
-    let (mut order, mut closest) = (up.0, repetition.repeat(&study.recorded, up, 0)?);
+    let (mut order, mut closest) = (up.0, repetition.repeat(&study.recorded_settings, up, 0)?);
     if closest.deviation > 0 {
-        let other = repetition.repeat(&study.recorded, down, 0)?;
+        let other = repetition.repeat(&study.recorded_settings, down, 0)?;
         if other.deviation < closest.deviation {
             (order, closest) = (down.0, other);
         }
     }
     let Repeated { outcome, deviation, release } = closest;
     let mut trial = Trial {
-        release,
-        capacity,
-        failed: recorded.iter().filter(|(_, fits)| !fits).count(),
+        pytorch: release,
+        device_memory: capacity,
+        failed_requests: recorded.iter().filter(|(_, fits)| !fits).count(),
         private_pools: recording.private_pools,
         streams: recording.streams,
-        held_before: recording.held_before,
-        cached_before: recording.reserved_before.saturating_sub(recording.held_before),
-        check: SelfCheck::new(study.pinned.reserved, outcome.reserved_peak, deviation),
-        base: 0,
-        outcomes: vec![outcome],
+        in_use_before: recording.held_before,
+        free_before: recording.reserved_before.saturating_sub(recording.held_before),
+        self_check: SelfCheck::new(study.pinned.reserved_peak, outcome.reserved_peak, deviation),
+        compared_with: 0,
+        settings: vec![outcome],
         left_out: Vec::new(),
+        advice: String::new(),
     };
     let own = &arguments.settings;
     let usual = [""].into_iter().chain(SINGLE).chain(capacity.map(|_| COLLECT)).map(str::to_owned);
     let mut singles = if own.is_empty() { usual.collect() } else { own.clone() };
-    singles.retain(|text| *text != study.recorded);
-    if singles.is_empty() || !trial.check.trusted {
+    singles.retain(|text| *text != study.recorded_settings);
+    if singles.is_empty() || !trial.self_check.trusted {
         return Ok(trial);
     }
     if recording.reserved_before > 0 {
-        singles.insert(0, study.recorded.clone());
-        trial.base = 1;
+        singles.insert(0, study.recorded_settings.clone());
+        trial.compared_with = 1;
     }
     repetition.add(&mut trial, &singles, order);
-    if trial.outcomes.len() <= trial.base {
+    if trial.settings.len() <= trial.compared_with {
         bail!("{}", trial.left_out.join("; "));
     }
     if own.is_empty() {
@@ -133,7 +134,7 @@ impl Repetition<'_> {
             });
             for repeated in repeated {
                 match repeated {
-                    Ok(repeated) => trial.outcomes.push(repeated.outcome),
+                    Ok(repeated) => trial.settings.push(repeated.outcome),
                     Err(error) => trial.left_out.push(error.to_string()),
                 }
             }
@@ -210,8 +211,8 @@ impl Repetition<'_> {
         let outcome = Outcome {
             settings: settings.to_owned(),
             earlier_memory_as_recorded: earlier != Earlier::Packed,
-            reserved_peak: at_peak.reserved,
-            free_at_peak: at_peak.reserved.saturating_sub(at_peak.active),
+            reserved_peak: at_peak.reserved_peak,
+            free_at_peak: at_peak.reserved_peak.saturating_sub(at_peak.active_then),
             segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
             segments_returned: count([Action::SegmentFree, Action::SegmentUnmap]),
             failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),

@@ -1,6 +1,6 @@
 //! What settings led to, in the formats that have a place for it.
 
-use ptmem::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, Study, Trial};
+use ptmem::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, Study, Trial, advice};
 use ptmem::device::DeviceId;
 use ptmem::replay::Position;
 use ptmem::report::{Format, RenderOptions, Subject};
@@ -28,44 +28,47 @@ fn outcome(settings: &str, peak: u64) -> Outcome {
 /// Settings that reserve less, of which the best two let another request fail.
 fn study() -> Study {
     let trial = Trial {
-        release: NAME.to_owned(),
-        capacity: Some(128 * MIB),
-        failed: 1,
+        pytorch: NAME.to_owned(),
+        device_memory: Some(128 * MIB),
+        failed_requests: 1,
         private_pools: 0,
         streams: 2,
-        held_before: MIB,
-        cached_before: MIB,
-        check: SelfCheck::new(100 * MIB, 100 * MIB, MIB),
-        base: 0,
-        outcomes: vec![outcome("", 100 * MIB), outcome(NAME, 80 * MIB), outcome("c:1", 60 * MIB)],
+        in_use_before: MIB,
+        free_before: MIB,
+        self_check: SelfCheck::new(100 * MIB, 100 * MIB, MIB),
+        compared_with: 0,
+        settings: vec![outcome("", 100 * MIB), outcome(NAME, 80 * MIB), outcome("c:1", 60 * MIB)],
         left_out: vec![NAME.to_owned()],
+        advice: String::new(),
     };
     let largest =
         PinnedSegment { address: 0, bytes: 20 * MIB, free: 19 * MIB, blocks: 1, stack_of_largest: NAME.to_owned() };
     let pin = Pin { stack: NAME.to_owned(), blocks: 1, bytes: MIB, segments: 1, free: 19 * MIB };
     Study {
-        path: NAME.to_owned(),
+        snapshot: NAME.to_owned(),
         bytes: 5,
         device: DeviceId::FIRST,
-        recorded: String::new(),
-        is_stated: true,
+        recorded_settings: String::new(),
+        settings_stated: true,
         settings_changed: false,
         has_history: true,
         pinned: Pinned {
-            at: Position::of_count(4),
-            reserved: 100 * MIB,
-            active: 60 * MIB,
-            ideal: 60 * MIB,
-            unused: 0,
-            segments: vec![largest; 12],
-            stacks: vec![pin; 12],
+            reserved_peak_event: Position::of_count(4),
+            reserved_peak: 100 * MIB,
+            active_then: 60 * MIB,
+            without_free_memory: 60 * MIB,
+            unused_segments: 0,
+            mostly_free_segments: vec![largest; 12],
+            pinning_stacks: vec![pin; 12],
         },
         trial: Some(trial),
     }
 }
 
 fn render(study: &Study, format: Format) -> String {
-    format.render(Subject::Study(ptmem::report::Study::Settings(study)), &RenderOptions::default()).unwrap()
+    let mut advised = study.clone();
+    advised.trial.iter_mut().for_each(|trial| trial.advice = advice(study, trial));
+    format.render(Subject::Study(ptmem::report::Study::Settings(&advised)), &RenderOptions::default()).unwrap()
 }
 
 #[test]
@@ -106,8 +109,8 @@ fn the_best_settings_let_no_other_request_fail() {
 fn advice_needs_a_repetition_that_follows_the_recording() {
     let mut study = study();
     let trial = study.trial.as_mut().unwrap();
-    trial.check = SelfCheck::new(100 * MIB, 100 * MIB, MIB + 1);
-    assert!(!trial.check.trusted);
+    trial.self_check = SelfCheck::new(100 * MIB, 100 * MIB, MIB + 1);
+    assert!(!trial.self_check.trusted);
     let table = render(&study, Format::Table);
     for cause in [
         "requests failed, perhaps",
@@ -119,6 +122,6 @@ fn advice_needs_a_repetition_that_follows_the_recording() {
     assert!(!table.contains("the allocator settings changed"), "{table}");
     study.settings_changed = true;
     assert!(render(&study, Format::Table).contains("the allocator settings changed"));
-    study.is_stated = false;
+    study.settings_stated = false;
     assert!(render(&study, Format::Table).contains("Give them in ptmem.toml: allocator-settings"));
 }

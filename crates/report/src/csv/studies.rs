@@ -87,7 +87,7 @@ record! {
 pub(super) fn settings(table: &mut Table<'_>, study: &Study) -> io::Result<()> {
     let device = i64::from(study.device).to_string();
     match &study.trial {
-        Some(trial) => table.all("device", trial.outcomes.iter().map(|of| (device.clone(), OutcomeRecord(of)))),
-        None => table.all("device", study.pinned.stacks.iter().map(|pin| (device.clone(), PinRecord(pin)))),
+        Some(trial) => table.all("device", trial.settings.iter().map(|of| (device.clone(), OutcomeRecord(of)))),
+        None => table.all("device", study.pinned.pinning_stacks.iter().map(|pin| (device.clone(), PinRecord(pin)))),
     }
 }

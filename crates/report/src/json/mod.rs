@@ -33,7 +33,9 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         }),
         Subject::Study(Study::History(of)) => put(&history::HistoryReport(of), out),
         Subject::Study(Study::Scale(of)) => put(&scale::FitReport(of, options), out),
-        Subject::Study(Study::Settings(of)) => put(&settings::SettingsReport(of), out),
+        Subject::Study(Study::Settings(of)) => {
+            put(&settings::SettingsReport { schema: "ptmem.settings/1", tool: shared::Tool(), study: of }, out)
+        }
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
         Subject::Gate(gate) => match gate.only() {
             Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),

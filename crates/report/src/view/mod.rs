@@ -35,7 +35,6 @@ pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, Timeline, known_size};
 pub(crate) use remarks::{CheckLine, Remark};
 pub(crate) use scale::{bytes, rounded};
-pub(crate) use settings::advice;
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};

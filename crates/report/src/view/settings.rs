@@ -10,15 +10,15 @@ use crate::RenderOptions;
 
 /// The model of the settings that were tried on a recording.
 pub(super) fn view(study: &Study, options: &RenderOptions) -> View {
-    let source = Source { side: None, path: study.path.clone(), amount: Size(study.bytes).to_string() };
+    let source = Source { side: None, path: study.snapshot.clone(), amount: Size(study.bytes).to_string() };
     let mut facts = vec![Fact::new("settings", recorded(study))];
-    facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", advice(study, trial))));
+    facts.extend(study.trial.as_ref().map(|trial| Fact::new("answer", &*trial.advice)));
     let group = Group { sources: vec![source], facts, sections: vec![section(study, options)], ..Group::default() };
     View { groups: vec![group], ..View::default() }
 }
 
 fn recorded(study: &Study) -> String {
-    match (&*study.recorded, study.is_stated) {
+    match (&*study.recorded_settings, study.settings_stated) {
         ("", true) => "recorded with the defaults".to_owned(),
         ("", false) => "not stated by the file: the defaults are assumed".to_owned(),
         (settings, _) => format!("recorded with {settings}"),
@@ -28,7 +28,7 @@ fn recorded(study: &Study) -> String {
 fn section(study: &Study, options: &RenderOptions) -> Section {
     let pinned = &study.pinned;
     let mut blocks = vec![Content::Facts(vec![reserved(study), free(pinned)])];
-    if !pinned.segments.is_empty() {
+    if !pinned.mostly_free_segments.is_empty() {
         blocks.extend([segments(pinned, options), stacks(pinned, options)].map(Content::Table));
     }
     if let Some(trial) = &study.trial {
@@ -39,33 +39,33 @@ fn section(study: &Study, options: &RenderOptions) -> Section {
 
 /// Reserved bytes at their peak.
 fn reserved(study: &Study) -> Fact {
-    let Pinned { at, reserved, ideal, .. } = &study.pinned;
+    let Pinned { reserved_peak_event: at, reserved_peak, without_free_memory, .. } = &study.pinned;
     let place = match (study.has_history, at.event()) {
         (false, _) => "at the dump: no history was recorded".to_owned(),
         (true, None) => "at the peak, before the first event".to_owned(),
         (true, Some(event)) => format!("at the peak, event {event}"),
     };
-    let least = format!("{} without free memory (the active peak, rounded up to 2 MiB)", Size(*ideal));
-    Fact::of_lines("reserved", vec![vec![format!("{} {place}", Size(*reserved))], vec![least]])
+    let least = format!("{} without free memory (the active peak, rounded up to 2 MiB)", Size(*without_free_memory));
+    Fact::of_lines("reserved", vec![vec![format!("{} {place}", Size(*reserved_peak))], vec![least]])
 }
 
 /// The free part of them, and the segments that hold it.
 fn free(pinned: &Pinned) -> Fact {
-    let Pinned { reserved, active, unused, segments, .. } = pinned;
-    let free = reserved.saturating_sub(*active);
-    let share = format_share(free, *reserved).map(|share| format!(" ({share})")).unwrap_or_default();
+    let Pinned { reserved_peak, active_then, unused_segments, mostly_free_segments: segments, .. } = pinned;
+    let free = reserved_peak.saturating_sub(*active_then);
+    let share = format_share(free, *reserved_peak).map(|share| format!(" ({share})")).unwrap_or_default();
     let kept: u64 = segments.iter().map(|segment| segment.free).sum();
     let mostly_free = count(segments.len() as u64, "segment that is", "segments that are");
     let lines = vec![
         vec![format!("{}{share}", Size(free))],
-        vec![format!("{} in segments without a block in use", Size(*unused))],
+        vec![format!("{} in segments without a block in use", Size(*unused_segments))],
         vec![format!("{} in {mostly_free} more than half free but kept by blocks", Size(kept))],
     ];
     Fact::of_lines("free then", lines)
 }
 
 fn segments(pinned: &Pinned, options: &RenderOptions) -> Table {
-    let rows = rows(&pinned.segments, options, segment_row, |rest, name| {
+    let rows = rows(&pinned.mostly_free_segments, options, segment_row, |rest, name| {
         let [free, bytes] = [rest.iter().map(|of| of.free).sum(), rest.iter().map(|of| of.bytes).sum()];
         let blocks: usize = rest.iter().map(|of| of.blocks).sum();
         vec![Value::Size(free), Value::Size(bytes), Value::count(blocks as u64), name]
@@ -83,7 +83,7 @@ fn segment_row(segment: &PinnedSegment) -> Row {
 
 /// The stacks that keep these segments. A segment counts for each of them, so others have no sums of segments.
 fn stacks(pinned: &Pinned, options: &RenderOptions) -> Table {
-    let rows = rows(&pinned.stacks, options, stack_row, |rest, name| {
+    let rows = rows(&pinned.pinning_stacks, options, stack_row, |rest, name| {
         let blocks: usize = rest.iter().map(|pin| pin.blocks).sum();
         let bytes = rest.iter().map(|pin| pin.bytes).sum();
         vec![Value::Nothing, Value::Size(bytes), Value::count(blocks as u64), Value::Nothing, name]
@@ -100,15 +100,15 @@ fn stack_row(pin: &Pin) -> Row {
 
 /// How the requests were repeated, and how well that follows the recording.
 fn repetition(trial: &Trial) -> Vec<Fact> {
-    let Trial { release, capacity, check, held_before, cached_before, streams, private_pools, .. } = trial;
-    let card = match capacity {
+    let Trial { pytorch, device_memory, self_check, in_use_before, free_before, streams, private_pools, .. } = trial;
+    let card = match device_memory {
         Some(bytes) => format!("with {} for PyTorch", Size(*bytes)),
         None => "with unlimited memory".to_owned(),
     };
-    let repeated = format!("by PyTorch {release} on a simulated card {card}");
-    let mut facts = vec![Fact::new("repeated", repeated), Fact::new("self-check", checked(check))];
-    if *held_before > 0 || *cached_before > 0 {
-        let [held, cached] = [held_before, cached_before].map(|bytes| Size(*bytes));
+    let repeated = format!("by PyTorch {pytorch} on a simulated card {card}");
+    let mut facts = vec![Fact::new("repeated", repeated), Fact::new("self-check", checked(self_check))];
+    if *in_use_before > 0 || *free_before > 0 {
+        let [held, cached] = [in_use_before, free_before].map(|bytes| Size(*bytes));
         let earlier = format!("{held} in use and {cached} free before the recording");
         facts.push(Fact::of_lines(
             "earlier memory",
@@ -121,7 +121,7 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         let pools = (*private_pools > 0).then(|| format!("{pools} (of CUDA graphs, too) as torch.cuda.MemPool"));
         facts.push(Fact::of_lines("as recorded", vec![[streams].into_iter().chain(pools).collect()]));
     }
-    if trial.outcomes.iter().any(|outcome| outcome.settings.contains("garbage_collection")) {
+    if trial.settings.iter().any(|outcome| outcome.settings.contains("garbage_collection")) {
         let words = "garbage_collection_threshold is tried with set_per_process_memory_fraction() at the memory of the card: PyTorch ignores it without one";
         facts.push(Fact::new("collection", words));
     }
@@ -149,16 +149,16 @@ fn checked(check: &SelfCheck) -> String {
 fn outcomes(study: &Study, trial: &Trial) -> Table {
     let mut heads = vec![figure("reserved peak"), figure("change").main(), figure("free then")];
     heads.extend([figure("obtained").spare(), figure("returned").spare()]);
-    heads.extend((trial.failed > 0).then(|| words("out of memory")));
+    heads.extend((trial.failed_requests > 0).then(|| words("out of memory")));
     heads.push(words("settings"));
-    let rows = trial.outcomes.iter().enumerate().map(|(at, outcome)| outcome_row(study, trial, at, outcome));
+    let rows = trial.settings.iter().enumerate().map(|(at, outcome)| outcome_row(study, trial, at, outcome));
     Table::new(heads, rows).titled("settings")
 }
 
 fn outcome_row(study: &Study, trial: &Trial, at: usize, outcome: &Outcome) -> Row {
     let base = trial.base().map_or(0, |base| base.reserved_peak);
     let change = i128::from(outcome.reserved_peak) - i128::from(base);
-    let is_compared = at > trial.base;
+    let is_compared = at > trial.compared_with;
     let mut cells = vec![
         Value::Size(outcome.reserved_peak),
         if is_compared { Value::Change(change) } else { Value::Nothing },
@@ -166,7 +166,7 @@ fn outcome_row(study: &Study, trial: &Trial, at: usize, outcome: &Outcome) -> Ro
         Value::count(outcome.segments_obtained),
         Value::count(outcome.segments_returned),
     ];
-    cells.extend((trial.failed > 0).then(|| Value::words(fate(outcome, trial))));
+    cells.extend((trial.failed_requests > 0).then(|| Value::words(fate(outcome, trial))));
     cells.push(Value::words(named(outcome, study)));
     Row::new(if is_compared { Tone::of_change(change) } else { Tone::Main }, cells)
 }
@@ -174,7 +174,7 @@ fn outcome_row(study: &Study, trial: &Trial, at: usize, outcome: &Outcome) -> Ro
 /// The settings of a row.
 fn named(outcome: &Outcome, study: &Study) -> String {
     let settings = if outcome.settings.is_empty() { "defaults" } else { &outcome.settings };
-    let about = match (outcome.settings == study.recorded, outcome.earlier_memory_as_recorded) {
+    let about = match (outcome.settings == study.recorded_settings, outcome.earlier_memory_as_recorded) {
         (true, true) => " (recorded)",
         (true, false) => " (recorded, packed)",
         (false, _) => "",
@@ -188,71 +188,9 @@ fn named(outcome: &Outcome, study: &Study) -> String {
 
 /// The recorded failures under other settings.
 fn fate(outcome: &Outcome, trial: &Trial) -> String {
-    match (outcome.failed_requests_avoided, trial.failed) {
+    match (outcome.failed_requests_avoided, trial.failed_requests) {
         (0, _) => "yes".to_owned(),
         (avoided, failed) if avoided == failed => "avoided".to_owned(),
         (avoided, failed) => format!("{avoided} of {failed} avoided"),
     }
-}
-
-/// The best settings, in words.
-pub(crate) fn advice(study: &Study, trial: &Trial) -> String {
-    let Some(base) = trial.base().filter(|_| trial.check.trusted) else { return no_advice(study, trial) };
-    let best = trial.fitting().min_by_key(|outcome| (outcome.reserved_peak, outcome.settings.len()));
-    let mut text = match best {
-        Some(best) if best.reserved_peak < base.reserved_peak => {
-            let less = base.reserved_peak - best.reserved_peak;
-            let share = format_share(less, base.reserved_peak).unwrap_or_default();
-            let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
-            format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
-        }
-        None => "no other settings were tried".to_owned(),
-        Some(_) => "none of the tried settings reserves less for these requests".to_owned(),
-    };
-    if trial.failed > 0 {
-        let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed);
-        let avoiding: Vec<&str> = avoiding.map(|outcome| &*outcome.settings).collect();
-        let avoiding = if avoiding.is_empty() { "none of them".to_owned() } else { avoiding.join(" and ") };
-        text += &format!("; the recorded out-of-memory is avoided by {avoiding}");
-    }
-    text
-}
-
-/// Why the self-check failed, as far as the recording shows it.
-fn no_advice(study: &Study, trial: &Trial) -> String {
-    if !study.is_stated {
-        return "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
-                does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
-            .to_owned();
-    }
-    let release =
-        format!("another release of PyTorch than {}, settings or a memory limit that the program set", trial.release);
-    let causes = [
-        (
-            study.settings_changed,
-            "the allocator settings changed, but all requests are repeated with those at the dump",
-        ),
-        (
-            study.recorded.contains("garbage_collection_threshold"),
-            "garbage_collection_threshold depends on a memory limit of the program, which the snapshot does not state",
-        ),
-        (
-            trial.failed > 0,
-            "requests failed, perhaps at a memory limit of the program, which the snapshot does not state",
-        ),
-        (
-            trial.private_pools > 0,
-            "the snapshot does not state whether private pools split blocks, and which pool a segment belonged to that was freed",
-        ),
-        (
-            trial.held_before > 0 || trial.cached_before > 0,
-            "the requests from before the recording are unknown (record from the start of the process)",
-        ),
-        (true, &release),
-    ];
-    let causes: Vec<&str> = causes.iter().filter(|(applies, _)| *applies).map(|(_, cause)| *cause).collect();
-    format!(
-        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Possible causes: {}",
-        causes.join("; ")
-    )
 }

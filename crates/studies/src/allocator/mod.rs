@@ -11,4 +11,4 @@ mod study;
 pub use pinned::{Pin, Pinned, PinnedSegment, pinned};
 pub use recording::{Error, Recording, missing};
 pub use requests::{Earlier, Lane, Request, curve};
-pub use study::{Outcome, SelfCheck, Study, Trial};
+pub use study::{Outcome, SelfCheck, Study, Trial, advice};

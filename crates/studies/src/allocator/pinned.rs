@@ -11,22 +11,22 @@ use serde::Serialize;
 const PAGE: u64 = 2 << 20;
 
 /// Reserved memory at its peak, and what it is held for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pinned {
     /// The moment: just after the request for which the peak was reserved.
-    pub at: Position,
+    pub reserved_peak_event: Position,
     /// Reserved bytes.
-    pub reserved: u64,
+    pub reserved_peak: u64,
     /// Bytes in use.
-    pub active: u64,
+    pub active_then: u64,
     /// The highest number of bytes in use at any moment, rounded up to what a device gives: reserved without any free memory.
-    pub ideal: u64,
+    pub without_free_memory: u64,
     /// Bytes of segments without a block in use.
-    pub unused: u64,
+    pub unused_segments: u64,
     /// Segments with blocks in use of which more than half is free, those with most free bytes first.
-    pub segments: Vec<PinnedSegment>,
+    pub mostly_free_segments: Vec<PinnedSegment>,
     /// The stacks of blocks in these segments, those that pin most first.
-    pub stacks: Vec<Pin>,
+    pub pinning_stacks: Vec<Pin>,
 }
 
 /// A segment that is mostly free.
@@ -72,13 +72,13 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
     let at = Position::of_count(peak.count() + usize::from(is_requested));
     let allocations: Vec<_> = replay.addresses.iter().copied().zip(&replay.allocations).collect();
     let mut pinned = Pinned {
-        at,
-        reserved: 0,
-        active: 0,
-        ideal: most_active.next_multiple_of(PAGE),
-        unused: 0,
-        segments: Vec::new(),
-        stacks: Vec::new(),
+        reserved_peak_event: at,
+        reserved_peak: 0,
+        active_then: 0,
+        without_free_memory: most_active.next_multiple_of(PAGE),
+        unused_segments: 0,
+        mostly_free_segments: Vec::new(),
+        pinning_stacks: Vec::new(),
     };
     let live = allocations.iter().filter(|(_, one)| one.born <= at && at < one.completed);
     let live: HashMap<u64, &Allocation> = live.map(|&(address, one)| (address, one)).collect();
@@ -87,10 +87,10 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
         let used = segment.blocks.iter().filter(|block| block.state != BlockState::Inactive);
         let active: u64 = used.clone().map(|block| block.size).sum();
         let free = segment.total_size - active.min(segment.total_size);
-        pinned.reserved += segment.total_size;
-        pinned.active += active;
+        pinned.reserved_peak += segment.total_size;
+        pinned.active_then += active;
         let Some(largest) = used.clone().max_by_key(|block| block.size) else {
-            pinned.unused += free;
+            pinned.unused_segments += free;
             continue;
         };
         if free <= active {
@@ -107,7 +107,7 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
                 pin.free += free;
             }
         }
-        pinned.segments.push(PinnedSegment {
+        pinned.mostly_free_segments.push(PinnedSegment {
             address: segment.address,
             bytes: segment.total_size,
             free,
@@ -115,9 +115,9 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
             stack_of_largest: label(&live, largest, snapshot, grouper),
         });
     }
-    pinned.segments.sort_by_key(|segment| (std::cmp::Reverse(segment.free), segment.address));
-    pinned.stacks = stacks.into_values().collect();
-    pinned.stacks.sort_by_key(|pin| (std::cmp::Reverse(pin.free), pin.bytes));
+    pinned.mostly_free_segments.sort_by_key(|segment| (std::cmp::Reverse(segment.free), segment.address));
+    pinned.pinning_stacks = stacks.into_values().collect();
+    pinned.pinning_stacks.sort_by_key(|pin| (std::cmp::Reverse(pin.free), pin.bytes));
     Some(pinned)
 }
 

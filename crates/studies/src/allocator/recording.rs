@@ -26,7 +26,7 @@ pub enum Error {
     )]
     NoHistory,
     /// Events are missing: what the replay says about it.
-    #[error("the recorded requests are not complete: {0}")]
+    #[error("the recorded requests are not complete: {0}; 'ptmem doctor' says how to record them")]
     Incomplete(String),
 }
 

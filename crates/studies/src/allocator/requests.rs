@@ -90,7 +90,7 @@ impl Recording {
             // Each segment is made whole and filled to its end, so that nothing but its own rest is free.
             if !is_whole && parts.len() > 1 {
                 list.push(fill(segment.total_size, lane));
-                list.extend(list.last().and_then(|whole| whole.end()));
+                list.extend(list.last().and_then(Request::end));
             }
             let most = if segment.small_pool { SMALL } else { u64::MAX };
             for part in parts {
@@ -102,7 +102,7 @@ impl Recording {
                 let mut left = if is_packed { 0 } else { part.size };
                 while left > 0 {
                     list.push(fill(left.min(most), lane));
-                    free.extend(list.last().and_then(|filler| filler.end()));
+                    free.extend(list.last().and_then(Request::end));
                     left = left.saturating_sub(most);
                 }
             }

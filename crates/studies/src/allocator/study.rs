@@ -1,6 +1,7 @@
 //! The memory reserved with the recorded settings and with others.
 
 use ptmem_base::device::DeviceId;
+use ptmem_base::units::{Size, format_share};
 use serde::Serialize;
 
 use super::Pinned;
@@ -9,53 +10,58 @@ use super::Pinned;
 const TRUSTED: f64 = 0.01;
 
 /// The reserved memory of a recording, and other settings that were tried.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Study {
     /// The snapshot as it was given.
-    pub path: String,
+    pub snapshot: String,
     /// Its size.
+    #[serde(skip)]
     pub bytes: u64,
     /// Ordinal of the device.
     pub device: DeviceId,
     /// The recorded settings as `PYTORCH_CUDA_ALLOC_CONF` would state them.
-    pub recorded: String,
+    pub recorded_settings: String,
     /// Whether the file states them.
-    pub is_stated: bool,
+    pub settings_stated: bool,
     /// Whether they changed, as far as block sizes show it.
+    #[serde(skip)]
     pub settings_changed: bool,
     /// False if the state at the dump takes the place of the peak.
     pub has_history: bool,
     /// What the recording reserved, and for which blocks.
+    #[serde(flatten)]
     pub pinned: Pinned,
     /// `None` if no settings were tried.
     pub trial: Option<Trial>,
 }
 
 /// The settings that were tried.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Trial {
     /// The release of PyTorch that repeated the requests.
-    pub release: String,
+    pub pytorch: String,
     /// The memory of the card, where it is known.
-    pub capacity: Option<u64>,
+    pub device_memory: Option<u64>,
     /// Number of requests that failed in the recording.
-    pub failed: usize,
+    pub failed_requests: usize,
     /// Number of private pools.
     pub private_pools: usize,
     /// Number of streams.
     pub streams: usize,
     /// Bytes that were in use before the recording.
-    pub held_before: u64,
+    pub in_use_before: u64,
     /// Bytes that were reserved beyond them.
-    pub cached_before: u64,
+    pub free_before: u64,
     /// The recorded settings against the recording.
-    pub check: SelfCheck,
+    pub self_check: SelfCheck,
     /// The row to compare with, by its index.
-    pub base: usize,
+    pub compared_with: usize,
     /// A row for each setting, the recorded ones first.
-    pub outcomes: Vec<Outcome>,
+    pub settings: Vec<Outcome>,
     /// Why settings have no outcome.
     pub left_out: Vec<String>,
+    /// The best settings, in words.
+    pub advice: String,
 }
 
 /// The recorded settings against the recording.
@@ -106,11 +112,74 @@ impl Trial {
     /// The row that others are compared with.
     #[must_use]
     pub fn base(&self) -> Option<&Outcome> {
-        self.outcomes.get(self.base)
+        self.settings.get(self.compared_with)
     }
 
     /// The settings other than the recorded ones under which every request fitted that did so in the recording.
     pub fn fitting(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().skip(self.base + 1).filter(|outcome| outcome.new_failed_requests == 0)
+        self.settings.iter().skip(self.compared_with + 1).filter(|outcome| outcome.new_failed_requests == 0)
     }
+}
+
+/// The best settings, in words.
+#[must_use]
+pub fn advice(study: &Study, trial: &Trial) -> String {
+    let Some(base) = trial.base().filter(|_| trial.self_check.trusted) else { return no_advice(study, trial) };
+    let best = trial.fitting().min_by_key(|outcome| (outcome.reserved_peak, outcome.settings.len()));
+    let mut text = match best {
+        Some(best) if best.reserved_peak < base.reserved_peak => {
+            let less = base.reserved_peak - best.reserved_peak;
+            let share = format_share(less, base.reserved_peak).unwrap_or_default();
+            let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
+            format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
+        }
+        None => "no other settings were tried".to_owned(),
+        Some(_) => "none of the tried settings reserves less for these requests".to_owned(),
+    };
+    if trial.failed_requests > 0 {
+        let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed_requests);
+        let avoiding: Vec<&str> = avoiding.map(|outcome| &*outcome.settings).collect();
+        let avoiding = if avoiding.is_empty() { "none of them".to_owned() } else { avoiding.join(" and ") };
+        text += &format!("; the recorded out-of-memory is avoided by {avoiding}");
+    }
+    text
+}
+
+/// Why the self-check failed, as far as the recording shows it.
+fn no_advice(study: &Study, trial: &Trial) -> String {
+    if !study.settings_stated {
+        return "no advice: with the default settings the repeated requests do not lead to the recorded memory, and the snapshot \
+                does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
+            .to_owned();
+    }
+    let release =
+        format!("another release of PyTorch than {}, settings or a memory limit that the program set", trial.pytorch);
+    let causes = [
+        (
+            study.settings_changed,
+            "the allocator settings changed, but all requests are repeated with those at the dump",
+        ),
+        (
+            study.recorded_settings.contains("garbage_collection_threshold"),
+            "garbage_collection_threshold depends on a memory limit of the program, which the snapshot does not state",
+        ),
+        (
+            trial.failed_requests > 0,
+            "requests failed, perhaps at a memory limit of the program, which the snapshot does not state",
+        ),
+        (
+            trial.private_pools > 0,
+            "the snapshot does not state whether private pools split blocks, and which pool a segment belonged to that was freed",
+        ),
+        (
+            trial.in_use_before > 0 || trial.free_before > 0,
+            "the requests from before the recording are unknown (record from the start of the process)",
+        ),
+        (true, &release),
+    ];
+    let causes: Vec<&str> = causes.iter().filter(|(applies, _)| *applies).map(|(_, cause)| *cause).collect();
+    format!(
+        "no advice: with the recorded settings the repeated requests do not lead to the recorded memory. Possible causes: {}",
+        causes.join("; ")
+    )
 }
