@@ -200,7 +200,8 @@ def run_case(options, path, card):
         print(f"{name} | {card} | {commit[:9]}", flush=True)
         return None
     variables, arguments = configuration(options.checkout, commit, path_then)
-    restart = int(arguments.get("exit-interval", arguments["train-iters"]))
+    # Tests that resume do so from their first checkpoint.
+    restart = int(arguments.get("save-interval", arguments["train-iters"]))
     published = {step: peak for step, peak in peaks(options.checkout, "HEAD", path).items() if step <= restart}
     with tempfile.TemporaryDirectory() as folder:
         lay_out(options.checkout, commit, folder)
