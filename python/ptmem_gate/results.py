@@ -155,6 +155,33 @@ class CategoryChange:
 
 
 @dataclass(frozen=True)
+class PrivatePools:
+    """Private pools at the end of the recording."""
+
+    pools: int
+    """Number of private pools that one function made."""
+    segments: int
+    reserved: int
+    """Bytes of their segments."""
+    allocated: int
+    active: int
+    free: int
+    """Bytes reserved and not active, which only these pools can use."""
+
+
+@dataclass(frozen=True)
+class PrivatePoolChange:
+    """The private pools of one name on both sides."""
+
+    name: str
+    """The function that obtained the first segment."""
+    before: Optional[PrivatePools]
+    """Null where it has none."""
+    after: Optional[PrivatePools]
+    """Null where it has none."""
+
+
+@dataclass(frozen=True)
 class Edit:
     """A line that was added or removed, or a package of another version."""
 
@@ -339,6 +366,8 @@ class DeviceDiff:
     """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
     stacks: list[Row]
     """Those that changed most; their deltas add up to the change at the moment of 'at'."""
+    private_pools: Optional[list[PrivatePoolChange]] = None
+    """By name. Only where there are some."""
     cause: Optional[Cause] = None
     """The edits of the change that the growth leads to which decides, otherwise that at the peak. Only with --git."""
     phases: Optional[list[PhaseChange]] = None
@@ -352,9 +381,9 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'; a
-    metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran
-    out, 'headroom' the reserved peak against the memory of the device.
+    """The limited metric; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:', one
+    of private pools 'pool:'; a metric of pinned host memory 'host:'. 'imbalance' and 'ranks' are about all ranks
+    together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the device.
     """
     scope: Optional[str]
     """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
@@ -446,6 +475,23 @@ class Fragmentation:
     """At the reserved peak; null where it is not known."""
     end: Optional[int]
     """At the dump; null where it is not known."""
+
+
+@dataclass(frozen=True)
+class PrivatePool:
+    """The private pools of one name at the end of the recording."""
+
+    name: str
+    """The function that obtained the first segment."""
+    pools: int
+    """Number of private pools that one function made."""
+    segments: int
+    reserved: int
+    """Bytes of their segments."""
+    allocated: int
+    active: int
+    free: int
+    """Bytes reserved and not active, which only these pools can use."""
 
 
 @dataclass(frozen=True)
@@ -682,6 +728,8 @@ class DeviceReport:
     """The largest at that moment; together they hold all allocated bytes."""
     phases: list[Phase]
     """The named parts of the history, in the order in which they begin, outer ones first."""
+    private_pools: Optional[list[PrivatePool]] = None
+    """By name. Only where there are some."""
     device_memory: Optional[DeviceMemory] = None
     intervals: Optional[list[Interval]] = None
     """Equal parts of the history. Only with --every."""

@@ -158,6 +158,12 @@ impl Diff {
             && self.profiles.after.shares_frames(&other.profiles.after)
     }
 
+    /// The profiles of a device, where a side has it.
+    #[must_use]
+    pub fn sides_of(&self, device: &DeviceDiff) -> Sides<Option<&DeviceProfile>> {
+        devices(&self.profiles, device.index)
+    }
+
     /// The frames of both sides.
     #[must_use]
     pub fn codes(&self) -> Sides<Code<'_>> {

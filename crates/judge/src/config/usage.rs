@@ -7,7 +7,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_compare::diff::Diff;
 
 use super::Config;
-use crate::verdict::{About, Accepted, Target, module_names};
+use crate::verdict::{About, Accepted, Target, names};
 
 /// A kind of names that patterns are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -16,6 +16,7 @@ enum Noun {
     Stack,
     Phase,
     Module,
+    Pool,
     Path,
 }
 
@@ -26,7 +27,10 @@ impl Noun {
         match self {
             Self::Stack => devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect(),
             Self::Phase => devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect(),
-            Self::Module => [&diff.profiles.before, &diff.profiles.after].into_iter().flat_map(module_names).collect(),
+            Self::Module | Self::Pool => {
+                let about = if self == Self::Module { About::Modules } else { About::Pools };
+                diff.profiles.each().into_iter().flat_map(|(_, profile)| names(about, profile)).collect()
+            }
             Self::Path => {
                 let codes = diff.codes();
                 let paths = codes.each().into_iter().flat_map(|(_, code)| code.paths());
@@ -53,7 +57,7 @@ impl Rule<'_> {
                 let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
                 rows.any(|row| row.naming(self.pattern).is_some())
             }
-            Noun::Phase | Noun::Module | Noun::Path => names.iter().any(|name| self.pattern.matches(name)),
+            Noun::Phase | Noun::Module | Noun::Pool | Noun::Path => names.iter().any(|name| self.pattern.matches(name)),
         }
     }
 }
@@ -64,6 +68,7 @@ fn rules(config: &Config) -> Vec<Rule<'_>> {
         let (key, noun) = match about {
             About::Phases => ("[[accept]] phase", Noun::Phase),
             About::Modules => ("[[accept]] module", Noun::Module),
+            About::Pools => ("[[accept]] pool", Noun::Pool),
             _ => ("[[accept]] pattern", Noun::Stack),
         };
         Some(Rule { key, pattern: pattern.as_ref()?, noun })

@@ -101,6 +101,8 @@ pub enum About {
     Phases,
     /// The totals of modules, each with all its parts.
     Modules,
+    /// The bytes that private pools of one name reserve at the end.
+    Pools,
     /// The distance of the highest peak of all ranks from their median.
     Imbalance,
     /// Whether both sides have the same ranks.
@@ -126,6 +128,7 @@ impl About {
             Self::StackHighest => "stack-highest",
             Self::Phases => "phase",
             Self::Modules => "module",
+            Self::Pools => "pool",
             Self::Imbalance => "imbalance",
             Self::Ranks => "ranks",
             Self::Leaks => "leak",
@@ -139,8 +142,14 @@ impl About {
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Phases | Self::Modules => self.name(),
+            Self::Pools => "private pool",
             _ => "stack",
         }
+    }
+
+    /// Whether limits name what they are about. A limit on all modules would count the parts of each again and again.
+    pub(super) fn needs_pattern(self) -> bool {
+        matches!(self, Self::Modules | Self::Pools)
     }
 }
 

@@ -187,10 +187,7 @@ pub(super) fn has_rows_at_peak(diff: &Diff) -> bool {
 impl Judge {
     /// Applies a limit on growth to a device.
     pub(super) fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, thresholds: &Thresholds) {
-        let profiles = Sides {
-            before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
-            after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
-        };
+        let profiles = diff.sides_of(device);
         if let Some(side) = profiles.missing() {
             let check = Check { device: device.id(), ..growth.check() };
             let reason = format!("the device is missing in the {side}");
@@ -215,7 +212,7 @@ impl Judge {
             About::Stacks => self.growth_of_stacks(gated),
             About::StackHighest => self.growth_of_highest(gated),
             About::Phases => self.growth_of_phases(gated),
-            About::Modules => self.growth_of_modules(gated),
+            About::Modules | About::Pools => self.growth_of_named(gated),
             // Imbalance is checked for all ranks together; no limit names the others.
             About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {}
         }

@@ -31,7 +31,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         if !diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
             judge.unmatched_pattern(diff, growth, thresholds);
             judge.unmatched_phase(diff, growth, thresholds);
-            judge.unmatched_module(diff, growth, thresholds);
+            judge.unmatched_name(diff, growth, thresholds);
         }
     }
     let after = &diff.profiles.after;
@@ -74,6 +74,8 @@ pub(super) struct Judge {
 pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Option<String> {
     let why = match device.figures.history {
         HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        // The state at the dump has them.
+        history if about == About::Pools && history != HistoryKind::NumbersOnly => return None,
         HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
         HistoryKind::NumbersOnly => {
             "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \

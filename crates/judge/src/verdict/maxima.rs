@@ -13,6 +13,7 @@ use ptmem_trace::profile::{DeviceProfile, HeldLines, Metric, Profile, StackTotal
 use ptmem_trace::stack::Code;
 
 use super::judge::no_history;
+use super::named::{held, names};
 use super::partial::{in_words, missing_of};
 use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
 
@@ -54,7 +55,7 @@ impl Limited<'_> {
     fn lost_part(&self, device: &DeviceProfile, about: About) -> Option<String> {
         let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
         let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
-        let is_at_peak = !matches!(about, About::Metric(metric) if !metric.is_peak());
+        let is_at_peak = about != About::Pools && !matches!(about, About::Metric(metric) if !metric.is_peak());
         if is_truncated && is_at_peak {
             let why = "the ring buffer was full: the oldest events are missing, and the peak may be among them";
             return Some(why.to_owned());
@@ -133,6 +134,7 @@ impl Judge {
                 let check = Check { device: Some(device.device), ..maximum.check() };
                 match maximum.target.about {
                     About::Metric(metric) => self.maximum_of_metric(&limited, device, metric, check),
+                    About::Pools => self.maximum_of_pools(&limited, device, maximum, check),
                     _ => self.maximum_of_stacks(&limited, device, maximum, check),
                 }
             }
@@ -143,6 +145,7 @@ impl Judge {
                 let near = pattern.unmatched("stack", devices.iter().flat_map(|device| labels(device)));
                 self.unmatched(maximum.check(), thresholds, format!("the pattern matches no stack{near}"));
             }
+            self.unmatched_pool(profile, maximum, thresholds);
         }
         if let Some(headroom) = thresholds.headroom {
             let (devices, missing) = concerned(&About::Headroom.into(), all);
@@ -224,6 +227,30 @@ impl Judge {
         match limited.lost_part(device, about) {
             Some(reason) if self.checks.len() == checked => self.cannot_tell(check, reason),
             _ => self.or_pass(checked, check),
+        }
+    }
+
+    /// A check for the private pools of each name that reserve more than the limit, or one that passes.
+    fn maximum_of_pools(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
+        let checked = self.checks.len();
+        let lost = no_history(device, "snapshot", About::Pools).or_else(|| limited.lost_part(device, About::Pools));
+        self.maximum_of_held(&held(About::Pools, limited.profile, device), maximum, check);
+        let passing = self.checks[checked..].iter_mut().filter(|check| check.outcome == Outcome::Pass);
+        if let (Some(check), Some(reason)) = (passing.last(), lost) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
+        }
+    }
+
+    /// A pattern that matches no private pool on any device checks nothing.
+    fn unmatched_pool(&mut self, profile: &Profile, maximum: &Maximum, thresholds: &Thresholds) {
+        let Some(pattern) = maximum.target.pattern.as_ref().filter(|_| maximum.target.about == About::Pools) else {
+            return;
+        };
+        let known = names(About::Pools, profile);
+        if !profile.is_numbers() && !known.iter().any(|name| pattern.matches(name)) {
+            let near = pattern.unmatched("private pool", known.iter().map(String::as_str));
+            self.unmatched(maximum.check(), thresholds, format!("the pattern matches no private pool{near}"));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::units::Size;
-use ptmem_compare::diff::Diff;
+use ptmem_compare::diff::{Diff, Sides};
 use ptmem_studies::leak::{DeviceLeaks, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
@@ -12,8 +12,7 @@ impl Judge {
     /// Memory that ran out in the after and not in the before is a regression, whatever else is limited.
     pub(super) fn out_of_memory_of_diff(&mut self, diff: &Diff, thresholds: &Thresholds) {
         for device in &diff.devices {
-            let before = device.index.before.map(|index| &diff.profiles.before.devices[index]);
-            let after = device.index.after.map(|index| &diff.profiles.after.devices[index]);
+            let Sides { before, after } = diff.sides_of(device);
             if let Some(after) = after.filter(|_| !before.is_some_and(DeviceProfile::ran_out_of_memory)) {
                 self.out_of_memory(after, thresholds);
             }

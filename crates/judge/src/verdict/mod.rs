@@ -9,10 +9,11 @@ mod headline;
 mod judge;
 mod judgement;
 mod leak;
+mod limits;
 mod maxima;
 mod member;
 mod memory;
-mod modules;
+mod named;
 mod partial;
 mod phases;
 mod ranks;
@@ -29,12 +30,13 @@ use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;
 pub use leak::{JudgedSearch, LeakGate, judge_leaks};
+pub use limits::{Limits, UnknownDeviceMemory};
 pub use member::{Member, Missing, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
-pub(crate) use modules::module_names;
+pub(crate) use named::names;
 pub use partial::Bound;
 pub use ranks::Ranks;
-pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
+pub use threshold::{Growth, Level, Maximum, ParseThresholdError, Target};
 pub use words::{Headline, PeakChange, Verdict};
 
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.

@@ -42,7 +42,7 @@ pub(super) fn missing_of(device: &DeviceDiff, about: About) -> impl Iterator<Ite
 fn is_about(about: About, end: End) -> bool {
     match about {
         About::Metric(Metric::Baseline) => end == End::Head,
-        About::Metric(Metric::End) => end == End::Tail,
+        About::Metric(Metric::End) | About::Pools => end == End::Tail,
         About::Metric(_)
         | About::Stacks
         | About::StackHighest
@@ -76,9 +76,13 @@ impl Gated<'_> {
             // recording, the module may not be.
             About::Modules => !after && corresponds && (check.outcome == Outcome::Pass || !partial.lacks_head),
             About::Phases => !partial.lacks_head && self.are_phases_known(partial.lacks, check),
-            About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {
-                !before && !after
-            }
+            About::Pools
+            | About::Imbalance
+            | About::Ranks
+            | About::Leaks
+            | About::OutOfMemory
+            | About::Headroom
+            | About::Growth => !before && !after,
         }
     }
 

@@ -47,10 +47,7 @@ impl<'a> OfRank<'a> {
     pub(super) fn compared(comparison: &'a Comparison) -> Self {
         let Comparison { member, diff, judgement, .. } = comparison;
         let peaks = diff.devices.iter().filter(|device| !device.is_host()).map(|device| {
-            let mut known = Sides {
-                before: Known::of(device.index.before.map(|index| &diff.profiles.before.devices[index])),
-                after: Known::of(device.index.after.map(|index| &diff.profiles.after.devices[index])),
-            };
+            let mut known = diff.sides_of(device).map(|device| Known::of(*device));
             missing_of(device, About::Imbalance).for_each(|missing| known.of_mut(missing.side).is_cut = true);
             known
         });

@@ -7,10 +7,9 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::{ParsePatternError, Pattern};
 use ptmem_base::text::did_you_mean;
 use ptmem_base::units::{Limit, parse_size};
-use ptmem_compare::budget::DeviceMemory;
 use ptmem_trace::profile::Metric;
 
-use super::{About, Check, Headroom, Thresholds};
+use super::{About, Check};
 
 /// Consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
@@ -95,7 +94,7 @@ impl Growth {
     }
 
     /// Whether both are limits on the same figure, so that one takes the place of the other.
-    fn replaces(&self, other: &Self) -> bool {
+    pub(super) fn replaces(&self, other: &Self) -> bool {
         self.target == other.target && self.level == other.level
     }
 }
@@ -125,10 +124,10 @@ const OF_HOST: &str = "host:";
 
 /// What growth limits accept besides metrics.
 const OF_GROWTH: &str = "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB, \
-                         host:METRIC and imbalance";
+                         pool:GLOB, host:METRIC and imbalance";
 
 /// What absolute limits accept besides metrics.
-const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, host:METRIC and imbalance";
+const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB, pool:GLOB, host:METRIC and imbalance";
 
 fn unknown_metric(name: &str, accepted: &str) -> ParseThresholdError {
     let near = did_you_mean(name, Metric::ALL.map(Metric::name).into_iter().chain(BESIDE_METRICS.map(About::name)));
@@ -140,8 +139,8 @@ fn with_metrics(accepted: &str) -> String {
 }
 
 /// What limits may be about besides metrics.
-const BESIDE_METRICS: [About; 5] =
-    [About::Stacks, About::StackHighest, About::Phases, About::Modules, About::Imbalance];
+const BESIDE_METRICS: [About; 6] =
+    [About::Stacks, About::StackHighest, About::Phases, About::Modules, About::Pools, About::Imbalance];
 
 impl Target {
     /// Reads a target; the error lists those that are accepted.
@@ -150,13 +149,14 @@ impl Target {
         let of_host = rest.is_some();
         let rest = rest.unwrap_or(text);
         let (name, pattern) = match rest.split_once(':') {
-            Some((name @ ("stack" | "stack-highest" | "phase" | "module"), glob)) => (name, Some(Pattern::glob(glob)?)),
+            Some((name @ ("stack" | "stack-highest" | "phase" | "module" | "pool"), glob)) => {
+                (name, Some(Pattern::glob(glob)?))
+            }
             _ => (rest, None),
         };
         let mut kinds = BESIDE_METRICS.into_iter().chain(Metric::ALL.map(About::Metric));
-        // A limit on all modules would count the parts of each again and again.
-        let found = kinds.find(|about| about.name() == name && (*about != About::Modules || pattern.is_some()));
-        let found = found.filter(|about| !of_host || !matches!(about, About::Modules | About::Imbalance));
+        let found = kinds.find(|about| about.name() == name && (!about.needs_pattern() || pattern.is_some()));
+        let found = found.filter(|about| !of_host || !about.needs_pattern() && *about != About::Imbalance);
         let target = found.map(|about| Self { of_host, about, pattern });
         target.ok_or_else(|| unknown_metric(text, accepted))
     }
@@ -233,93 +233,6 @@ impl fmt::Display for Growth {
     }
 }
 
-/// Headroom is limited, and the memory of the device is not given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a minimum headroom needs the memory of the device")]
-pub struct UnknownDeviceMemory;
-
-/// The limits of a gate, each only where it was set.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Limits {
-    /// Limits on growth.
-    pub growth: Vec<Growth>,
-    /// Absolute limits.
-    pub maximum: Vec<Maximum>,
-    /// Stacks that changed by fewer bytes are neither listed nor gated.
-    pub min_delta: Option<u64>,
-    /// An untrustworthy comparison is inconclusive.
-    pub strict: Option<bool>,
-    /// Recordings are compared although one lacks a part of the other.
-    pub allow_partial: Option<bool>,
-    /// Memory may run out.
-    pub allow_oom: Option<bool>,
-    /// Limits on growth of the peak and the end also apply to the memory beside workspaces of cuBLAS.
-    pub beside_workspaces: Option<bool>,
-    /// Bytes of the device.
-    pub device_memory: Option<u64>,
-    /// Bytes of the device that PyTorch's allocator cannot have; `None` leaves them to the recording.
-    pub device_overhead: Option<u64>,
-    /// Bytes of the device that must be left free.
-    pub min_headroom: Option<u64>,
-}
-
-impl Limits {
-    /// Limits on figures.
-    pub(crate) fn count(&self) -> usize {
-        self.growth.len() + self.maximum.len()
-    }
-
-    /// These limits, and those of `base` on figures that have none here.
-    #[must_use]
-    pub fn over(self, base: &Self) -> Self {
-        let mut limits = self;
-        let growth = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of)));
-        let growth: Vec<_> = growth.cloned().collect();
-        limits.growth.extend(growth);
-        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.target == of.target));
-        let maximum: Vec<_> = maximum.cloned().collect();
-        limits.maximum.extend(maximum);
-        limits.min_delta = limits.min_delta.or(base.min_delta);
-        limits.strict = limits.strict.or(base.strict);
-        limits.allow_partial = limits.allow_partial.or(base.allow_partial);
-        limits.allow_oom = limits.allow_oom.or(base.allow_oom);
-        limits.beside_workspaces = limits.beside_workspaces.or(base.beside_workspaces);
-        limits.device_memory = limits.device_memory.or(base.device_memory);
-        limits.device_overhead = limits.device_overhead.or(base.device_overhead);
-        limits.min_headroom = limits.min_headroom.or(base.min_headroom);
-        limits
-    }
-
-    /// The memory of the device, where it is given.
-    #[must_use]
-    pub fn memory(&self) -> Option<DeviceMemory> {
-        Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
-    }
-
-    /// The thresholds by which one comparison or snapshot is judged.
-    ///
-    /// # Errors
-    /// If memory must be left free, and the memory of the device is not known.
-    pub fn thresholds(&self) -> Result<Thresholds, UnknownDeviceMemory> {
-        let headroom = match self.min_headroom {
-            Some(least) => Some(Headroom { memory: self.memory().ok_or(UnknownDeviceMemory)?, least }),
-            None => None,
-        };
-        let defaults = Thresholds::default();
-        Ok(Thresholds {
-            growth: self.growth.clone(),
-            maximum: self.maximum.clone(),
-            min_delta: self.min_delta.unwrap_or(defaults.min_delta),
-            strict: self.strict.unwrap_or_default(),
-            allow_partial: self.allow_partial.unwrap_or_default(),
-            allow_oom: self.allow_oom.unwrap_or_default(),
-            beside_workspaces: self.beside_workspaces.unwrap_or_default(),
-            headroom,
-            ..defaults
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,7 +278,17 @@ mod tests {
         assert!(!growth("peak=5%").unwrap().target.concerns(Some(DeviceId::Host)));
         assert_eq!(growth("host:stack:*load*=0").unwrap().target.name(), "host:stack:*load*");
         assert_eq!("host:reserved=5MiB".parse::<Maximum>().unwrap().target.name(), "host:reserved");
-        for text in ["host=5%", "host:module:x=5%", "host:imbalance=5%", "host:host:peak=5%"] {
+        assert_eq!(growth("pool:capture*=0").unwrap().target.about, About::Pools);
+        assert_eq!("pool:*=5MiB".parse::<Maximum>().unwrap().target.name(), "pool:*");
+        for text in [
+            "pool=5%",
+            "pool:=5%",
+            "host:pool:x=5%",
+            "host=5%",
+            "host:module:x=5%",
+            "host:imbalance=5%",
+            "host:host:peak=5%",
+        ] {
             assert!(growth(text).is_err(), "{text}");
         }
         for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {

@@ -8,8 +8,11 @@ use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::{Comparison, Judged};
 
-use super::shared::{ChangeReport, CheckReport, Frames, Lines, Metrics, SidedDiagnostic, SourceReport, Tool};
+use super::shared::{
+    ChangeReport, CheckReport, Frames, Lines, Metrics, PoolReport, SidedDiagnostic, SourceReport, Tool,
+};
 use crate::RenderOptions;
+use crate::view::pools::{PoolChange, paired};
 use ptmem_base::json_writer::{list, object};
 
 object! {
@@ -38,11 +41,25 @@ object! {
         places: device.places.as_ref().map(PlacesReport),
         metrics: Metrics(device, &comparison.diff.profiles),
         categories: list(device.categories.iter().map(CategoryReport)),
+        private_pools?: pools(device, comparison).map(|pools| list(pools.into_iter().map(PoolChangeReport))),
         // The edits of the change that the growth leads to which decides, otherwise that at the peak; only with --git.
         cause?: comparison.judgement.cause_of(device).map(CauseReport),
         stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
         phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top())),
+    }
+}
+
+fn pools<'a>(device: &'a DeviceDiff, comparison: &'a Comparison) -> Option<Vec<PoolChange<'a>>> {
+    Some(paired(comparison.diff.sides_of(device))).filter(|pools| !pools.is_empty())
+}
+
+object! {
+    /// The private pools of one name on both sides; null where a side has none.
+    PoolChangeReport<'a>(pool: PoolChange<'a>) {
+        name: pool.0,
+        before: pool.1.before.map(PoolReport),
+        after: pool.1.after.map(PoolReport),
     }
 }
 

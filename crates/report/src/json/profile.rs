@@ -2,11 +2,13 @@
 
 use ptmem_compare::tree::{self, Layout, of_device};
 use ptmem_judge::verdict::{Judgement, diagnostics_of_snapshot};
-use ptmem_trace::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, Profile, StackTotal};
+use ptmem_trace::profile::{
+    Bucket, DeviceProfile, HeldLine, HeldLines, Interval, Occurrence, PrivatePool, Profile, StackTotal,
+};
 use ptmem_trace::replay::{Counter, Figures, Fragmentation, HistoryKind, Oom};
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, SourceReport, Tool};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, PoolReport, SourceReport, Tool};
 use crate::RenderOptions;
 use crate::known::KnownCounter;
 use ptmem_base::json_writer::{list, object, record};
@@ -43,6 +45,7 @@ object! {
         requested: CounterReport::new(&device.figures.requested, device.figures.history),
         reserved: CounterReport::new(&device.figures.reserved, device.figures.history),
         fragmentation: fragmentation(&device.figures),
+        private_pools?: (!device.private_pools.is_empty()).then(|| list(device.private_pools.iter().map(NamedPool))),
         checks: device.figures.checks,
         allocations: device.figures.allocation_count,
         frees: device.figures.free_count,
@@ -56,6 +59,14 @@ object! {
         phases: list(options.phases_of(device).map(PhaseRecord)),
         intervals?: profile.options.every.as_ref().map(|_| list(device.intervals.iter().map(IntervalRecord))),
         tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, profile, tree, options.top())),
+    }
+}
+
+object! {
+    /// The private pools of one name at the end of the recording.
+    NamedPool<'a>(pool: &'a PrivatePool) {
+        name: pool.name,
+        ..PoolReport(pool),
     }
 }
 

@@ -9,7 +9,7 @@ use ptmem_compare::diff::{Change, DeviceDiff, Metric, Side, Sides};
 use ptmem_compare::tree::{Layout, Line, Tree};
 use ptmem_judge::verdict::{Check, Member};
 use ptmem_snapshot::snapshot::{FrameId, StackId, Tables};
-use ptmem_trace::profile::{DeviceProfile, Profile, RunFacts, others};
+use ptmem_trace::profile::{DeviceProfile, PrivatePool, Profile, RunFacts, others};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::known;
@@ -64,6 +64,19 @@ object! {
         overhead_is: budget.overhead.name(),
         context: budget.overhead.estimate().map(|estimate| estimate.context),
         nccl: budget.overhead.estimate().map(|estimate| estimate.nccl),
+    }
+}
+
+object! {
+    /// Private pools at the end of the recording.
+    pub(super) PoolReport<'a>(pool: &'a PrivatePool) {
+        pools: pool.pools,
+        segments: pool.segments,
+        reserved: pool.reserved,
+        allocated: pool.allocated,
+        active: pool.active,
+        // Bytes that only further allocations in these pools can use.
+        free: pool.free(),
     }
 }
 

@@ -65,10 +65,7 @@ impl Picture {
     /// The picture of a device of a comparison. `internals` shows frames that only pass calls on.
     pub(crate) fn of_diff(diff: &Diff, device: &DeviceDiff, internals: bool) -> Self {
         let profiles = Sides { before: Some(&diff.profiles.before), after: Some(&diff.profiles.after) };
-        let devices = Sides {
-            before: device.index.before.map(|index| &diff.profiles.before.devices[index]),
-            after: device.index.after.map(|index| &diff.profiles.after.devices[index]),
-        };
+        let devices = diff.sides_of(device);
         let alignment = device.alignment.as_ref().filter(|alignment| alignment.map.is_alike());
         Self::new(Pictured { profiles, devices, rows: Some(&device.rows), alignment, internals })
     }

@@ -109,7 +109,7 @@ fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128)
 fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<String> {
     let name = match check.about() {
         About::Metric(_) => return Some(format!("metric = {}", quoted(&check.of.name()))),
-        About::Stacks | About::StackHighest | About::Modules => check.scope.as_ref()?,
+        About::Stacks | About::StackHighest | About::Modules | About::Pools => check.scope.as_ref()?,
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
@@ -122,7 +122,7 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<Stri
     };
     let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
     Some(match check.about() {
-        About::Phases | About::Modules => {
+        About::Phases | About::Modules | About::Pools => {
             format!("metric = {}", quoted(&format!("{}:{pattern}", check.about().name())))
         }
         _ => format!("pattern = {}", quoted(&pattern)),

@@ -15,7 +15,7 @@ use ptmem_trace::stack::Code;
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::{NO_STACKS, median_note};
 use super::stacks::{Frames, details, frames, tensors};
-use super::{Aside, Column, Content, Fact, Row, Table, Timeline, Tone, Value, figure, phases, tree, words};
+use super::{Aside, Column, Content, Fact, Row, Table, Timeline, Tone, Value, figure, phases, pools, tree, words};
 use crate::RenderOptions;
 use crate::known;
 use crate::picture::Picture;
@@ -35,6 +35,7 @@ impl Changed<'_> {
     pub(super) fn blocks(&self) -> Vec<Content> {
         let judgement = &self.comparison.judgement;
         let mut blocks = vec![Content::Table(self.metrics())];
+        blocks.extend(pools::changes(self.diff().sides_of(self.device), judgement, self.options).map(Content::Table));
         blocks.extend(self.facts());
         if self.options.shows_phases(self.comparison) {
             blocks.push(Content::Table(phases::changes(self.device, judgement, self.options)));

@@ -22,6 +22,7 @@ mod held;
 mod history;
 mod leak;
 mod phases;
+pub(crate) mod pools;
 mod remarks;
 mod scale;
 mod settings;

@@ -10,7 +10,7 @@ use super::comparison::{amount, imbalance};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
-    Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, tree, words,
+    Content, Group, Row, Section, Source, Table, Tone, Value, View, device, figure, held, phases, pools, tree, words,
 };
 use crate::RenderOptions;
 use crate::known;
@@ -82,6 +82,7 @@ impl Shown<'_> {
         let Self { profile, device, options, .. } = self;
         let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         let mut blocks = vec![Content::Facts(device::facts(device, budget)), Content::Table(device::counters(device))];
+        blocks.extend(pools::held(device, options).map(Content::Table));
         blocks.extend(device::timeline(device));
         let every = profile.options.every.as_ref();
         blocks.extend(every.map(|every| Content::Table(phases::intervals(device, every))));

@@ -13,7 +13,7 @@ use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
 use super::totals::{self, Grouping, Held, StackTotal, Sums};
 use super::{Layout, Moment};
-use crate::replay::{Figures, HistoryKind, Position};
+use crate::replay::{Figures, HistoryKind, Position, PrivatePool};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::Trace;
 
@@ -46,6 +46,9 @@ pub struct DeviceProfile {
     /// The figures, from the replay.
     #[serde(flatten)]
     pub figures: Figures,
+    /// Its private pools at the end, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_pools: Vec<PrivatePool>,
     /// Languages of the stacks that events carry.
     #[serde(rename = "languages")]
     pub recorded_frames: Languages,
@@ -121,9 +124,10 @@ impl DeviceProfile {
         self.failed_stacks.first().copied().flatten()
     }
 
-    /// Moves the stacks of failed requests to other tables.
+    /// Moves the stacks of failed requests and of private pools to other tables.
     pub fn copy_failed_stacks(&mut self, copy: &mut Copier<'_, '_>) {
-        for stack in self.failed_stacks.iter_mut().flatten() {
+        let of_pools = self.private_pools.iter_mut().map(|pool| &mut pool.stack);
+        for stack in self.failed_stacks.iter_mut().chain(of_pools).flatten() {
             *stack = copy.stack(*stack);
         }
     }

@@ -8,8 +8,10 @@ use ptmem_base::text::{count, cut};
 use ptmem_snapshot::snapshot::{Action, Copier, Event, RunFacts, Snapshot, StackId, Tables};
 
 use super::{DeviceProfile, Error, Profile, ReadOptions, Source, guesses, phases};
-use crate::replay::{self, Oom, Origin, Position, Replay, Wanted};
+use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, Wanted, merged_pools};
+use crate::stack::Code;
 use crate::tags::{DeviceTags, count_modules};
+use crate::trace::Bucket;
 
 /// Computes the profile of a snapshot, device by device.
 ///
@@ -39,6 +41,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
             layout: replay.layout,
+            private_pools: replay.private_pools,
             figures: replay.figures,
             trace: replay.trace,
             ..DeviceProfile::default()
@@ -67,6 +70,9 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         options,
         tables,
     };
+    profile.with_devices(|profile, devices| {
+        devices.iter_mut().for_each(|device| name_pools(&mut device.private_pools, &profile.code()));
+    });
     profile.add_passes();
     profile.divide(Some(&snapshot))?;
     // Frees the events first, so that grouping does not add to the peak.
@@ -176,6 +182,17 @@ fn event_times(events: &[Event], first_us: i64) -> Vec<u64> {
         before
     });
     times.collect()
+}
+
+/// Names private pools by their first stacks, and puts those of one name together.
+fn name_pools(pools: &mut Vec<PrivatePool>, code: &Code<'_>) {
+    for pool in pools.iter_mut() {
+        let is_older = pool.curve.first().is_some_and(|&(_, bytes)| bytes > 0);
+        let unknown = if is_older { Bucket::BeforeRecording } else { Bucket::NoFrames };
+        let stack = pool.stack.take();
+        pool.name = stack.map_or_else(|| unknown.label().to_owned(), |stack| code.function_label(stack));
+    }
+    *pools = merged_pools(std::mem::take(pools));
 }
 
 /// The tables reduced to the entries that the classes refer to: a profile is small although the

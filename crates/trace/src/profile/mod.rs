@@ -39,7 +39,7 @@ pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
-pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, Timeline};
+pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::tags::HOW_TO_RECORD;
 

@@ -9,6 +9,7 @@ use super::layout::Layout;
 use super::lifetimes::Lifetimes;
 use super::moves::Tracer;
 use super::out_of_memory;
+use super::private_pools;
 use super::sizes::{self, Sizes};
 use super::stated;
 use super::{
@@ -49,7 +50,9 @@ pub(super) fn measure(
     let mut diagnostics = findings.diagnostics(&figures.checks);
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
-    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, addresses, layout, diagnostics })
+    let private_pools = private_pools::find(view);
+    let actions = census.actions();
+    Ok(Replay { figures, actions, dump, trace, allocations, addresses, layout, private_pools, diagnostics })
 }
 
 /// The counters in the final state, by [`Measure`].

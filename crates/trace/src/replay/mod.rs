@@ -23,6 +23,7 @@ mod measure;
 mod moves;
 mod occupied;
 mod out_of_memory;
+mod private_pools;
 mod rounding;
 mod segment_map;
 mod sizes;
@@ -42,6 +43,8 @@ use allocation::Basis;
 use figures::FreeBlocks;
 pub use figures::{Checks, Counter, Figures, Fragmentation, HistoryKind, Matched, Oom, Recovered};
 pub use layout::{Layout, SegmentPart};
+pub use private_pools::PrivatePool;
+pub(crate) use private_pools::merged as merged_pools;
 pub use segment_map::Home;
 pub use state::state_at;
 pub use timeline::Timeline;
@@ -67,6 +70,8 @@ pub struct Replay {
     pub addresses: Vec<u64>,
     /// Where blocks and segments lie, where [`Wanted::layout`] asks for it.
     pub layout: Option<Layout>,
+    /// The private pools of the final state, without names.
+    pub private_pools: Vec<PrivatePool>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -183,6 +183,15 @@ impl<'t> Code<'t> {
         self.facts.text(self.tables, frame, line)
     }
 
+    /// The innermost function of the user as `function (path)`: without a line and a class, so that it is the same on both sides
+    /// of a comparison.
+    #[must_use]
+    pub fn function_label(&self, stack: StackId) -> String {
+        let site = self.user_site(stack).or_else(|| self.site(stack));
+        let label = site.map(|site| format!("{} ({})", self.function(site), self.path(site)));
+        label.unwrap_or_else(|| self.label(stack))
+    }
+
     /// The Python frames of a stack, innermost first. PyTorch's order is valid within a language only. Frames of the
     /// forward pass replace those of the backward pass, which has none; the source of generated code follows inside of
     /// it.

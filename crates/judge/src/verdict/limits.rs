@@ -1,0 +1,92 @@
+//! All limits of a gate, as they are set at one place or several.
+
+use ptmem_compare::budget::DeviceMemory;
+
+use super::{Growth, Headroom, Maximum, Thresholds};
+
+/// Headroom is limited, and the memory of the device is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a minimum headroom needs the memory of the device")]
+pub struct UnknownDeviceMemory;
+
+/// The limits of a gate, each only where it was set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Limits on growth.
+    pub growth: Vec<Growth>,
+    /// Absolute limits.
+    pub maximum: Vec<Maximum>,
+    /// Stacks that changed by fewer bytes are neither listed nor gated.
+    pub min_delta: Option<u64>,
+    /// An untrustworthy comparison is inconclusive.
+    pub strict: Option<bool>,
+    /// Recordings are compared although one lacks a part of the other.
+    pub allow_partial: Option<bool>,
+    /// Memory may run out.
+    pub allow_oom: Option<bool>,
+    /// Limits on growth of the peak and the end also apply to the memory beside workspaces of cuBLAS.
+    pub beside_workspaces: Option<bool>,
+    /// Bytes of the device.
+    pub device_memory: Option<u64>,
+    /// Bytes of the device that PyTorch's allocator cannot have; `None` leaves them to the recording.
+    pub device_overhead: Option<u64>,
+    /// Bytes of the device that must be left free.
+    pub min_headroom: Option<u64>,
+}
+
+impl Limits {
+    /// Limits on figures.
+    pub(crate) fn count(&self) -> usize {
+        self.growth.len() + self.maximum.len()
+    }
+
+    /// These limits, and those of `base` on figures that have none here.
+    #[must_use]
+    pub fn over(self, base: &Self) -> Self {
+        let mut limits = self;
+        let growth = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of)));
+        let growth: Vec<_> = growth.cloned().collect();
+        limits.growth.extend(growth);
+        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.target == of.target));
+        let maximum: Vec<_> = maximum.cloned().collect();
+        limits.maximum.extend(maximum);
+        limits.min_delta = limits.min_delta.or(base.min_delta);
+        limits.strict = limits.strict.or(base.strict);
+        limits.allow_partial = limits.allow_partial.or(base.allow_partial);
+        limits.allow_oom = limits.allow_oom.or(base.allow_oom);
+        limits.beside_workspaces = limits.beside_workspaces.or(base.beside_workspaces);
+        limits.device_memory = limits.device_memory.or(base.device_memory);
+        limits.device_overhead = limits.device_overhead.or(base.device_overhead);
+        limits.min_headroom = limits.min_headroom.or(base.min_headroom);
+        limits
+    }
+
+    /// The memory of the device, where it is given.
+    #[must_use]
+    pub fn memory(&self) -> Option<DeviceMemory> {
+        Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
+    }
+
+    /// The thresholds by which one comparison or snapshot is judged.
+    ///
+    /// # Errors
+    /// If memory must be left free, and the memory of the device is not known.
+    pub fn thresholds(&self) -> Result<Thresholds, UnknownDeviceMemory> {
+        let headroom = match self.min_headroom {
+            Some(least) => Some(Headroom { memory: self.memory().ok_or(UnknownDeviceMemory)?, least }),
+            None => None,
+        };
+        let defaults = Thresholds::default();
+        Ok(Thresholds {
+            growth: self.growth.clone(),
+            maximum: self.maximum.clone(),
+            min_delta: self.min_delta.unwrap_or(defaults.min_delta),
+            strict: self.strict.unwrap_or_default(),
+            allow_partial: self.allow_partial.unwrap_or_default(),
+            allow_oom: self.allow_oom.unwrap_or_default(),
+            beside_workspaces: self.beside_workspaces.unwrap_or_default(),
+            headroom,
+            ..defaults
+        })
+    }
+}

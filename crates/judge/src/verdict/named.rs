@@ -1,0 +1,125 @@
+//! Limits on bytes of what has a name beside its stack: modules, each with all its parts, and private pools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ptmem_compare::diff::{Diff, Sides};
+use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::stack::GroupBy;
+use ptmem_trace::tags::HOW_TO_RECORD;
+
+use super::growth::Gated;
+use super::maxima::Limited;
+use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
+
+impl Judge {
+    /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
+    pub(super) fn growth_of_named(&mut self, gated: &Gated<'_>) {
+        let about = gated.growth.target.about;
+        let Sides { before, after } = &gated.diff.profiles;
+        let held =
+            Sides { before: held(about, before, gated.sides.before), after: held(about, after, gated.sides.after) };
+        let without = held.each().into_iter().find(|(_, held)| held.is_empty()).filter(|_| about == About::Modules);
+        if let Some((side, _)) = without {
+            return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));
+        }
+        let checked = self.checks.len();
+        let names: BTreeSet<&String> = held.before.keys().chain(held.after.keys()).collect();
+        for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
+            let held = held.map(|held| held.get(name).copied().unwrap_or(0));
+            if gated.is_growth(held.before, held.delta()) {
+                let mut check = Check { scope: Some(name.clone()), ..gated.check() };
+                check.compare(held.map(|bytes| Some(*bytes)), &gated.growth.limit);
+                gated.budget().accept_named(&mut check, name);
+                self.add(check);
+            }
+        }
+        self.or_pass(checked, gated.check());
+    }
+
+    /// A pattern that matches no module on any device checks nothing. Nor does one that matches no private pool of the after:
+    /// its memory may have gone to another pool, or to the default one.
+    pub(super) fn unmatched_name(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+        let about = growth.target.about;
+        let Some(pattern) = growth.target.pattern.as_ref().filter(|_| about.needs_pattern()) else { return };
+        let Sides { before, after } = diff.profiles.map(|profile| names(about, profile));
+        let is_of_pools = about == About::Pools;
+        let known: BTreeSet<&String> = after.iter().chain(before.iter().filter(|_| !is_of_pools)).collect();
+        if (known.is_empty() && !is_of_pools) || known.iter().any(|name| pattern.matches(name)) {
+            return;
+        }
+        let near = pattern.unmatched(about.noun(), known.into_iter().map(String::as_str));
+        let reason = match before.iter().find(|name| is_of_pools && pattern.matches(name)) {
+            Some(gone) => format!("the after has no such private pool; the before has {gone}{near}"),
+            None if is_of_pools => format!("the pattern matches no private pool on either side{near}"),
+            None => format!("the pattern matches no module on either side{near}"),
+        };
+        self.unmatched(growth.check(), thresholds, reason);
+    }
+
+    /// A check for each module that holds more than the limit, or one that passes.
+    pub(super) fn maximum_of_modules(
+        &mut self,
+        limited: &Limited<'_>,
+        device: &DeviceProfile,
+        maximum: &Maximum,
+        check: Check,
+    ) {
+        let Some(pattern) = &maximum.target.pattern else { return };
+        let modules = held(About::Modules, limited.profile, device);
+        if modules.is_empty() {
+            return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
+        }
+        if !modules.keys().any(|name| pattern.matches(name)) {
+            if limited.thresholds.may_match_nothing {
+                return;
+            }
+            let near = pattern.unmatched("module", modules.keys().map(String::as_str));
+            return self.cannot_tell(check, format!("the pattern matches no module{near}"));
+        }
+        self.maximum_of_held(&modules, maximum, check);
+    }
+
+    /// A check for each name that holds more than the limit, or one that passes.
+    pub(super) fn maximum_of_held(&mut self, held: &BTreeMap<String, u64>, maximum: &Maximum, check: Check) {
+        let checked = self.checks.len();
+        let exceeding = held.iter().filter(|(name, bytes)| maximum.target.selects(name) && **bytes > maximum.limit);
+        for (name, &bytes) in exceeding {
+            self.checks.push(Check {
+                scope: Some(name.clone()),
+                after: Some(bytes),
+                outcome: Outcome::Exceeded,
+                ..check.clone()
+            });
+        }
+        self.or_pass(checked, check);
+    }
+}
+
+/// The names of all modules or private pools of a profile.
+pub(crate) fn names(about: About, profile: &Profile) -> BTreeSet<String> {
+    profile.devices.iter().flat_map(|device| held(about, profile, device).into_keys()).collect()
+}
+
+/// Bytes of each module or private pool of a device by its name.
+pub(super) fn held(about: About, profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
+    if about != About::Pools {
+        return modules_of(profile, device);
+    }
+    device.private_pools.iter().map(|pool| (pool.name.clone(), pool.reserved)).collect()
+}
+
+/// Bytes of each module of a device with all its parts, at the requested moment, by its path.
+fn modules_of(profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
+    let mut held = BTreeMap::new();
+    for total in device.grouped(&profile.grouper_by(GroupBy::Module)) {
+        if total.bucket.is_some() || total.label.starts_with('<') {
+            continue;
+        }
+        let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);
+        for end in ends {
+            let sum: &mut u64 = held.entry(total.label[..end].to_owned()).or_default();
+            *sum = sum.saturating_add(total.at.bytes);
+        }
+    }
+    held
+}
