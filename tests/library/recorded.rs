@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ptmem::device::DeviceId;
 use ptmem::diff;
-use ptmem::profile::{self, DeviceProfile, Profile, ReadOptions};
-use ptmem::replay::Counter;
+use ptmem::profile::{self, DeviceProfile, Profile, ReadOptions, saved};
+use ptmem::replay::{Counter, Position};
 use ptmem::stack::GroupBy;
 use serde_json::Value;
 
@@ -55,6 +55,32 @@ fn figures_at_the_corners_are_right_or_within_their_bounds() {
         known += assert_true(&figures.reserved, counters, "reserved", &place);
     }
     assert!(known >= 100, "{known}");
+}
+
+#[test]
+fn private_pools_reserve_what_the_counters_rose_by() {
+    let mut seen = 0;
+    for path in fixtures::recorded() {
+        let text = fs::read_to_string(path.with_extension("").with_extension("json")).unwrap_or_default();
+        let facts: Value = serde_json::from_str(&text).unwrap_or_default();
+        let Some(of_pytorch) = facts["pools"].as_object() else { continue };
+        let profile = load(&path, GroupBy::Stack);
+        let device = &profile.devices[0];
+        assert_eq!(device.private_pools.len(), of_pytorch.len(), "{}", path.display());
+        for pool in &device.private_pools {
+            let function = pool.name.strip_suffix(" (corners.py)").unwrap();
+            assert_eq!(Some(pool.reserved), of_pytorch[function].as_u64(), "{}", path.display());
+            // It rises with each segment, from nothing to what is there at the end.
+            assert_eq!(pool.curve.len() as u64, pool.segments + 1);
+            assert!(pool.curve.is_sorted() && pool.reserved_at(Position::START) == Some(0));
+            assert_eq!(pool.curve.last().map(|(_, bytes)| *bytes), Some(pool.reserved));
+            seen += pool.pools;
+        }
+        let saved = saved::text_of(&profile, &[]).unwrap();
+        let again = profile::read(saved.as_bytes(), "saved", ReadOptions::default()).unwrap();
+        assert_eq!(again.devices[0].private_pools, device.private_pools);
+    }
+    assert_eq!(seen, 12);
 }
 
 #[test]

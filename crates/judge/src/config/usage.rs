@@ -27,9 +27,12 @@ impl Noun {
         match self {
             Self::Stack => devices.flat_map(|device| &device.rows).map(|row| row.label.clone()).collect(),
             Self::Phase => devices.flat_map(|device| &device.phases).map(|row| row.name.to_string()).collect(),
-            Self::Module | Self::Pool => {
-                let about = if self == Self::Module { About::Modules } else { About::Pools };
-                diff.profiles.each().into_iter().flat_map(|(_, profile)| names(about, profile)).collect()
+            Self::Module => names_of(About::Modules, diff).collect(),
+            // The function alone names a pool, too.
+            Self::Pool => {
+                let functions =
+                    names_of(About::Pools, diff).filter_map(|name| Some(name.split_once(" (")?.0.to_owned()));
+                names_of(About::Pools, diff).chain(functions).collect()
             }
             Self::Path => {
                 let codes = diff.codes();
@@ -38,6 +41,11 @@ impl Noun {
             }
         }
     }
+}
+
+/// The names of both sides.
+fn names_of(about: About, diff: &Diff) -> impl Iterator<Item = String> {
+    diff.profiles.each().into_iter().flat_map(move |(_, profile)| names(about, profile))
 }
 
 /// A pattern of the configuration.

@@ -248,7 +248,7 @@ impl Judge {
             return;
         };
         let known = names(About::Pools, profile);
-        if !profile.is_numbers() && !known.iter().any(|name| pattern.matches(name)) {
+        if !profile.is_numbers() && !known.iter().any(|name| maximum.target.selects(name)) {
             let near = pattern.unmatched("private pool", known.iter().map(String::as_str));
             self.unmatched(maximum.check(), thresholds, format!("the pattern matches no private pool{near}"));
         }

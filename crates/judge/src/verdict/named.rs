@@ -44,11 +44,11 @@ impl Judge {
         let Sides { before, after } = diff.profiles.map(|profile| names(about, profile));
         let is_of_pools = about == About::Pools;
         let known: BTreeSet<&String> = after.iter().chain(before.iter().filter(|_| !is_of_pools)).collect();
-        if (known.is_empty() && !is_of_pools) || known.iter().any(|name| pattern.matches(name)) {
+        if (known.is_empty() && !is_of_pools) || known.iter().any(|name| growth.target.selects(name)) {
             return;
         }
         let near = pattern.unmatched(about.noun(), known.into_iter().map(String::as_str));
-        let reason = match before.iter().find(|name| is_of_pools && pattern.matches(name)) {
+        let reason = match before.iter().find(|name| is_of_pools && growth.target.selects(name)) {
             Some(gone) => format!("the after has no such private pool; the before has {gone}{near}"),
             None if is_of_pools => format!("the pattern matches no private pool on either side{near}"),
             None => format!("the pattern matches no module on either side{near}"),

@@ -53,9 +53,11 @@ impl Target {
         self.of_host == (device == Some(DeviceId::Host))
     }
 
-    /// Whether it is about what has this name, among things of its kind.
+    /// Whether it is about what has this name, among things of its kind. The function alone names a private pool, too.
     pub(super) fn selects(&self, name: &str) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+        let function = name.split_once(" (").map(|(function, _)| function).filter(|_| self.about == About::Pools);
+        let mut names = std::iter::once(name).chain(function);
+        self.pattern.as_ref().is_none_or(|pattern| names.any(|name| pattern.matches(name)))
     }
 
     /// As it is written.

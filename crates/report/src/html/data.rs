@@ -5,7 +5,7 @@ use std::io;
 
 use ptmem_base::sides::Side;
 use ptmem_compare::tree::Frame;
-use ptmem_trace::replay::Position;
+use ptmem_trace::replay::{Position, PrivatePool};
 use serde::Serialize;
 
 use super::chart::{Axis, Palette};
@@ -67,8 +67,18 @@ object! {
         baseline: curve.baseline,
         marks: list(curve.events.iter().map(|event| MarkData(curve, event))),
         bands: list(curve.bands.iter().map(BandData)),
+        pools: list(curve.pools.iter().map(PoolData)),
         // Its points, if there is no history to draw it from.
         points: curve.is_coarse.then_some(PointsData(curve)),
+    }
+}
+
+object! {
+    /// The bytes that a private pool reserves, and the events after which it does.
+    PoolData<'a>(pool: &'a PrivatePool) {
+        name: name(&pool.name),
+        from: list(pool.curve.iter().map(|(at, _)| at.event_index())),
+        reserved: list(pool.curve.iter().map(|(_, bytes)| *bytes)),
     }
 }
 

@@ -86,6 +86,12 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
             text: label(curve.side, counter),
             meaning: None,
         }));
+        keys.extend((!curve.pools.is_empty()).then(|| Key {
+            class: format!("pool {}", class(curve.side)),
+            is_line: true,
+            text: label(curve.side, "private pools"),
+            meaning: Some(MEANING_OF_POOLS),
+        }));
     }
     let palette = Palette::new(picture);
     let (shared, named): (Vec<_>, Vec<_>) =
@@ -105,6 +111,10 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
 const MEANING_OF_OTHER: &str = "These stacks do not show the purpose of the memory: no module, optimizer, data \
                                 loader, communication or backward pass. A [[category]] in ptmem.toml can name it; a \
                                 run that is recorded with modules and purposes names it by itself.";
+
+/// What the lines of private pools show.
+const MEANING_OF_POOLS: &str = "Bytes that each private pool reserves, as that of a CUDA graph: only its own allocations \
+                                can use them. Point at a line for the name of its pool.";
 
 fn label(side: Option<Side>, counter: &str) -> String {
     side.map_or_else(|| counter.to_owned(), |side| format!("{side} {counter}"))
@@ -155,6 +165,11 @@ fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
         @if let Some(bytes) = curve.baseline {
             @let y = chart.axes.y(bytes);
             path class=(format!("line baseline {side}")) d=(format!("M0 {y}L{SPAN} {y}")) {}
+        }
+        @for pool in &curve.pools {
+            path class=(format!("line pool {side}")) d=(chart.line(curve, |at| pool.reserved_at(curve.points[at].spot.at))) {
+                title { (name(&pool.name)) }
+            }
         }
         path class=(format!("line reserved {side}")) d=(chart.line(curve, |at| curve.points[at].reserved)) {}
         path class=(format!("line allocated {side}")) d=(chart.line(curve, |at| Some(curve.points[at].allocated))) {}

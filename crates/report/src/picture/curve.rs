@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ptmem_base::sides::Side;
-use ptmem_trace::profile::{Bucket, Occurrence};
+use ptmem_trace::profile::{Bucket, Occurrence, PrivatePool};
 use ptmem_trace::replay::{HistoryKind, Position};
 use ptmem_trace::trace::Measure;
 
@@ -40,6 +40,8 @@ pub(crate) struct Curve {
     pub bands: Vec<Band>,
     /// The allocated memory by what it is for, the lowest of the stack first.
     pub areas: Vec<Area>,
+    /// The private pools whose reserved bytes are known over the recording.
+    pub pools: Vec<PrivatePool>,
 }
 
 impl Curve {
@@ -162,6 +164,7 @@ pub(super) fn curve(past: &Past<'_>, names: &[String]) -> Option<Curve> {
         events: events(past),
         bands: bands(past),
         areas: areas(past, names, &points),
+        pools: device.private_pools.iter().filter(|pool| !pool.curve.is_empty()).cloned().collect(),
         points,
     })
 }

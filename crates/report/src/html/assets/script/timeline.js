@@ -126,6 +126,9 @@ class Timeline {
   lines(curve, places, xs) {
     const { history } = curve, lines = [], y = (bytes) => this.y(bytes);
     if (curve.baseline !== null) lines.push(svg("path", { class: "line baseline " + curve.side, d: `M0 ${(y(curve.baseline) * SPAN).toFixed(1)}H${SPAN}` }));
+    for (const pool of this.isHidden("pool " + curve.side) ? [] : curve.pools) {
+      lines.push(svg("path", { class: "line pool " + curve.side, d: this.path(xs, reservedAlong(pool, history, places), y) }, svg("title", {}, pool.name)));
+    }
     for (const counter of ["reserved", "allocated"]) {
       if (!history[counter] || this.isHidden(`${counter} ${curve.side}`)) continue;
       lines.push(svg("path", { class: `line ${counter} ${curve.side}`, d: this.path(xs, places.map((place) => history[counter][place]), y) }));
@@ -396,4 +399,13 @@ class Minimap {
     this.plot.append(svg("svg", { class: "lines", width: "100%", height: MINIMAP, viewBox: `0 0 ${SPAN} ${SPAN}`, preserveAspectRatio: "none" }, ...lines),
       svg("rect", { class: "stretch", x: 100 * (from - first) / span + "%", width: 100 * (to - from) / span + "%", height: MINIMAP }));
   }
+}
+
+// The bytes that a private pool reserves at places, which are in order.
+function reservedAlong(pool, history, places) {
+  let at = 0;
+  return places.map((place) => {
+    while (pool.from[at + 1] <= history.event(place)) at += 1;
+    return pool.reserved[at];
+  });
 }
