@@ -323,6 +323,7 @@ mod tests {
             events: Vec::new(),
             bands: Vec::new(),
             areas: areas.collect(),
+            pools: Vec::new(),
         }
     }
 
