@@ -300,6 +300,19 @@ fn pictures_are_svg() {
         assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{arguments:?}");
         parse(&picture).unwrap();
     }
+    let [graphs, more] =
+        ["graphs", "graphs-for-more"].map(|name| fixture(&format!("recorded/corners/{name}-2.15.0.pkl.zst")));
+    for kind in ["svg", "html"] {
+        let drawn = report(&["diff", &graphs, &more, "--format", kind]);
+        let lines =
+            ["before", "after"].map(|side| drawn.matches(&format!("<path class=\"line pool {side}\" d=\"M")).count());
+        assert_eq!(lines, [2, 1], "{kind}");
+        assert!(
+            drawn.contains("after private pools") && drawn.contains("<title>scratch (corners.py)</title>"),
+            "{kind}"
+        );
+    }
+    assert!(!page(&["diff", &before, &after]).contains("private pools"));
     let picture = report(&["diff", &before, &after, "--format", "svg"]);
     let (_, legend) = picture.split_once("<g class=\"legend\">").unwrap();
     for key in ["before allocated", "after allocated", "after reserved", "forward", "optimizer"] {

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accepted;
 mod action;
 mod bad_input;
 #[cfg(all(unix, feature = "simulate"))]

@@ -65,6 +65,8 @@ fn devices_of_a_process_are_told_from_cases() {
     let devices = r#"{"cuda:1": {"peak": 2048}, "cuda:0": {"peak": 1024}}"#;
     let found = figures(devices, "a.json");
     assert_eq!(found.iter().map(|device| &device[0]).collect::<Vec<_>>(), [1024, 2048]);
+    let host = r#"{"cuda:host": {"peak": 2048}, "cuda:0": {"peak": 1024}}"#;
+    assert_eq!(figures(host, "a.json"), [[json!(1024), json!(null), json!(null)]]);
     let cases = r#"{"rank0": {"cuda:0": {"peak": 1024}}, "rank1": {"cuda:0": {"peak": 2048}}}"#;
     let folder = folder(&[("cases.json", cases)]);
     let report = report(folder.path(), &["check", "cases.json", "--max", "1536B"]);

@@ -83,7 +83,8 @@ pub(super) struct Budget<'a> {
 impl<'a> Budget<'a> {
     pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, today: Day) -> Self {
         let stacks = accepted.iter().map(|Accepted { subject, .. }| {
-            let pattern = subject.pattern.as_ref().filter(|_| subject.about == About::Stacks);
+            let is_about_it = subject.about == About::Stacks && subject.concerns(device.id());
+            let pattern = subject.pattern.as_ref().filter(|_| is_about_it);
             pattern.map(|pattern| device.selector(pattern))
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();

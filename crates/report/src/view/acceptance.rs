@@ -121,10 +121,13 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<Stri
         }
     };
     let pattern = if is_wide { "*".to_owned() } else { Pattern::literal(name) };
+    let host = if check.of.of_host { "host:" } else { "" };
     Some(match check.about() {
-        About::Phases | About::Modules | About::Pools => {
-            format!("metric = {}", quoted(&format!("{}:{pattern}", check.about().name())))
+        about @ (About::Phases | About::Modules | About::Pools) => {
+            format!("metric = {}", quoted(&format!("{host}{}:{pattern}", about.name())))
         }
+        // What a stack holds stands for the most that it held, too.
+        _ if check.of.of_host => format!("metric = {}", quoted(&format!("{host}stack:{pattern}"))),
         _ => format!("pattern = {}", quoted(&pattern)),
     })
 }

@@ -1,5 +1,7 @@
 //! Inputs that hold only figures: `torch.cuda.memory_stats()`, golden values of Megatron-LM, and tables.
 
+mod bytes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,13 +9,13 @@ use csv::StringRecord;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
-use ptmem_base::units::parse_size;
 use ptmem_snapshot::snapshot::RunFacts;
 use serde_json::{Map, Value};
 
 use super::measure::remarks;
 use super::{AllocatorSettings, DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
+use bytes::bytes_of;
 
 /// Why figures cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -201,7 +203,9 @@ fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<D
 /// The number of a device by its name in PyTorch: `cuda:1`, `xpu:0`.
 fn device_of(key: &str) -> Option<DeviceId> {
     let (kind, number) = key.split_once(':')?;
-    kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| number.parse().ok()).flatten()
+    // Only an ordinal: `cuda:host` is no device, and not pinned memory.
+    let ordinal: u32 = number.parse().ok()?;
+    kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| ordinal.into())
 }
 
 /// The figures of an object of statistics, flat or nested; `None` if it states none.
@@ -225,55 +229,6 @@ fn numbers(object: &Map<String, Value>, place: &str) -> Result<Option<Numbers>, 
         }
     }
     Ok(is_known.then_some(numbers))
-}
-
-/// The bytes of a value: a number, a size, or a series over iterations. `None` where it says that it is not known.
-fn bytes_of(value: &Value, point: Point, place: &str) -> Result<Option<u64>, Error> {
-    let series: Vec<&Value> = match value.get("values") {
-        Some(Value::Array(values)) => values.iter().collect(),
-        Some(Value::Object(values)) => {
-            let mut values: Vec<(Option<u64>, &Value)> =
-                values.iter().map(|(iteration, value)| (iteration.parse().ok(), value)).collect();
-            values.sort_by_key(|(iteration, _)| *iteration);
-            values.into_iter().map(|(_, value)| value).collect()
-        }
-        _ => vec![value],
-    };
-    let mut known = Vec::new();
-    for value in series {
-        let read = match value {
-            Value::Null => Some(None),
-            Value::String(text) => size(text),
-            Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)).map(Some),
-            _ => None,
-        };
-        let Some(read) = read else {
-            let found = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            return Err(Error::NotBytes { place: place.to_owned(), found: printable(cut(&found, 64)) });
-        };
-        known.extend(read);
-    }
-    Ok(match point {
-        Point::Peak => known.into_iter().max(),
-        Point::End => known.last().copied(),
-    })
-}
-
-/// A floating-point number that is a whole number of bytes.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
-fn whole(number: f64) -> Option<u64> {
-    // Beyond, not every whole number has a value of its own.
-    (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number)).then_some(number as u64)
-}
-
-/// The bytes of a text; the inner `None` where it says that they are not known.
-fn size(text: &str) -> Option<Option<u64>> {
-    let text = text.trim();
-    if text.is_empty() || text.eq_ignore_ascii_case("nan") {
-        return Some(None);
-    }
-    let number = text.parse().ok().or_else(|| whole(text.parse().ok()?));
-    number.or_else(|| parse_size(text).ok()).map(Some)
 }
 
 /// Columns that name the case of a row.

@@ -1,0 +1,24 @@
+//! Growth that was accepted, on devices and of pinned host memory.
+
+use std::fs;
+
+use crate::support::tool::{ptmem, text};
+
+#[test]
+fn growth_of_the_host_is_accepted_by_its_own_name_only() {
+    let corners = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/recorded/corners");
+    let [before, after] = ["pinned", "pinned-deeper"].map(|name| format!("{corners}/{name}-2.15.0.pkl.zst"));
+    let folder = tempfile::tempdir().unwrap();
+    for (subject, limit, code) in [
+        ("pattern = \"*\"", "host:stack=1MiB", 1),
+        ("pattern = \"*\"", "stack=1MiB", 0),
+        ("metric = \"host:stack:*\"", "host:stack=1MiB", 0),
+        ("metric = \"host:stack:*\"", "stack=1MiB", 1),
+        ("metric = \"stack:*\"", "stack=1MiB", 2),
+    ] {
+        let entry = format!("[[accept]]\n{subject}\nbytes = \"64MiB\"\nreason = \"x\"\nexpires = 9999-12-31\n");
+        fs::write(folder.path().join("ptmem.toml"), entry).unwrap();
+        let output = ptmem(folder.path(), &["diff", &before, &after, "--max-growth", limit]);
+        assert_eq!(output.status.code(), Some(code), "{subject} {limit}: {}", text(&output.stdout));
+    }
+}
