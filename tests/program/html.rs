@@ -304,8 +304,8 @@ fn pictures_are_svg() {
         ["graphs", "graphs-for-more"].map(|name| fixture(&format!("recorded/corners/{name}-2.15.0.pkl.zst")));
     for kind in ["svg", "html"] {
         let drawn = report(&["diff", &graphs, &more, "--format", kind]);
-        let lines =
-            ["before", "after"].map(|side| drawn.matches(&format!("<path class=\"line pool {side}\" d=\"M")).count());
+        let lines = ["before", "after"]
+            .map(|side| drawn.matches(&format!("<path class=\"line pool {side}\" d=\"M0.0 ")).count());
         assert_eq!(lines, [2, 1], "{kind}");
         assert!(
             drawn.contains("after private pools") && drawn.contains("<title>scratch (corners.py)</title>"),
