@@ -96,7 +96,7 @@ $(line_to_add "$missing")"
 # line_to_add MODULES: the line of install that is missing, for modules that begin a line each.
 line_to_add() {
   printf 'add to install (a package may be called otherwise than its module): ptmem pip install %s' \
-    "$(sed 's/[ .].*//' <<< "$1" | sort -u | tr '\n' ' ' | sed 's/ $//')"
+    "$(awk '{ sub(/\..*/, "", $1); if (!seen[$1]++) printf "%s%s", (count++ ? " " : ""), $1 }' <<< "$1")"
 }
 
 imports=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/imports.py

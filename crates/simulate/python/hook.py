@@ -133,7 +133,8 @@ def prepare(folder):
     set_versions(folder)
     add_stand_ins(folder)
     load_stand_ins()
-    # Releases from 2.8 on then name C++ frames themselves: addr2line takes seconds, and adds no name that a report shows.
+    # Releases from 2.8 on then name C++ frames themselves: addr2line takes seconds and adds no name that a report
+    # shows.
     os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
 
 
