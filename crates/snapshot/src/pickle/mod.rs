@@ -35,7 +35,7 @@ pub trait Visitor {
     /// A handle to the contents that a list received at once; see [`Visitor::remember`].
     type Run: Copy;
     /// The objections of the visitor.
-    type Error;
+    type Error: std::error::Error + 'static;
 
     /// A handle for the memo.
     fn keep(&mut self, value: Self::Value) -> Self::Kept;

@@ -19,17 +19,9 @@ use super::{Error, ErrorKind, Visitor};
 ///
 /// # Errors
 /// With the opcode that could not be carried out, and its byte.
-pub fn read<R, V>(source: R, visitor: &mut V) -> Result<V::Value, Error<V::Error>>
-where
-    R: Read,
-    V: Visitor,
-    V::Error: std::error::Error + 'static,
-{
+pub fn read<V: Visitor>(source: impl Read, visitor: &mut V) -> Result<V::Value, Error<V::Error>> {
     let mut machine = Machine::new(source, visitor);
-    match machine.run() {
-        Ok(value) => Ok(value),
-        Err(kind) => Err(Error { offset: machine.at, kind }),
-    }
+    machine.run().map_err(|kind| Error { offset: machine.at, kind })
 }
 
 /// The longest of the opcodes in [`Machine::common`] with its argument, the text of strings aside.
@@ -53,12 +45,7 @@ struct Machine<'v, R, V: Visitor> {
 
 type Step<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
 
-impl<'v, R, V> Machine<'v, R, V>
-where
-    R: Read,
-    V: Visitor,
-    V::Error: std::error::Error + 'static,
-{
+impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
     fn new(source: R, visitor: &'v mut V) -> Self {
         Self {
             input: Buffer::new(source),

@@ -1,40 +1,21 @@
 //! Remembers runs of memo references by their bytes.
 //!
 //! Three quarters of the opcodes of a snapshot are memo references inside `frames` lists, and equal
-//! stacks are equal runs of bytes. A run that was seen before need not be decoded again, and as a
-//! program does the same in every step, the next run is mostly the one that followed the last time:
-//! then it need not even be looked for.
+//! stacks are equal runs of bytes. A run that was seen before need not be decoded again.
 
 use super::opcode as op;
 
-/// The runs seen so far, each with the visitor's handle.
+/// The latest runs, each with the visitor's handle, in the place that a hash of its bytes gives.
 ///
-/// Valid only while no memo entry is overwritten. Every answer is compared with the input in full, so a
+/// Every answer is compared with the input in full, so a
 /// clever choice of bytes can only make it miss.
 pub(super) struct Runs<T> {
-    /// All runs, each with its APPENDS, one after the other.
-    bytes: Vec<u8>,
-    known: Vec<Known<T>>,
-    /// A hash table of positions in `known`, one more than each; 0 is free.
-    slots: Vec<u32>,
-    /// After a dozen runs, and, where these never came before, after a few.
-    guesses: [Guess; 2],
-}
-
-/// Which run came after the latest ones the last time.
-struct Guess {
-    /// By a digest of the latest ones.
-    followers: Vec<u32>,
-    latest: u32,
-    /// By how many bits the digest is shifted at each, so that older input is forgotten.
-    forgets: u32,
-}
-
-struct Known<T> {
-    start: u32,
-    end: u32,
-    hash: u32,
-    value: T,
+    /// A run with its APPENDS; empty before the first is inserted.
+    slots: Vec<Option<(Box<[u8]>, T)>>,
+    /// Bytes of all runs.
+    bytes: usize,
+    /// True once a memo entry was overwritten, which no pickler does: then nothing is remembered.
+    is_outdated: bool,
 }
 
 /// The beginning of some bytes.
@@ -59,144 +40,45 @@ pub(super) struct KnownRun<T> {
 const LONGEST: usize = 8 * 1024;
 /// Bound on the memory of the runs.
 const MOST_BYTES: usize = 16 << 20;
-const MOST_RUNS: usize = 1 << 17;
-const FEWEST_SLOTS: usize = 1 << 10;
-/// The number of slots in which a run may be stored.
-const WAYS: usize = 4;
-const FOLLOWERS: u32 = 1 << 14;
+const SLOTS: usize = 1 << 16;
 
 impl<T: Copy> Runs<T> {
     pub(super) fn new() -> Self {
-        let guesses = [1, 4].map(|forgets| Guess { followers: Vec::new(), latest: 0, forgets });
-        Self { bytes: Vec::new(), known: Vec::new(), slots: Vec::new(), guesses }
+        Self { slots: Vec::new(), bytes: 0, is_outdated: false }
     }
 
     /// A memo entry was written; where it was `overwritten`, the same references now mean something else.
     #[inline]
     pub(super) fn outdate_if(&mut self, overwritten: bool) {
         if overwritten {
-            self.clear();
+            *self = Self { is_outdated: true, ..Self::new() };
         }
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.known.clear();
-        self.slots.clear();
     }
 
     /// The run at the beginning of `input`, where it is known.
     #[inline]
-    pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
-        let [long, short] = &self.guesses;
-        let long = long.follower();
-        let short = short.follower();
-        self.starts_with(input, long).or_else(|| self.starts_with(input, short)).or_else(|| self.look_for(input))
-    }
-
-    #[inline]
-    fn starts_with(&mut self, input: &[u8], index: u32) -> Option<KnownRun<T>> {
-        let known = self.known.get(index as usize)?;
-        let run = self.run(known);
-        if !input.starts_with(run) {
-            return None;
-        }
-        let found = KnownRun { value: known.value, length: run.len() };
-        self.came(index);
-        Some(found)
-    }
-
-    fn look_for(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
-        let Scan::Run(length) = scan(input) else {
-            return None;
-        };
+    pub(super) fn at_start_of(&self, input: &[u8]) -> Option<KnownRun<T>> {
+        let Scan::Run(length) = scan(input) else { return None };
         let run = &input[..=length];
-        let hash = hash(run);
-        let slot = *self.slots.get(self.group(hash))?.iter().find(|&&slot| self.holds(slot, hash, run))?;
-        self.came(slot - 1);
-        Some(KnownRun { value: self.known[slot as usize - 1].value, length: run.len() })
-    }
-
-    /// True if a slot holds this run, whose hash is `hash`.
-    fn holds(&self, slot: u32, hash: u32, run: &[u8]) -> bool {
-        self.entry(slot).is_some_and(|known| known.hash == hash && self.run(known) == run)
-    }
-
-    fn run(&self, known: &Known<T>) -> &[u8] {
-        &self.bytes[known.start as usize..known.end as usize]
-    }
-
-    fn entry(&self, slot: u32) -> Option<&Known<T>> {
-        self.known.get(slot.checked_sub(1)? as usize)
-    }
-
-    #[inline]
-    fn came(&mut self, index: u32) {
-        self.guesses.iter_mut().for_each(|guess| guess.came(index));
+        let (known, value) = self.slots.get(slot(run))?.as_ref()?;
+        (**known == *run).then_some(KnownRun { value: *value, length: run.len() })
     }
 
     /// `run` with its APPENDS.
     pub(super) fn insert(&mut self, run: &[u8], value: T) {
-        if run.len() > LONGEST {
+        if run.len() > LONGEST || self.is_outdated {
             return;
         }
-        if self.bytes.len() + run.len() > MOST_BYTES || self.known.len() >= MOST_RUNS {
-            self.clear();
+        if self.bytes + run.len() > MOST_BYTES {
+            *self = Self::new();
         }
-        if self.known.len() * 2 >= self.slots.len() {
-            self.grow();
+        if self.slots.is_empty() {
+            self.slots.resize_with(SLOTS, || None);
         }
-        let start = place(self.bytes.len());
-        self.bytes.extend_from_slice(run);
-        self.known.push(Known { start, end: place(self.bytes.len()), hash: hash(run), value });
-        self.put(place(self.known.len()));
+        self.bytes += run.len();
+        let replaced = self.slots[slot(run)].replace((run.into(), value));
+        self.bytes -= replaced.map_or(0, |(run, _)| run.len());
     }
-
-    fn put(&mut self, slot: u32) {
-        let Some(known) = self.entry(slot) else { return };
-        let group = self.group(known.hash);
-        let group = &mut self.slots[group];
-        // One of a full group gives way.
-        let way = group.iter().position(|&slot| slot == 0).unwrap_or(slot as usize % WAYS);
-        group[way] = slot;
-    }
-
-    fn grow(&mut self) {
-        let larger = (self.slots.len() * 4).max(FEWEST_SLOTS);
-        self.slots.clear();
-        self.slots.resize(larger, 0);
-        self.guesses.iter_mut().for_each(|guess| guess.followers.resize(FOLLOWERS as usize, u32::MAX));
-        for slot in 1..=u32::try_from(self.known.len()).unwrap_or(u32::MAX) {
-            self.put(slot);
-        }
-    }
-
-    /// The slots in which a run with this hash may be stored.
-    fn group(&self, hash: u32) -> std::ops::Range<usize> {
-        // The number of slots is a power of two.
-        let first = hash as usize & self.slots.len().wrapping_sub(1) & !(WAYS - 1);
-        first..first + WAYS
-    }
-}
-
-impl Guess {
-    #[inline]
-    fn follower(&self) -> u32 {
-        self.followers.get(self.latest as usize).copied().unwrap_or(u32::MAX)
-    }
-
-    #[inline]
-    fn came(&mut self, index: u32) {
-        if let Some(follower) = self.followers.get_mut(self.latest as usize) {
-            *follower = index;
-        }
-        self.latest = (self.latest << self.forgets ^ index.wrapping_mul(0x9e37_79b9) >> 18) % FOLLOWERS;
-    }
-}
-
-/// A place behind that many bytes or runs, which [`MOST_BYTES`] and [`MOST_RUNS`] keep within 32 bits.
-fn place(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 /// The memo index of the reference at the beginning of `run`, and the rest of the run.
@@ -224,27 +106,21 @@ pub(super) fn scan(bytes: &[u8]) -> Scan {
     }
 }
 
-/// A multiplicative hash over words of eight bytes.
+/// The place of a run, by a multiplicative hash over words of eight bytes.
 #[inline]
-fn hash(run: &[u8]) -> u32 {
+fn slot(run: &[u8]) -> usize {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = run.len() as u64;
     let (words, rest) = run.as_chunks::<8>();
-    for word in words {
-        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(K).rotate_left(29);
-    }
-    for &byte in rest {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(K).rotate_left(29);
-    }
-    let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h])
+    let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain(rest.iter().map(|&byte| u64::from(byte)));
+    let hash = words.fold(run.len() as u64, |hash, word| (hash ^ word).wrapping_mul(K).rotate_left(29));
+    usize::try_from((hash ^ hash >> 32) % SLOTS as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found<T: Copy>(runs: &mut Runs<T>, run: &[u8]) -> Option<T> {
+    fn found<T: Copy>(runs: &Runs<T>, run: &[u8]) -> Option<T> {
         let behind = [run, b"more"].concat();
         let found = runs.at_start_of(&behind)?;
         assert_eq!(found.length, run.len());
@@ -258,32 +134,17 @@ mod tests {
     #[test]
     fn finds_what_was_inserted_and_nothing_else() {
         let mut runs = Runs::new();
-        assert_eq!(found(&mut runs, b"h\0e"), None);
+        assert_eq!(found(&runs, b"h\0e"), None);
         for i in 0..100_000 {
             runs.insert(&run(i), i);
-            assert_eq!(found(&mut runs, &run(i)), Some(i));
+            assert_eq!(found(&runs, &run(i)), Some(i));
         }
-        let kept = (0..100_000).filter(|&i| found(&mut runs, &run(i)) == Some(i)).count();
-        assert!(kept > 50_000, "the table grows with what it is given: {kept}");
-        assert_eq!(found(&mut runs, b"h\0h\x01e"), None);
-        runs.clear();
-        assert_eq!(found(&mut runs, &run(99_999)), None);
-    }
-
-    #[test]
-    fn a_guess_is_held_against_the_input() {
-        let mut runs = Runs::new();
-        for i in 0..8 {
-            runs.insert(&run(i), i);
-        }
-        for round in 0..10 {
-            for i in 0..8 {
-                // The last one is another in every other round.
-                let next = if i == 7 { round % 2 } else { i };
-                assert_eq!(found(&mut runs, &run(next)), Some(next));
-                assert_eq!(runs.at_start_of(&run(next)[..5]).map(|found| found.value), None, "cut off");
-            }
-        }
+        let kept = (0..100_000).filter(|&i| found(&runs, &run(i)) == Some(i)).count();
+        assert!(kept > SLOTS / 2, "most places are in use: {kept}");
+        assert_eq!(found(&runs, b"h\0h\x01e"), None);
+        runs.outdate_if(true);
+        runs.insert(&run(1), 1);
+        assert_eq!(found(&runs, &run(1)), None, "references may mean something else from here on");
     }
 
     #[test]
@@ -293,10 +154,10 @@ mod tests {
             let mut long = vec![b'h'; LONGEST - 6];
             long.extend(run(i));
             runs.insert(&long, i);
-            assert!(runs.bytes.len() <= MOST_BYTES);
+            assert!(runs.bytes <= MOST_BYTES);
         }
         let long = [vec![b'h'; LONGEST], run(0)].concat();
         runs.insert(&long, 0);
-        assert_eq!(found(&mut runs, &long), None);
+        assert_eq!(found(&runs, &long), None);
     }
 }

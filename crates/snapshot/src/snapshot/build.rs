@@ -12,7 +12,6 @@ mod json;
 #[cfg(test)]
 mod main_format;
 mod segments;
-mod shape;
 mod traces;
 mod unread;
 mod visit;
@@ -24,7 +23,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::container::{Dict, List, MOST, Packed};
 use self::fill::Present;
-use self::shape::EventShape;
 use self::unread::Unread;
 use super::field::Key;
 use super::value::{Short, Value, ValueKind};
@@ -45,9 +43,6 @@ impl RecordKind {
 /// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
 const MOST_PARTS: usize = 1 << 21;
 
-/// Strings up to this length are looked for in [`Builder::latest_strings`] first.
-const SHORT: usize = 16;
-
 /// The visitor that builds a [`Snapshot`].
 #[derive(Default)]
 pub(super) struct Builder {
@@ -66,7 +61,6 @@ pub(super) struct Builder {
     /// Maximum nesting depth of tuples.
     tuple_depths: Vec<u8>,
     tuple_ids: HashMap<Box<[Value]>, u32>,
-    last_tuple: Option<u32>,
     events: Vec<Event>,
     /// The keys of the events that lack some.
     incomplete: FxHashMap<usize, Present>,
@@ -80,10 +74,6 @@ pub(super) struct Builder {
     /// counted twice, and cost far more than its bytes in the file.
     met: FxHashSet<Value>,
     lacks_block_addresses: bool,
-    /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
-    latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
-    /// The positions of the keys in the latest event.
-    shape: EventShape,
     /// The tags of the latest event, unparsed: those of the next event are nearly always equal.
     latest_tags: Option<([Value; 4], TagsId)>,
     /// Counts changes to frames after their first use; a remembered run is valid within one count.

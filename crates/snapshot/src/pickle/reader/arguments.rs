@@ -5,12 +5,7 @@ use std::io::Read;
 use super::{Machine, Step};
 use crate::pickle::{ErrorKind, Visitor};
 
-impl<R, V> Machine<'_, R, V>
-where
-    R: Read,
-    V: Visitor,
-    V::Error: std::error::Error + 'static,
-{
+impl<R: Read, V: Visitor> Machine<'_, R, V> {
     #[inline]
     pub(super) fn take<const N: usize>(&mut self, opcode: &'static str) -> Step<[u8; N], V> {
         self.input.take::<N>()?.ok_or(ErrorKind::Truncated { opcode })

@@ -7,12 +7,7 @@ use super::{Machine, Step};
 use crate::pickle::runs::{Scan, scan, split_reference};
 use crate::pickle::{ErrorKind, Visitor};
 
-impl<R, V> Machine<'_, R, V>
-where
-    R: Read,
-    V: Visitor,
-    V::Error: std::error::Error + 'static,
-{
+impl<R: Read, V: Visitor> Machine<'_, R, V> {
     /// After a MARK: if what follows is memo references up to an APPENDS and nothing else, carries all
     /// of it out, the MARK included, and returns true. Else changes nothing.
     #[inline]

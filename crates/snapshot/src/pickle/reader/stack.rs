@@ -5,12 +5,7 @@ use std::io::Read;
 use super::{Machine, Step};
 use crate::pickle::{ErrorKind, Visitor};
 
-impl<R, V> Machine<'_, R, V>
-where
-    R: Read,
-    V: Visitor,
-    V::Error: std::error::Error + 'static,
-{
+impl<R: Read, V: Visitor> Machine<'_, R, V> {
     #[inline]
     pub(super) fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
         self.stack.last().copied().ok_or(ErrorKind::too_few(opcode))

@@ -22,20 +22,6 @@ impl Builder {
         }
     }
 
-    /// An event with the same keys as the latest, in the same order: nearly every one.
-    #[inline]
-    pub(super) fn event_like_the_latest(&mut self, items: &[Value]) -> Option<Dict> {
-        let [action, addr, size, time_us, frames, tags @ ..] = self.shape.values(items)?;
-        let addr = self.unsigned(addr)?;
-        let size = self.unsigned(size)?;
-        let action = self.action(action)?;
-        let stack = if frames == Value::ABSENT { None } else { self.use_stack(frames) };
-        let event = Event { addr, size, time_us: self.time(time_us), stack, tags: Self::no_tags(), action };
-        let tags = self.tags_with(Self::no_tags(), tags);
-        self.events.push(Event { tags, ..event });
-        Some(Dict::Record(RecordKind::Event, container::index(self.events.len() - 1)))
-    }
-
     /// The action of an event.
     #[inline]
     fn action(&self, value: Value) -> Option<Action> {

@@ -2,9 +2,8 @@
 
 use ptmem_base::text::cut;
 
+use super::Builder;
 use super::container::{self, Dict, List, Packed};
-use super::shape::EventShape;
-use super::{Builder, RecordKind, SHORT};
 use crate::pickle::Visitor;
 use crate::snapshot::value::{Short, Value, ValueKind};
 use crate::snapshot::{Damage, StackId};
@@ -65,11 +64,6 @@ impl Visitor for Builder {
 
     #[inline]
     fn str(&mut self, utf8: &[u8]) -> Value {
-        if let Some(Some((bytes, value))) = self.latest_strings.get(utf8.len())
-            && bytes[..utf8.len()] == *utf8
-        {
-            return *value;
-        }
         let id = match std::str::from_utf8(utf8) {
             Ok(text) => self.tables.intern_string(cut(text, LONGEST_TEXT)),
             Err(_) => {
@@ -77,13 +71,7 @@ impl Visitor for Builder {
                 self.tables.intern_string(&text)
             }
         };
-        let value = self.handle(id.index(), "distinct strings", ValueKind::Str);
-        if let Some(latest) = self.latest_strings.get_mut(utf8.len()) {
-            let mut bytes = [0; SHORT];
-            bytes[..utf8.len()].copy_from_slice(utf8);
-            *latest = Some((bytes, value));
-        }
-        value
+        self.handle(id.index(), "distinct strings", ValueKind::Str)
     }
 
     fn bytes(&mut self, _bytes: &[u8]) -> Value {
@@ -91,12 +79,6 @@ impl Visitor for Builder {
     }
 
     fn tuple(&mut self, items: &[Value]) -> Result<Value, Damage> {
-        // From release 2.12 on every event has a tuple of its own, nearly always the same two numbers.
-        if let Some(last) = self.last_tuple
-            && *self.tuples[last as usize] == *items
-        {
-            return Ok(Value::new(ValueKind::Tuple(last)));
-        }
         let id = match self.tuple_ids.get(items) {
             Some(&id) => id,
             None => {
@@ -115,7 +97,6 @@ impl Visitor for Builder {
                 id
             }
         };
-        self.last_tuple = Some(id);
         Ok(Value::new(ValueKind::Tuple(id)))
     }
 
@@ -179,21 +160,10 @@ impl Visitor for Builder {
         let index = index as usize;
         self.check_room()?;
         let now = self.dicts[index].dict();
-        if now == Dict::Empty
-            && let Some(event) = self.event_like_the_latest(items)
-        {
-            self.dicts[index] = event.into();
-            return Ok(());
-        }
         let pairs = pairs_of(items);
         let new = match now {
             Dict::Empty => match Self::kind_of(pairs.clone()) {
-                Some(kind) => {
-                    if kind == RecordKind::Event {
-                        self.shape = EventShape::of(items);
-                    }
-                    self.begin(kind, pairs)
-                }
+                Some(kind) => self.begin(kind, pairs),
                 None if items.is_empty() => return Ok(()),
                 None => {
                     self.pairs.push(pairs.collect());
