@@ -1,8 +1,7 @@
 //! NCCL: every rank is like this one.
 //!
-//! No other process is asked, so nothing waits, and one process can be rank 0 of 512. Small values are moved as they
-//! would be if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine. Such values are
-//! doubtful.
+//! No other process is asked, so nothing waits, and one process can be rank 0 of 512. Small values, which are doubtful, are
+//! moved as if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine.
 
 mod group;
 
