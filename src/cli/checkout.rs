@@ -1,6 +1,6 @@
 //! Maps recorded file names to files in the checkout: snapshots are recorded elsewhere.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -104,6 +104,12 @@ fn is_file(root: &Path, path: &str) -> bool {
     !path.is_empty() && sources::stays_inside(path) && root.join(path).is_file()
 }
 
+/// True for a file that lies in its folder as a tracked one does: programs keep copies of their sources beside their results.
+pub(super) fn is_copy(path: &str, tracked: &BTreeSet<&str>) -> bool {
+    let mut ends = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
+    ends.any(|end| end.contains('/') && tracked.contains(end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +122,12 @@ mod tests {
         assert_eq!(find(root, "/elsewhere/nothing.rs"), None);
         let recorded = format!("{}/gone.py", root.display());
         assert_eq!(find(root, &recorded).as_deref(), Some("gone.py"), "recorded here: that is its path");
+    }
+
+    #[test]
+    fn copies_of_sources_are_no_edits() {
+        let tracked = ["src/a/x.py", "y.py"].into();
+        assert!(is_copy("logs/1/src/a/x.py", &tracked));
+        assert!(!is_copy("src/a/z.py", &tracked) && !is_copy("new/y.py", &tracked));
     }
 }

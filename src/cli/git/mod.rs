@@ -3,7 +3,7 @@
 mod program;
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::{self, Seek, Write};
@@ -284,7 +284,9 @@ impl Repository {
         let mut changes = self.changes(base)?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
-        let untracked = untracked.split('\0').filter(|path| !path.is_empty());
+        let tracked = text(&mut self.git(), &["ls-files", "-z"])?;
+        let tracked: BTreeSet<&str> = tracked.split('\0').collect();
+        let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
         changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
         changes.retain(|paths| {
             let path = paths.after.as_ref().or(paths.before.as_ref());
