@@ -81,6 +81,7 @@ pub type Readings = Suite<Reading>;
 
 /// A single result, or those of the ranks of a job.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a single result is larger than a job")]
 pub enum Node<T> {
     /// A single result.
     One(T),
