@@ -86,10 +86,10 @@ fn a_pool_goes_with_blocks_in_use_if_no_request_follows() {
     let end = vec![private(&[(10 * MIB, true), (10 * MIB, false)]), of_default.clone()];
     let found = requests(end, events.clone());
     assert_eq!(pools(&found), [1, 1, 0]);
-    assert!(found.contains(&Request::Drop(1)), "{:?}", found);
+    assert!(found.contains(&Request::Drop(1)), "{found:?}");
     events.push(event("alloc", A + 10 * MIB, 9 * MIB));
     let end = vec![private(&[(10 * MIB, true), (9 * MIB, true), (MIB, false)]), of_default];
     let found = requests(end, events);
     assert_eq!(pools(&found), [1, 1, 0, 1]);
-    assert!(!found.contains(&Request::Drop(1)), "{:?}", found);
+    assert!(!found.contains(&Request::Drop(1)), "{found:?}");
 }
