@@ -3,7 +3,7 @@
 use super::data::Data;
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
-use super::python::{date_of, date_of_pins};
+use super::python::{date_of_pins, dormant_since};
 use super::repository::{Ci, Installation, Repository, is_package};
 use super::workflows::installs_package;
 
@@ -59,7 +59,7 @@ fn installs(repository: &Repository, runner: Option<&str>) -> Vec<String> {
     };
     let mut lines: Vec<String> = first.into_iter().map(str::to_owned).collect();
     let old_pins = date_of_pins(&repository.root).filter(|(year, _)| *year < 2026);
-    if let Some((year, month)) = old_pins.and(date_of(&repository.root, ".")).filter(|(year, _)| *year < 2026) {
+    if let Some((year, month)) = old_pins.and_then(|_| dormant_since(&repository.root)) {
         // Newer packages may not work with those, but PyTorch has to be one that can be simulated, of March 2023 at least.
         let (year, month) = (year + month / 12, month % 12 + 1).max((2023, 4));
         lines.push(format!(

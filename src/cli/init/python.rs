@@ -129,13 +129,18 @@ fn of_its_time(root: &Path, allowed: &Allowed) -> Option<Python> {
 
 /// The year and the month in which requirements.txt last changed, if it pins releases.
 pub(super) fn date_of_pins(root: &Path) -> Option<(u32, u32)> {
-    date_of(root, "requirements.txt").filter(|_| count_of_pins(root) > 0)
+    last_commit(root, &["--", "requirements.txt"]).filter(|_| count_of_pins(root) > 0)
 }
 
-/// The year and the month in which a path of a repository last changed.
-pub(super) fn date_of(root: &Path, path: &str) -> Option<(u32, u32)> {
-    let words = ["log", "-1", "--format=%cs", "--", path];
-    let output = Command::new("git").args(words).current_dir(root).output().ok()?;
+/// The year and the month of the last commit of a repository that has had none for a year.
+pub(super) fn dormant_since(root: &Path) -> Option<(u32, u32)> {
+    let is_active = last_commit(root, &["--since=1.year"]).is_some();
+    last_commit(root, &[]).filter(|_| !is_active)
+}
+
+/// The year and the month of the last commit that `git log` finds with these words.
+fn last_commit(root: &Path, words: &[&str]) -> Option<(u32, u32)> {
+    let output = Command::new("git").args(["log", "-1", "--format=%cs"]).args(words).current_dir(root).output().ok()?;
     let date = String::from_utf8(output.stdout).ok()?;
     let mut parts = date.trim().split('-').map_while(|part| part.parse::<u32>().ok());
     Some((parts.next()?, parts.next()?))
