@@ -613,3 +613,22 @@ fn both_sides_that_import_one_package_are_inconclusive_also_by_snapshots_of_thei
     let (code, line) = gate("src");
     assert_eq!((code, line.contains("peak grew")), (1, true), "{line}");
 }
+
+/// What a release writes with each option of its recorder is read: no key and no action is unknown.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn all_that_each_option_of_the_recorder_writes_is_known() {
+    let Some(python) = python_since(1, "the options of the recorder") else { return };
+    let place = TempDir::new().unwrap();
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--"]).arg(python).arg(PROGRAMS.replace("programs.py", "recorder_options.py"));
+    let output = command.arg(place.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files: Vec<PathBuf> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() > 6, "{files:?}");
+    for file in files {
+        let told = tool::ptmem(place.path(), &["show", file.to_str().unwrap(), "--format", "json"]);
+        let told = String::from_utf8(told.stdout).unwrap();
+        assert!(told.contains("\"ptmem.profile/") && !told.contains("\"not-read\""), "{}: {told}", file.display());
+    }
+}
