@@ -116,7 +116,7 @@ fn sizes_and_positions_on_the_device_are_those_of_the_host() {
 /// True if a report warns that a story went on by conditions that nothing computed.
 fn is_guessed(name: &'static str) -> bool {
     let (_, place) = run(&python(), &Story { name, ..Story::default() });
-    let told = tool::ptmem(place.path(), &["diff", "snapshot.pkl", "snapshot.pkl"]);
+    let told = tool::ptmem(place.path(), &["show", "snapshot.pkl"]);
     String::from_utf8_lossy(&told.stdout).contains("guessed on simulated GPUs")
 }
 
