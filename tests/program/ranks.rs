@@ -312,6 +312,17 @@ fn links_and_pipes_do_not_hang() {
     assert!(error.contains("rank5.pkl: no such file"), "{error}");
 }
 
+/// In the folder where the command runs, too: the first name in order would be that of the link.
+#[cfg(unix)]
+#[test]
+fn a_glob_names_files_by_their_folders_and_not_by_links() {
+    let folder = job();
+    std::os::unix::fs::symlink("b", folder.path().join("a-link")).unwrap();
+    fs::remove_dir_all(folder.path().join("a")).unwrap();
+    let shown = text(&ptmem(folder.path(), &["show", "*/rank*.pkl", "--format", "json"]).stdout);
+    assert!(shown.contains("b/rank0.pkl") && !shown.contains("a-link/"), "{shown}");
+}
+
 #[test]
 fn suites_hold_ranks() {
     let folder = job();

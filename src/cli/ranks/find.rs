@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::pattern;
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 use super::super::input;
 use super::name::{self, Stated};
@@ -132,17 +132,24 @@ fn inputs(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What lies at most so many levels below a folder, and whether each is a folder. Links are followed.
+/// The folder where a glob begins: `*.pkl` begins where the command runs, and its files are named without a folder.
+fn start_of(base: &Path) -> &Path {
+    if base.as_os_str().is_empty() { Path::new(".") } else { base }
+}
+
+fn is_hidden(entry: &DirEntry) -> bool {
+    entry.depth() > 0 && entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
+/// The files and folders down to a depth below a folder; true for a folder. Links are followed.
 fn below(folder: &Path, depth: usize, with_hidden: bool) -> Result<Vec<(PathBuf, bool)>> {
-    // `*.pkl` begins where the command runs; its files are named without a folder.
-    let start = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let start = start_of(folder);
     if !start.is_dir() {
         return Ok(Vec::new());
     }
-    let is_shown = |name: &OsStr| with_hidden || !name.as_encoded_bytes().starts_with(b".");
     let walk = WalkDir::new(start).min_depth(1).max_depth(depth).follow_links(true).into_iter();
     let mut found = Vec::new();
-    for entry in walk.filter_entry(|entry| entry.depth() == 0 || is_shown(entry.file_name())) {
+    for entry in walk.filter_entry(|entry| with_hidden || !is_hidden(entry)) {
         let (path, is_folder) = match entry {
             Ok(entry) => (entry.path().to_owned(), entry.file_type().is_dir()),
             Err(error) if error.loop_ancestor().is_some() => continue,
@@ -159,20 +166,35 @@ fn below(folder: &Path, depth: usize, with_hidden: bool) -> Result<Vec<(PathBuf,
     Ok(found)
 }
 
+/// A path to a file below a folder.
+struct Way {
+    path: PathBuf,
+    name: String,
+    /// The folder of the file, without links.
+    folder: PathBuf,
+    /// Whether the path leads through a link to a folder.
+    is_linked: bool,
+}
+
+impl Way {
+    /// `root` is the folder that the path begins in, without links.
+    fn new(root: &Path, path: PathBuf) -> Self {
+        let own = path.parent().unwrap_or(Path::new(""));
+        let folder = fs::canonicalize(root.join(own)).unwrap_or_default();
+        let name = path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/");
+        Self { is_linked: folder != root.join(own), folder, name, path }
+    }
+}
+
 /// Files below a folder, each once: of several ways to one the way without links.
 fn described(base: &Path, found: Vec<PathBuf>) -> Vec<Found> {
-    let place = |folder: &Path| fs::canonicalize(base.join(folder)).unwrap_or_default();
-    let all = found.into_iter().map(|path| {
-        let name = path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/");
-        let folder = path.parent().unwrap_or(Path::new(""));
-        (place(folder) != place(Path::new("")).join(folder), name, place(folder), path)
-    });
-    let mut all: Vec<_> = all.collect();
-    all.sort_by(|(a_linked, a, ..), (b_linked, b, ..)| a_linked.cmp(b_linked).then_with(|| name::natural(a, b)));
+    let root = fs::canonicalize(start_of(base)).unwrap_or_default();
+    let mut ways: Vec<Way> = found.into_iter().map(|path| Way::new(&root, path)).collect();
+    ways.sort_by(|a, b| a.is_linked.cmp(&b.is_linked).then_with(|| name::natural(&a.name, &b.name)));
     let mut seen = HashSet::new();
-    all.retain(|(_, _, folder, path)| seen.insert((folder.clone(), path.file_name().map(OsStr::to_owned))));
-    all.sort_by(|(_, a, ..), (_, b, ..)| name::natural(a, b));
-    describe(all.into_iter().map(|(_, name, _, path)| (base.join(path), name)).collect())
+    ways.retain(|way| seen.insert((way.folder.clone(), way.path.file_name().map(OsStr::to_owned))));
+    ways.sort_by(|a, b| name::natural(&a.name, &b.name));
+    describe(ways.into_iter().map(|way| (base.join(way.path), way.name)).collect())
 }
 
 /// Reads ranks and nodes from the names of files.

@@ -26,7 +26,7 @@ pub(crate) fn in_order<T: Send>(
 ) -> Result<()> {
     let mut begun = 0;
     while begun < sizes.len() {
-        let batch = begun..begun + batch_length(&sizes[begun..], jobs * BATCH);
+        let batch = begun..begun + batch_length(&sizes[begun..], jobs.saturating_mul(BATCH));
         begun = batch.end;
         for (index, result) in at_once(jobs, batch, &work)? {
             take(index, result?);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn results_come_in_order_within_the_bound() {
         let sizes: Vec<u64> = (0..200).map(|i| if i % 50 == 7 { 5 << 30 } else { (i % 5) << 28 }).collect();
-        for jobs in [1, 3, 16] {
+        for jobs in [1, 3, 16, usize::MAX] {
             let now = AtomicU64::new(0);
             let mut taken = Vec::new();
             in_order(
