@@ -104,7 +104,8 @@ fn is_file(root: &Path, path: &str) -> bool {
     !path.is_empty() && sources::stays_inside(path) && root.join(path).is_file()
 }
 
-/// True for a file that lies in its folder as a tracked one does: programs keep copies of their sources beside their results.
+/// True if a file has the folder and the name of a tracked one below another folder: programs keep copies of their sources beside
+/// their results.
 pub(super) fn is_copy(path: &str, tracked: &BTreeSet<&str>) -> bool {
     let mut ends = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     ends.any(|end| end.contains('/') && tracked.contains(end))

@@ -284,7 +284,7 @@ impl Repository {
         let mut changes = self.changes(base)?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
-        let tracked = text(&mut self.git(), &["ls-files", "-z"])?;
+        let tracked = text(&mut self.git(), &["ls-files", "-z", "--", ":(glob)**/*.py"])?;
         let tracked: BTreeSet<&str> = tracked.split('\0').collect();
         let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
         changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));

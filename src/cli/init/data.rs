@@ -9,7 +9,7 @@ use super::programs::call;
 pub(super) enum Data {
     /// It makes or downloads them, or the repository has them.
     Available,
-    /// Its text does not say, or it says how to install packages, which nobody may have done.
+    /// Its text does not say, or tells the user to install packages first.
     Unknown,
     /// A path that the repository does not have.
     Missing(String),

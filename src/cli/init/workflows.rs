@@ -83,8 +83,8 @@ impl Workflow {
     fn installs(&self) -> Vec<String> {
         let before: Vec<&str> = self.text.lines().take_while(|line| !is_test(line)).collect();
         let mut below = before.iter().skip_while(|line| **line != "jobs:").skip(1);
-        let depth = below.find(|line| !line.trim().is_empty()).map_or(0, |line| depth(line));
-        let job = before.iter().rposition(|line| !line.trim().is_empty() && depth == self::depth(line)).unwrap_or(0);
+        let of_jobs = below.find(|line| !line.trim().is_empty()).map_or(0, |line| depth(line));
+        let job = before.iter().rposition(|line| !line.trim().is_empty() && depth(line) == of_jobs).unwrap_or(0);
         let arguments = before[job..].iter().map(|line| command_of(line)).filter_map(|line| {
             let begins = [
                 "pip install ",

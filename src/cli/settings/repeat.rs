@@ -51,9 +51,6 @@ struct Repetition<'a> {
     folder: tempfile::TempDir,
 }
 
-/// How to repeat requests: the order in which the card gives out addresses, and what is done with memory from before the recording.
-type Manner = (&'static str, Earlier);
-
 /// An outcome, the largest difference of its reserved bytes from the recording, and the release of PyTorch.
 struct Repeated {
     outcome: Outcome,
@@ -75,13 +72,14 @@ pub(super) fn tried(
     let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
     let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
     let Repetition { recording, recorded, .. } = &repetition;
-    let [up, down] =
-        [("up", false), ("down", true)].map(|(order, descending)| (order, Earlier::AsRecorded { descending }));
-    let (mut order, mut closest) = (up.0, repetition.repeat(&study.recorded_settings, up, 0)?);
+    let mut order = "up";
+    let mut closest =
+        repetition.repeat(&study.recorded_settings, order, Earlier::AsRecorded { descending: false }, 0)?;
     if closest.deviation > 0 {
-        let other = repetition.repeat(&study.recorded_settings, down, 0)?;
+        let other = repetition.repeat(&study.recorded_settings, "down", Earlier::AsRecorded { descending: true }, 0)?;
         if other.deviation < closest.deviation {
-            (order, closest) = (down.0, other);
+            order = "down";
+            closest = other;
         }
     }
     let Repeated { outcome, deviation, release } = closest;
@@ -128,7 +126,7 @@ impl Repetition<'_> {
         for settings in settings.chunks(cores) {
             let repeated: Vec<_> = thread::scope(|scope| {
                 let runs = settings.iter().enumerate();
-                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, (order, Earlier::Packed), at)));
+                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, order, Earlier::Packed, at)));
                 let runs: Vec<_> = runs.collect();
                 runs.into_iter().filter_map(|run| run.join().ok()).collect()
             });
@@ -141,8 +139,8 @@ impl Repetition<'_> {
         }
     }
 
-    /// Repeats the requests; `number` tells runs at the same time from each other.
-    fn repeat(&self, settings: &str, (order, earlier): Manner, number: usize) -> Result<Repeated> {
+    /// Repeats the requests; the card gives out addresses in this `order`, and `number` distinguishes runs that go on at the same time.
+    fn repeat(&self, settings: &str, order: &str, earlier: Earlier, number: usize) -> Result<Repeated> {
         let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
         let lines: Vec<String> =
             self.recording.requests(earlier).iter().map(|request| format!("{request}\n")).collect();

@@ -29,15 +29,10 @@ pub(crate) fn paired(devices: Sides<Option<&DeviceProfile>>) -> Vec<PoolChange<'
 
 /// The pools of a snapshot; `None` without any.
 pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Table> {
-    let row = |pool: &PrivatePool| {
-        let PrivatePool { reserved, allocated, active, .. } = *pool;
-        let sizes = [reserved, allocated, active, pool.free()].map(Value::Size);
-        Row::new(Tone::Plain, sizes.into_iter().chain([name(pool)]))
-    };
     let listed = rows(
         &largest_first(device),
         options,
-        |pool| row(pool),
+        |pool| figures_of(pool),
         |rest, name| {
             let sums: [fn(&PrivatePool) -> u64; 4] =
                 [|pool| pool.reserved, |pool| pool.allocated, |pool| pool.active, PrivatePool::free];
@@ -54,6 +49,12 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Ta
         words("private pool"),
     ];
     (!device.private_pools.is_empty()).then(|| Table::new(heads, listed).titled(TITLE))
+}
+
+fn figures_of(pool: &PrivatePool) -> Row {
+    let PrivatePool { reserved, allocated, active, .. } = *pool;
+    let sizes = [reserved, allocated, active, pool.free()].map(Value::Size);
+    Row::new(Tone::Plain, sizes.into_iter().chain([name(pool)]))
 }
 
 fn largest_first(device: &DeviceProfile) -> Vec<&PrivatePool> {

@@ -87,7 +87,7 @@ impl Recording {
         let held_before: i128 = segments.iter().map(|segment| segment.sums().active).sum();
         let sizes = replay.allocations.iter().filter_map(|one| Some((one.born.event()?, one.bytes))).collect();
         let events = snapshot.events_of(device);
-        // The first pass collects what tells the pools of segments, with which the second knows the requests.
+        // The first pass finds the pools of segments, which the second needs for the requests.
         let mut first = Reader::new(snapshot, reserved_before, Known::default());
         first.read(&segments, layout, events, &sizes);
         let known =

@@ -111,7 +111,7 @@ impl Profile {
 }
 
 /// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved. Where both sides guessed the
-/// same equally often, the change made no difference to that, and a note takes the place of the warnings.
+/// same equally often, the guesses explain no difference, and a note replaces the warnings.
 pub fn tell_once(profiles: &mut Sides<Profile>) {
     let Sides { before, after } = profiles;
     let (Some(old), Some(new)) = (&before.run, &after.run) else { return };

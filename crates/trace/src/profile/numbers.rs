@@ -203,7 +203,7 @@ fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<D
 /// The number of a device by its name in PyTorch: `cuda:1`, `xpu:0`.
 fn device_of(key: &str) -> Option<DeviceId> {
     let (kind, number) = key.split_once(':')?;
-    // Only an ordinal: `cuda:host` is no device, and not pinned memory.
+    // `cuda:host` names neither a device nor pinned memory.
     let ordinal: u32 = number.parse().ok()?;
     kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| ordinal.into())
 }
