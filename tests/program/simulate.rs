@@ -162,11 +162,13 @@ fn every_process_of_a_run_is_counted_in_the_report() {
 }
 
 #[test]
-fn losses_that_nothing_computed_go_to_no_dashboard() {
+fn losses_go_to_no_dashboard_and_sets_of_strings_have_one_order_unless_the_user_sets_it() {
     let place = TempDir::new().unwrap();
-    for (set, expected) in [(None, "offline\n"), (Some("online"), "online\n")] {
-        let mut command = command(place.path(), &[], &["sh", "-c", "echo $WANDB_MODE"]);
-        command.env_remove("WANDB_MODE").envs(set.map(|mode| ("WANDB_MODE", mode)));
+    let variables = ["WANDB_MODE", "PYTHONHASHSEED"];
+    for (set, expected) in [(None, "offline 0\n"), (Some(["online", "7"]), "online 7\n")] {
+        let mut command = command(place.path(), &[], &["sh", "-c", "echo $WANDB_MODE $PYTHONHASHSEED"]);
+        variables.iter().for_each(|name| drop(command.env_remove(name)));
+        command.envs(set.into_iter().flat_map(|values| variables.into_iter().zip(values)));
         assert_eq!(text(&command.output().unwrap().stdout), expected);
     }
 }

@@ -24,6 +24,9 @@ const PREFIX: &str = "ptmem-simulate-";
 /// Folders in it for caches of `torch.compile`, with the variables that name them.
 const CACHES: [(&str, &str); 2] =
     [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")];
+/// Variables that are set unless the user set them. Losses of a run in which nothing is computed belong on no dashboard, and a
+/// program that allocates in the order of a set of strings needs one order on both sides.
+const DEFAULTS: [(&str, &str); 2] = [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0")];
 /// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their
 /// program.
 const ATTEMPTS: u32 = 100;
@@ -89,9 +92,10 @@ impl Folder {
                 environment.push((variable, self.path.join(name).into()));
             }
         }
-        // Losses of a run in which nothing is computed belong on no dashboard.
-        if env::var_os("WANDB_MODE").is_none() {
-            environment.push(("WANDB_MODE", "offline".into()));
+        for (variable, value) in DEFAULTS {
+            if env::var_os(variable).is_none() {
+                environment.push((variable, value.into()));
+            }
         }
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));

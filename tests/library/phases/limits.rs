@@ -55,6 +55,43 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
 }
 
+/// Training that steps an optimizer for each parameter: the state of each in MiB, in the order of the first steps.
+fn optimizer_of_each_parameter(states: &[i64], between: i64) -> Profile {
+    let (mut events, mut marks) = (Vec::new(), Vec::new());
+    for step in 0..3 {
+        let start = step * 10_000;
+        events.push(alloc(start, 64));
+        for (at, &state) in (1_i64..).zip(states) {
+            let from = start + at * 100;
+            marks.extend([("START", "Optimizer.step#Adam.step", from), ("END", "Optimizer.step#Adam.step", from + 50)]);
+            // The state stays, another tensor of its size does not.
+            events.extend((step == 0).then(|| alloc(from + 10, state)));
+            events.push(alloc(from + 20, state));
+            events.push(free(from + 30, events.iter().filter(|event| event.bytes > 0).count() as i64));
+            events.extend((0..between).map(|_| alloc(from + 60, 1)));
+        }
+    }
+    profile_of(&events, &marks)
+}
+
+#[test]
+fn the_order_of_optimizers_that_step_in_turn_is_no_growth() {
+    let [before, after] = [[4, 8, 20, 32], [32, 20, 8, 4]].map(|states| optimizer_of_each_parameter(&states, 0));
+    let steps_of = |profile: &Profile| profile.devices[0].phases.all.iter().filter(|one| one.is_outermost).count();
+    assert_eq!(steps_of(&before), 3);
+    let saved = text_of(&before, &[]).unwrap();
+    let saved = profile::read(saved.as_bytes(), "x", ReadOptions::default()).unwrap();
+    assert_eq!(saved.devices[0].phases, before.devices[0].phases);
+    let judgement = judge(before, after, PhaseOptions::default(), &["phase=25%"]);
+    assert_eq!(judgement.verdict, Verdict::Pass, "{}", judgement.headline());
+    let grown = optimizer_of_each_parameter(&[4, 8, 20, 96], 0);
+    let judgement = judge(saved, grown, PhaseOptions::default(), &["phase=25%"]);
+    assert_eq!(judgement.verdict, Verdict::Regression);
+    // With other work between them, each has a peak of its own.
+    let apart = optimizer_of_each_parameter(&[4, 8, 20, 32], 1);
+    assert_eq!(steps_of(&apart), 12);
+}
+
 #[test]
 fn saved_profiles_gate_phases() {
     let saved =

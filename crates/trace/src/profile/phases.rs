@@ -84,6 +84,7 @@ pub struct Phases {
 impl Phases {
     /// The phases of a device with these figures. The numbers of `all`, and their bytes, are not known yet.
     pub(super) fn new(mut all: Vec<Occurrence>, cut: u64, figures: &Figures, trace: &Trace) -> Self {
+        join_steps_of_optimizers(&mut all, trace);
         arrange(&mut all, trace);
         if are_known(figures) {
             return Self { all, cut, ..Self::default() };
@@ -140,6 +141,22 @@ impl Phases {
 /// True if the memory held at every place is known.
 pub(super) fn are_known(figures: &Figures) -> bool {
     figures.history == HistoryKind::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
+}
+
+/// Joins steps of optimizers between which nothing is allocated. Programs with an optimizer for each parameter, as Pyro's, may
+/// step them in the order of a Python set, which differs from run to run.
+fn join_steps_of_optimizers(all: &mut Vec<Occurrence>, trace: &Trace) {
+    all.sort_by(|a, b| a.order().cmp(&b.order()));
+    all.dedup_by(|next, joined| {
+        let between = joined.window.to.count()..next.window.from.count();
+        let symbols = trace.symbols.get(between).filter(|_| next.is_step_of_optimizer() && next.name == joined.name);
+        let is_joined = symbols.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()));
+        if is_joined {
+            joined.window.to = next.window.to;
+            joined.ends = next.ends;
+        }
+        is_joined
+    });
 }
 
 /// Puts occurrences in order, numbers them, measures their bytes, and finds their depth.
