@@ -1,9 +1,10 @@
 """Compares peaks that Megatron-LM publishes (its golden values) with those of one simulated rank.
 
     python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--addresses up]
+        [--at COMMIT] [--record FILE]
 
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
-peaks. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
+peaks, or at --at. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
 that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's (for T5: made
 texts, and a vocabulary of the size of BERT's), the order of addresses, no checkpoints, and stand_ins.py for what is not
 installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel group, which
@@ -95,6 +96,14 @@ def why_not(checkout, commit, path):
     return None
 
 
+def autotunes(checkout, commit):
+    """Whether Inductor benchmarks pointwise kernels, which needs a buffer, in the container of a commit. If algorithms are
+    to be deterministic, as in all cases, PyTorch does so since https://github.com/pytorch/pytorch/pull/164905.
+    """
+    images = git(checkout, "grep", "-h", "nvcr.io/nvidia/pytorch:", commit, "--", ".gitlab")
+    return max(re.findall(r"pytorch:([\d.]+)-py3", images)) >= "26.02"
+
+
 @functools.cache
 def compiled(source):
     """The library of a source file of C++ that uses pybind11."""
@@ -132,7 +141,7 @@ def write_texts(folder):
 
 def simulate(options, folder, card, configured):
     """Peaks by step, and the processor time in seconds and the memory in bytes of one process."""
-    program, variables, arguments, without_apex = configured
+    program, variables, arguments, without_apex, autotunes = configured
     tensor = int(arguments.get("tensor-model-parallel-size", 1))
     first = {0} if program.endswith("t5.py") else set()
     ranks = sorted({RANKS - tensor, RANKS - 1} | first)
@@ -147,6 +156,8 @@ def simulate(options, folder, card, configured):
         str(RANKS),
     ]
     command += ["--rank", ",".join(map(str, ranks))]
+    if options.record:
+        command += ["--record", f"{os.path.abspath(options.record)},steps=1..{STEPS},continue"]
     command += ["--peer-value", "build_train_valid_test_data_*=[1, 1, 1]", "--"]
     command += [sys.executable, os.path.join(HERE, "stand_ins.py"), program]
     command += [*ADDED, *DATA[os.path.basename(program)].split()]
@@ -155,6 +166,7 @@ def simulate(options, folder, card, configured):
             command += [f"--{name}", *([] if value == "true" else value.split())]
     result = os.path.join(folder, "peaks.json")
     environment = {**os.environ, **variables, "PEAKS": result, "APEX": "" if without_apex else "1"}
+    environment["AUTOTUNE"] = "1" if autotunes else ""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -193,7 +205,7 @@ def run_case(options, path, card):
     reason = why_not(options.checkout, "HEAD", path)
     if reason:
         return reason
-    commit, path_then = made_at(options.checkout, path)
+    commit, path_then = (options.at, path) if options.at else made_at(options.checkout, path)
     model, case, _ = path.split("/")[-3:]
     name = f"{model}/{case}"
     if options.list:
@@ -207,7 +219,7 @@ def run_case(options, path, card):
         lay_out(options.checkout, commit, folder)
         places = PROGRAMS[model], f"examples/{model}/{PROGRAMS[model]}"
         program = next(place for place in places if pathlib.Path(folder, place).exists())
-        configured = program, variables, arguments, "uninstall_te" in case
+        configured = program, variables, arguments, "uninstall_te" in case, autotunes(options.checkout, commit)
         found, failure, seconds, memory = simulate(options, folder, card, configured)
     report(name, card, commit, published, found, seconds, memory)
     return failure and f"failed at {commit[:9]} with {failure}"
@@ -219,6 +231,8 @@ def main():
     parser.add_argument("--case", default="*", help="MODEL/CASE, with * and ?")
     parser.add_argument("--card", default="a100,h100,gb200")
     parser.add_argument("--addresses", default="up", choices=("up", "down"), help="their order, for all cases")
+    parser.add_argument("--at", metavar="COMMIT", help="run the program of this commit")
+    parser.add_argument("--record", metavar="FILE", help="write recordings of the ranks for `ptmem diff`")
     parser.add_argument("--list", action="store_true", help="list what can run, and why the rest cannot; run nothing")
     parser.add_argument("--ptmem", default="ptmem")
     options = parser.parse_args()

@@ -1,8 +1,10 @@
 """Runs a program of Megatron-LM with stand-ins for what is not installed, and writes the peaks that it logs.
 
-The stand-ins for Apex allocate what its sources allocate, in the same order. Cases that uninstall Apex have none.
+The stand-ins for Apex and for two functions of Transformer Engine allocate what their sources allocate, in the same
+order. Cases that uninstall both have none.
 """
 
+import functools
 import importlib.machinery
 import json
 import os
@@ -12,6 +14,7 @@ import types
 import typing
 
 import torch
+import torch._inductor.runtime.benchmarking as benchmarking
 import typing_extensions
 
 
@@ -120,6 +123,32 @@ def norm(_, flag, lists, per_tensor=False):
     return result, rest
 
 
+@functools.cache
+def placeholder(shape, dtype):
+    return torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def get_dummy_wgrad(shape, dtype, zero=False):
+    """The gradient of weights whose real one was accumulated: of each shape one, which is kept."""
+    kept = placeholder(tuple(shape), dtype)
+    if zero:
+        kept.fill_(0)
+    return kept.detach()
+
+
+@functools.cache
+def workspace():
+    hopper = torch.cuda.get_device_properties(torch.cuda.current_device()).major >= 9
+    return torch.empty((32 << 20) + 1024 if hopper else 4 << 20, dtype=torch.uint8, device="cuda")
+
+
+def te_general_gemm(a, b, out_dtype=None, layout="TN", bias=None, grad=False):
+    """The product of a router, which needs a workspace, which is kept."""
+    workspace()
+    product = (b.t() if layout[1] == "T" else b) @ (a.t() if layout[0] == "T" else a)
+    return [product.to(out_dtype)]
+
+
 def add_apex():
     def apply(function, flag, lists, *arguments):
         return function(2048 * 32, flag, lists, *arguments)
@@ -145,6 +174,8 @@ typing.override = typing_extensions.override  # Later versions ask for Python 3.
 module("torch.utils.tensorboard", SummaryWriter=SummaryWriter)
 if os.environ.get("APEX"):
     add_apex()
+if not os.environ["AUTOTUNE"]:
+    type(benchmarking.benchmarker).benchmark_gpu = lambda *_, **__: 1.0
 sys.path.insert(0, os.getcwd())
 try:
     import megatron.legacy.fused_kernels as kernels
@@ -153,6 +184,15 @@ try:
 except ImportError:
     pass  # Later versions have none.
 sys.argv = sys.argv[1:]
+if os.environ.get("APEX"):
+    import megatron.core.tensor_parallel.layers as layers
+
+    layers.HAVE_TE = True
+    layers.get_dummy_wgrad = get_dummy_wgrad
+if "--num-experts" in sys.argv:
+    import megatron.core.transformer.moe.moe_utils as moe
+
+    moe.te_general_gemm = te_general_gemm
 if sys.argv[0].endswith("pretrain_t5.py"):
     # Its last norms are Transformer Engine's. GPT takes Apex's in place of that by itself.
     import megatron.core.datasets.utils as data
