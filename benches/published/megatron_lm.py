@@ -4,11 +4,11 @@
         [--at COMMIT] [--record FILE]
 
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published
-peaks, or at --at. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded. The choices
-that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's (for T5: made
-texts, and a vocabulary of the size of BERT's), the order of addresses, no checkpoints, and stand_ins.py for what is not
-installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel group, which
-sends it data, and for T5 rank 0, which writes an index of the texts.
+peaks, or at --at. The Python that runs this has PyTorch and the packages of requirements.txt. Nothing is downloaded.
+The choices that a case does not state are the same for all: mock data and a vocabulary padded to the size of GPT-2's
+(for T5: made texts, and a vocabulary of the size of BERT's), the order of addresses, no checkpoints, and stand_ins.py
+for what is not installed. Simulated are the last rank, whose peak is published, the first rank of its tensor-parallel
+group, which sends it data, and for T5 rank 0, which writes an index of the texts.
 """
 
 import argparse
@@ -97,8 +97,8 @@ def why_not(checkout, commit, path):
 
 
 def autotunes(checkout, commit):
-    """Whether Inductor benchmarks pointwise kernels, which needs a buffer, in the container of a commit. If algorithms are
-    to be deterministic, as in all cases, PyTorch does so since https://github.com/pytorch/pytorch/pull/164905.
+    """Whether Inductor benchmarks pointwise kernels, which needs a buffer, in the container of a commit. If algorithms
+    have to be deterministic, as in all cases, it does since https://github.com/pytorch/pytorch/pull/164905.
     """
     images = git(checkout, "grep", "-h", "nvcr.io/nvidia/pytorch:", commit, "--", ".gitlab")
     return max(re.findall(r"pytorch:([\d.]+)-py3", images)) >= "26.02"
