@@ -252,7 +252,11 @@ record_sides() {
   base_doubt=
   record_base "$1"
   before=$recorded
-  record after checkout "$PWD" || could_not_run "$record_reason"
+  if ! record after checkout "$PWD"; then
+    [ "${base_failure%%:*} ${record_reason%%:*}" != "record record" ] || record_reason+="
+the command failed on the base, too; if it cannot succeed on a runner, record another one${name:+ or remove $name from the matrices of the workflow}"
+    could_not_run "$record_reason"
+  fi
   after=$recorded
 }
 

@@ -224,6 +224,7 @@ fn each_of_several_programs_has_a_gate_of_its_own() {
     let told = init(place.path(), &[]);
     assert!(told.contains("records b/train.py (argparse), a.py (argparse), c.py (argparse)\n"), "{told}");
     assert!(told.contains("left out: d.py (argparse), e.py (argparse)\n"), "{told}");
+    assert!(told.contains("; remove those that fail from the matrices of the workflow\n"), "{told}");
     let workflow = read(place.path(), ".github/workflows/memory.yml");
     for (part, count) in [
         ("          - name: b-train\n            record: python b/train.py\n", 2),

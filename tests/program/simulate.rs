@@ -167,7 +167,9 @@ fn losses_go_to_no_dashboard_and_sets_of_strings_have_one_order_unless_the_user_
     let variables = ["WANDB_MODE", "PYTHONHASHSEED"];
     for (set, expected) in [(None, "offline 0\n"), (Some(["online", "7"]), "online 7\n")] {
         let mut command = command(place.path(), &[], &["sh", "-c", "echo $WANDB_MODE $PYTHONHASHSEED"]);
-        variables.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in variables {
+            command.env_remove(name);
+        }
         command.envs(set.into_iter().flat_map(|values| variables.into_iter().zip(values)));
         assert_eq!(text(&command.output().unwrap().stdout), expected);
     }

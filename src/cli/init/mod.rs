@@ -192,6 +192,9 @@ fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
         steps.push(format!("where the gate records {}, add the arguments that it requires: {required}", program.path));
     }
     steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEPS} -- {}", first.command()));
+    if recorded.len() > 1 {
+        steps.push("try the others likewise; remove those that fail from the matrices of the workflow".to_owned());
+    }
     steps
 }
 

@@ -213,9 +213,15 @@ fn a_command_that_fails_could_not_run() {
     finished.says(0, "the command ended with exit code 1:%0A::add-mask::x");
     assert!(!finished.log.contains("never"), "{}", finished.log);
     assert!(finished.log.lines().any(|line| line.starts_with("::stop-commands::")), "{}", finished.log);
+    // A program that raises by design must go; one that the change breaks stays.
+    let advice = "the command failed on the base, too; if it cannot succeed on a runner, record another one";
+    finished.says(0, advice);
+    let named = job.set("PTMEM_NAME", "Chapter01").run("run.sh");
+    named.says(0, &format!("{advice} or remove Chapter01 from the matrices of the workflow"));
     let mut job = merged(2);
     job.set("PTMEM_RECORD", format!("{PROGRAM}\n[ $(cat which) = before ]"));
-    says_that_it_could_not_run(&mut job, "record: on the checkout the command ended with exit code 1");
+    let broken = says_that_it_could_not_run(&mut job, "record: on the checkout the command ended with exit code 1");
+    assert!(!broken.log.contains(advice), "{}", broken.log);
     let mut job = merged(2);
     job.set("PTMEM_RECORD", "true");
     says_that_it_could_not_run(&mut job, "record: on the checkout ").says(0, "the command wrote no snapshot");
