@@ -75,7 +75,7 @@ def made_at(checkout, path):
 
 
 def configuration(checkout, commit, path):
-    """Environment and arguments of the case of a golden file. Its YAML has one pair in a line."""
+    """Environment, arguments and preparations of the case of a golden file. Its YAML has one pair in a line."""
     parts = collections.defaultdict(dict)
     part = None
     for line in git(checkout, "show", f"{commit}:{os.path.dirname(path)}/model_config.yaml").splitlines():
@@ -84,7 +84,7 @@ def configuration(checkout, commit, path):
             part = name
         elif line.strip():
             parts[part][name.strip().removeprefix("--")] = value.strip().strip("\"'")
-    return parts["ENV_VARS"], parts["MODEL_ARGS"]
+    return parts["ENV_VARS"], parts["MODEL_ARGS"], parts["BEFORE_SCRIPT"]
 
 
 def why_not(checkout, commit, path):
@@ -211,7 +211,7 @@ def run_case(options, path, card):
     if options.list:
         print(f"{name} | {card} | {commit[:9]}", flush=True)
         return None
-    variables, arguments = configuration(options.checkout, commit, path_then)
+    variables, arguments, before = configuration(options.checkout, commit, path_then)
     # Tests that resume do so from their first checkpoint.
     restart = int(arguments.get("save-interval", arguments["train-iters"]))
     published = {step: peak for step, peak in peaks(options.checkout, "HEAD", path).items() if step <= restart}
@@ -219,7 +219,8 @@ def run_case(options, path, card):
         lay_out(options.checkout, commit, folder)
         places = PROGRAMS[model], f"examples/{model}/{PROGRAMS[model]}"
         program = next(place for place in places if pathlib.Path(folder, place).exists())
-        configured = program, variables, arguments, "uninstall_te" in case, autotunes(options.checkout, commit)
+        without_apex = any("uninstall -y Apex" in line for line in before)
+        configured = program, variables, arguments, without_apex, autotunes(options.checkout, commit)
         found, failure, seconds, memory = simulate(options, folder, card, configured)
     report(name, card, commit, published, found, seconds, memory)
     return failure and f"failed at {commit[:9]} with {failure}"

@@ -1,10 +1,10 @@
 """Compares reserved peaks that torchtitan publishes (Llama 3.1 8B on H100) with those of one simulated rank.
 
-    python benches/published/torchtitan_llama.py CHECKOUT [--only PATTERN] [--ptmem PTMEM] [-- OPTION...]
+    python benches/published/torchtitan_llama.py CHECKOUT [--only PATTERN] [--ptmem PTMEM] [--record FILE]
 
 CHECKOUT is a clone of torchtitan with the commit of the published runs. The Python that runs this has PyTorch (2.7 is
 the first release after the published nightly) and needs no package besides. Nothing is downloaded: tokens are made up,
-and neither TensorBoard nor a tokenizer is used. What follows `--` goes to `ptmem simulate`.
+and neither TensorBoard nor a tokenizer is used.
 """
 
 import argparse
@@ -71,7 +71,9 @@ def simulate(options, gpus, arguments):
     with tempfile.TemporaryDirectory() as folder:
         lay_out(options.checkout, folder)
         command = [options.ptmem, "simulate", "--gpu", "h100", "--memory", "95GiB", "--world-size", str(gpus)]
-        command += ["--rank", "0", *options.simulate, "--", sys.executable, os.path.abspath(__file__), "--train"]
+        if options.record:
+            command += ["--record", f"{os.path.abspath(options.record)},steps={STEPS - 1},continue"]
+        command += ["--rank", "0", "--", sys.executable, os.path.abspath(__file__), "--train"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run = subprocess.run(
             [*command, *ARGUMENTS, *arguments], cwd=folder, capture_output=True, text=True, check=False
@@ -89,7 +91,7 @@ def main():
     parser.add_argument("checkout")
     parser.add_argument("--only", default="*")
     parser.add_argument("--ptmem", default="ptmem")
-    parser.add_argument("simulate", nargs="*")
+    parser.add_argument("--record", metavar="FILE", help="write a recording for `ptmem diff`")
     options = parser.parse_args()
     failed = 0
     print("| Llama 3.1 8B | published | simulated | difference | processor time |")
