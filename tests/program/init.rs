@@ -46,7 +46,7 @@ fn a_repository_gets_the_files_of_a_gate() {
     fs::create_dir_all(place.path().join("src/x")).unwrap();
     // From a folder within.
     let told = init(&place.path().join("src"), &[]);
-    for part in ["for GitHub Actions, found scripts that train: src/x/train.py\n", "written  ptmem.toml", "Next:"] {
+    for part in ["for GitHub Actions, found no program to record\n", "written  ptmem.toml", "Next:"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");

@@ -80,11 +80,10 @@ impl Declared {
 pub(super) fn arguments(root: &Path, path: &str, interface: Interface, text: &str) -> Vec<String> {
     let declared = match interface {
         Interface::Argparse => of_calls(text, "add_argument("),
-        Interface::Click => [of_calls(text, "click.option("), of_functions(text, "typer.run(")].concat(),
+        Interface::Click => of_calls(text, "click.option("),
         Interface::Tyro | Interface::HuggingFace => of_fields(text, interface),
-        Interface::Fire => of_functions(text, "fire.Fire("),
         Interface::Hydra => return of_hydra(&root.join(path), text),
-        Interface::LightningCli | Interface::Notebook | Interface::Plain => Vec::new(),
+        Interface::Fire | Interface::LightningCli | Interface::Notebook | Interface::Plain => Vec::new(),
     };
     let mut found = Vec::new();
     for option in &declared {
@@ -160,17 +159,15 @@ fn parts(call: &str) -> Vec<&str> {
 /// The fields of classes, which tyro and Hugging Face turn into options.
 fn of_fields(text: &str, interface: Interface) -> Vec<Declared> {
     let fields = text.lines().filter(|line| line.starts_with([' ', '\t'])).filter_map(typed);
-    fields.map(|(name, kind, default)| of_name(name, kind, default, interface)).collect()
-}
-
-/// The parameters of the functions that this call gets, which become options.
-fn of_functions(text: &str, caller: &str) -> Vec<Declared> {
-    let names = text.split(caller).skip(1).map(|rest| call(rest).split(',').next().unwrap_or_default().trim());
-    let bodies = names.filter_map(|name| text.split_once(&format!("def {name}(")));
-    let parameters = bodies.flat_map(|(_, rest)| parts(call(rest)));
-    let known = parameters
-        .filter_map(|part| typed(part).or_else(|| part.split_once('=').map(|(name, value)| (name, "", value))));
-    known.map(|(name, kind, default)| of_name(name.trim(), kind, default.trim(), Interface::Fire)).collect()
+    let declared = fields.map(|(name, kind, default)| Declared {
+        name: format!("--{name}"),
+        is_flag: kind == "bool" && interface == Interface::Tyro && default == "False",
+        is_truth: kind == "bool" && interface != Interface::Tyro,
+        default: default.to_owned(),
+        choices: if kind.starts_with("Literal") { kind.to_owned() } else { String::new() },
+        help: String::new(),
+    });
+    declared.collect()
 }
 
 /// The name, the type and the default in `device: str = "cpu"`.
@@ -179,18 +176,6 @@ fn typed(line: &str) -> Option<(&str, &str, &str)> {
     let (kind, default) = rest.split_once('=')?;
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     is_name.then(|| (name, kind.trim(), default.split(" #").next().unwrap_or_default().trim()))
-}
-
-fn of_name(name: &str, kind: &str, default: &str, interface: Interface) -> Declared {
-    let is_bool = kind == "bool" || ["True", "False"].contains(&default);
-    Declared {
-        name: format!("--{name}"),
-        is_flag: is_bool && interface == Interface::Tyro && default == "False",
-        is_truth: is_bool && interface != Interface::Tyro,
-        default: default.to_owned(),
-        choices: if kind.starts_with("Literal") { kind.to_owned() } else { String::new() },
-        help: String::new(),
-    }
 }
 
 /// The keys of the main configuration of Hydra whose value is the host.
@@ -262,8 +247,6 @@ mod tests {
         assert_eq!(of(Interface::Tyro, fields), "--device cuda --cuda");
         assert_eq!(of(Interface::HuggingFace, fields), "--device cuda --cuda True");
         assert_eq!(of(Interface::Tyro, "class Args:\n    cuda: bool = True\n"), "");
-        let fire = "def main(data, device='cpu', cuda: bool = False):\n    pass\nfire.Fire(main)\n";
-        assert_eq!(of(Interface::Fire, fire), "--device cuda --cuda True");
         assert_eq!(of(Interface::Click, "@click.option(\"--device\", default=\"cpu\")\n"), "--device cuda");
         assert_eq!(of(Interface::Click, "@click.option('--gpu', is_flag=True)\n"), "--gpu");
         assert_eq!(of(Interface::Plain, fields), "");

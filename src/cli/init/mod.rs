@@ -95,12 +95,11 @@ fn found(repository: &Repository, runner: Option<&str>) -> String {
         Ci::Gitlab => "for GitLab CI",
     };
     let recorded = plan::recorded(repository, runner);
-    let scripts = match (recorded, &repository.scripts[..]) {
-        ([], []) => "found no script that trains".to_owned(),
-        ([], scripts) => format!("found scripts that train: {}", scripts.join(", ")),
-        (programs, _) => format!("records {}", listed(programs)),
+    let programs = match recorded {
+        [] => "found no program to record".to_owned(),
+        programs => format!("records {}", listed(programs)),
     };
-    let mut text = printable(&format!("{}: {ci}, {scripts}", repository.root.display())) + "\n";
+    let mut text = printable(&format!("{}: {ci}, {programs}", repository.root.display())) + "\n";
     // Writing to a String cannot fail.
     if let Some(python) = &repository.python {
         let _ = writeln!(text, "Python {python}: {}", python.source);
@@ -200,8 +199,7 @@ fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
 
 /// The steps that lead to a script which records.
 fn write_script(repository: &Repository, runner: Option<&str>) -> Vec<String> {
-    let program = repository.programs.first().map(|program| &program.path);
-    let script = program.or(repository.scripts.first()).map_or(String::new(), |script| format!(" from {script}"));
+    let script = repository.programs.first().map_or(String::new(), |program| format!(" from {}", program.path));
     let command = match runner {
         None => "ptmem simulate -- python record_memory.py",
         Some(_) => "python record_memory.py",

@@ -8,52 +8,17 @@ use super::programs::{Interface, Program};
 
 /// Packages of the index of Python with the name that programs import, if they differ. Only well-known ones: the Action
 /// names packages that are still missing before it records.
-const KNOWN: [(&str, &str); 44] = [
-    ("accelerate", ""),
-    ("bitsandbytes", ""),
-    ("cv2", "opencv-python-headless"),
-    ("datasets", ""),
-    ("deepspeed", ""),
-    ("diffusers", ""),
-    ("einops", ""),
-    ("evaluate", ""),
-    ("fire", ""),
-    ("gym", ""),
-    ("gymnasium", ""),
-    ("h5py", ""),
-    ("hydra", "hydra-core"),
-    ("imageio", ""),
-    ("lightning", ""),
-    ("lpips", ""),
-    ("matplotlib", ""),
-    ("nltk", ""),
-    ("numpy", ""),
-    ("omegaconf", ""),
-    ("pandas", ""),
-    ("peft", ""),
-    ("PIL", "pillow"),
-    ("psutil", ""),
-    ("pytorch_lightning", "pytorch-lightning"),
-    ("requests", ""),
-    ("safetensors", ""),
-    ("scipy", ""),
-    ("seaborn", ""),
-    ("sentencepiece", ""),
-    ("skimage", "scikit-image"),
-    ("sklearn", "scikit-learn"),
-    ("tensorboard", ""),
-    ("tensorboardX", ""),
-    ("tiktoken", ""),
-    ("timm", ""),
-    ("torchaudio", ""),
-    ("torchmetrics", ""),
-    ("torchvision", ""),
-    ("tqdm", ""),
-    ("transformers", ""),
-    ("tyro", ""),
-    ("wandb", ""),
-    ("yaml", "pyyaml"),
-];
+const KNOWN: &str = "
+    accelerate bitsandbytes cv2=opencv-python-headless datasets deepspeed diffusers einops evaluate fire gym
+    gymnasium h5py hydra=hydra-core imageio lightning lpips matplotlib nltk numpy omegaconf pandas peft PIL=pillow
+    psutil pytorch_lightning=pytorch-lightning requests safetensors scipy seaborn sentencepiece
+    skimage=scikit-image sklearn=scikit-learn tensorboard tensorboardX tiktoken timm torchaudio torchmetrics
+    torchvision tqdm transformers tyro wandb yaml=pyyaml";
+
+/// [`KNOWN`] as pairs of a module and its package.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KNOWN.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, word)))
+}
 
 /// Files that name packages.
 const NAMING: [&str; 8] = [
@@ -85,8 +50,8 @@ pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Ve
         naming.map(|file| without_extras(&fs::read_to_string(root.join(file)).unwrap_or_default())).collect();
     let named = named.to_ascii_lowercase().replace('_', "-");
     let modules: BTreeSet<String> = programs.iter().flat_map(|program| imported(root, program)).collect();
-    let imported = KNOWN.into_iter().filter(|(module, _)| modules.contains(*module));
-    let mut packages: Vec<&str> = imported.map(|(module, _)| package_of(module)).collect();
+    let mut packages: Vec<&str> =
+        known().filter(|(module, _)| modules.contains(*module)).map(|(_, package)| package).collect();
     if programs.iter().any(|program| program.interface == Interface::Notebook) {
         packages.extend(["ipython", "ipywidgets", "nbformat"]);
     }
@@ -114,8 +79,7 @@ const MOST_FILES: usize = 100;
 
 /// The package of the index that a module is in, as far as it is well known; otherwise one with its name.
 pub(super) fn package_of(module: &str) -> &str {
-    let known = KNOWN.into_iter().find(|(known, package)| *known == module && !package.is_empty());
-    known.map_or(module, |(_, package)| package)
+    known().find(|(known, _)| *known == module).map_or(module, |(_, package)| package)
 }
 
 /// The packages that a program imports, and those that the modules of the repository import for it.

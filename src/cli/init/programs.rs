@@ -104,7 +104,7 @@ fn is_candidate(path: &str) -> bool {
 }
 
 /// True for a file whose name says that it trains.
-pub(super) fn is_training(path: &str) -> bool {
+fn is_training(path: &str) -> bool {
     let stem = path.rsplit('/').next().and_then(|name| name.strip_suffix(".py"));
     stem.is_some_and(|stem| stem.contains("train") || stem == "main" || stem.contains("finetune"))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::torch::Torch;
+use super::torch::{Torch, keeps};
 use super::workflows;
 
 /// A version of Python 3, and the file that says so.
@@ -184,28 +184,7 @@ impl Requirement {
     }
 
     fn allows(&self, minor: u32) -> bool {
-        self.clauses.iter().all(|clause| Self::clause_allows(clause, minor))
-    }
-
-    /// Whether some release of a minor version keeps a clause. A clause that is not understood excludes nothing.
-    fn clause_allows(clause: &str, minor: u32) -> bool {
-        let version = clause.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let operator = &clause[..clause.len() - version.len()];
-        if operator.starts_with('<') && version.starts_with('4') {
-            return true;
-        }
-        let Some(bound) = minor_of(version) else { return true };
-        let is_patch = version.split('.').count() > 2 && !version.ends_with('*');
-        match operator {
-            "<" => minor < bound || is_patch && minor == bound,
-            "<=" => minor <= bound,
-            ">" if !is_patch => minor > bound,
-            ">" | ">=" | "^" => minor >= bound,
-            "~=" if !is_patch => minor >= bound,
-            "~=" | "~" | "==" | "===" | "" => minor == bound,
-            "!=" => minor != bound || is_patch,
-            _ => true,
-        }
+        self.clauses.iter().all(|clause| keeps(clause, (3, minor)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::packages;
-use super::programs::{self, MOST_RECORDED, Program, is_training};
+use super::programs::{self, MOST_RECORDED, Program};
 use super::python::{CONDA, Python};
 use super::workflows;
 use crate::cli::checkout;
@@ -71,26 +71,14 @@ pub(super) struct Repository {
     pub(super) python: Option<Python>,
     /// Programs that train.
     pub(super) programs: Vec<Program>,
-    /// Other files that look as if they train, by their path from the root.
-    pub(super) scripts: Vec<String>,
 }
-
-/// Scripts that are named.
-const MOST_SCRIPTS: usize = 5;
 
 impl Repository {
     /// The repository around a folder, or the folder itself where it is in none.
     pub(super) fn around(folder: &Path) -> Self {
         let root = checkout::around(folder).unwrap_or_else(|| folder.to_owned());
         let programs = programs::find(&root);
-        Self {
-            ci: ci(&root),
-            installation: installation(&root, &programs),
-            python: Python::of(&root),
-            scripts: if programs.is_empty() { scripts(&root) } else { Vec::new() },
-            programs,
-            root,
-        }
+        Self { ci: ci(&root), installation: installation(&root, &programs), python: Python::of(&root), programs, root }
     }
 }
 
@@ -165,17 +153,6 @@ fn package_of_conda(spec: &str) -> Option<(&str, String)> {
         None => format!("{name}{}", version.replace(' ', "")),
     };
     Some((name, requirement))
-}
-
-/// Python files whose name says that they train, and whose text says that it is with PyTorch, those at the top first.
-fn scripts(root: &Path) -> Vec<String> {
-    let files = checkout::list(root).into_iter();
-    let scripts = files.filter(|path| is_training(path) && !path.contains("tests/"));
-    scripts.filter(|path| mentions_torch(&root.join(path))).take(MOST_SCRIPTS).collect()
-}
-
-fn mentions_torch(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|text| text.contains("import torch") || text.contains("from torch"))
 }
 
 #[cfg(test)]

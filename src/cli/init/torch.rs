@@ -15,6 +15,9 @@ const WHEELS: [((u32, u32), RangeInclusive<u32>); 7] = [
     ((2, 15), 10..=15),
 ];
 
+/// A minor version that none exceeds.
+const MOST: u32 = 99;
+
 /// Files that name packages, and the name of PyTorch there.
 const FILES: [&str; 5] = ["requirements.txt", "pyproject.toml", "setup.py", "environment.yml", "environment.yaml"];
 
@@ -40,7 +43,7 @@ impl Torch {
 
     /// The versions of Python that the newest allowed release has wheels for.
     fn pythons(&self) -> RangeInclusive<u32> {
-        let newest = self.newest.unwrap_or((2, 99));
+        let newest = self.newest.unwrap_or((2, MOST));
         let since = WHEELS.into_iter().rev().find(|(release, _)| *release <= newest);
         since.map_or(7..=10, |(_, pythons)| pythons)
     }
@@ -62,28 +65,32 @@ fn limited(line: &str) -> Option<(String, (u32, u32))> {
     let rest = line.strip_prefix("torch").or_else(|| line.strip_prefix("pytorch"))?;
     let end = rest.find(['"', '\'', ';', '#']).unwrap_or(rest.len());
     let clauses = rest[..end].trim();
-    let newest = clauses.split(',').filter_map(|clause| newest_of(clause.trim())).min()?;
+    let all = (0..3).rev().flat_map(|major| (0..=MOST).rev().map(move |minor| (major, minor)));
+    let newest = all.into_iter().find(|version| clauses.split(',').all(|clause| keeps(clause.trim(), *version)));
+    let newest = newest.filter(|version| *version != (2, MOST))?;
     let name = &line[..line.len() - rest.len()];
     Some((format!("{name}{clauses}"), newest))
 }
 
-/// The newest release that a clause such as `==2.1.0` or `<2.2` allows.
-fn newest_of(clause: &str) -> Option<(u32, u32)> {
-    let version = clause.trim_start_matches(['=', '<', '>', '~', '!', '^', ' ']);
-    let operator = clause[..clause.len() - version.len()].trim();
-    let mut parts = version.split(['.', '+', '=']);
-    let major = parts.next()?.parse().ok()?;
-    let minor = parts.next().and_then(|minor| minor.parse::<u32>().ok());
-    let has_patch = parts.next().is_some_and(|patch| patch.parse::<u32>().is_ok_and(|patch| patch > 0));
-    match operator {
-        "==" | "===" | "=" | "<=" => Some((major, minor.unwrap_or(99))),
-        "~=" if version.matches('.').count() > 1 => Some((major, minor?)),
-        "<" if has_patch => Some((major, minor?)),
-        "<" => match minor.unwrap_or(0) {
-            0 => Some((major.checked_sub(1)?, 99)),
-            minor => Some((major, minor - 1)),
-        },
-        _ => None,
+/// Whether some release of a version, such as 2.1, keeps a clause, such as `==2.1.0` or `<2.2`. A clause that is not understood
+/// excludes nothing.
+pub(super) fn keeps(clause: &str, (major, minor): (u32, u32)) -> bool {
+    let release = clause.trim_start_matches(['=', '<', '>', '~', '!', '^', ' ']);
+    let mut parts = release.split(['.', '+', '=']).map(|part| part.parse::<u32>().ok());
+    let Some(of_major) = parts.next().flatten() else { return true };
+    let of_minor = parts.next().flatten();
+    let patch = parts.next().flatten();
+    // Without a minor version, all of a major one are equal to it.
+    let order = (major, of_minor.map(|_| minor)).cmp(&(of_major, of_minor));
+    match clause[..clause.len() - release.len()].trim() {
+        "<" => order.is_lt() || patch > Some(0) && order.is_eq(),
+        "<=" => order.is_le(),
+        ">" if patch.is_none() => order.is_gt(),
+        "~=" if patch.is_none() => order.is_ge(),
+        ">" | ">=" | "^" => order.is_ge(),
+        "~=" | "~" | "==" | "===" | "=" | "" => order.is_eq(),
+        "!=" => order.is_ne() || patch.is_some(),
+        _ => true,
     }
 }
 
@@ -100,7 +107,7 @@ mod tests {
             ("torch < 2", Some((1, 99))),
             ("torch~=2.4.0", Some((2, 4))),
             ("  - pytorch=2.1=py3.9", Some((2, 1))),
-            ("  - pytorch=2.*", Some((2, 99))),
+            ("  - pytorch=1.*", Some((1, 99))),
             ("torch>=2.0", None),
             ("torch", None),
             ("torchvision==0.16", None),
