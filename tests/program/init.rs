@@ -258,6 +258,9 @@ fn programs_that_lack_their_data_on_a_runner_come_last_or_leave_the_script() {
     assert!(told.contains(left_out), "{told}");
     let told = init(repository(&files[..1]).path(), &[]);
     assert!(told.contains(left_out) && told.contains("written  record_memory.py"), "{told}");
+    let raised = "{\"source\": [\n\"import torch\",\n\"loss.cuda().backward()\"],\n\"output_type\": \"error\"}";
+    let told = init(repository(&[("1.ipynb", raised)]).path(), &[]);
+    assert!(told.contains("left out: 1.ipynb (notebook; its saved output has an error)\n"), "{told}");
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub(super) enum Data {
     Unknown,
     /// A path that the repository does not have.
     Missing(String),
+    /// A notebook that raised when it last ran, as some do by design.
+    Raised,
 }
 
 /// Parts of the text of a program that downloads data, or makes them.
@@ -33,6 +35,9 @@ const EVERYWHERE: [&str; 4] = ["/tmp", "/dev", "/usr", "/proc"];
 impl Data {
     /// The data of a program with this text in the repository of `root`.
     pub(super) fn of(root: &Path, text: &str) -> Self {
+        if text.contains("\"output_type\": \"error\"") {
+            return Self::Raised;
+        }
         if AVAILABLE.iter().any(|part| text.contains(part)) {
             return if text.contains("pip install") { Self::Unknown } else { Self::Available };
         }
@@ -85,6 +90,7 @@ mod tests {
             ("p.add_argument('--data', default=\"/datasets/imagenet/train\")", missing("/datasets/imagenet/train")),
             ("# p = '/datasets/x'\nd = load('/tmp/x/y', '//host/x', '/')", Data::Unknown),
             ("model.fit(x, 'σ')", Data::Unknown),
+            ("download=True)\n     \"output_type\": \"error\",", Data::Raised),
         ] {
             assert_eq!(Data::of(place.path(), text), data, "{text}");
         }

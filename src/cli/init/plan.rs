@@ -41,12 +41,12 @@ pub(super) fn files(repository: &Repository, runner: Option<&str>, is_stored: bo
     files
 }
 
-/// The programs that the gate records unchanged, which have their data on a runner as far as is known; empty if a script records,
+/// The programs that the gate records unchanged, which can run on a runner as far as is known; empty if a script records,
 /// as on a real GPU.
 pub(super) fn recorded<'a>(repository: &'a Repository, runner: Option<&str>) -> &'a [Program] {
     let most = if repository.ci == Ci::Github { MOST_RECORDED } else { 1 };
-    let with_data = repository.programs.iter().take_while(|program| !matches!(program.data, Data::Missing(_)));
-    let count = if runner.is_some() { 0 } else { with_data.take(most).count() };
+    let able = repository.programs.iter().take_while(|program| program.data <= Data::Unknown);
+    let count = if runner.is_some() { 0 } else { able.take(most).count() };
     &repository.programs[..count]
 }
 

@@ -191,6 +191,7 @@ impl Program {
         let interface = self.interface.evidence().0;
         match &self.data {
             Data::Missing(path) => format!("{} ({interface}; its data {path} are not in the repository)", self.path),
+            Data::Raised => format!("{} ({interface}; its saved output has an error)", self.path),
             Data::Available | Data::Unknown => format!("{} ({interface})", self.path),
         }
     }
