@@ -106,8 +106,9 @@ fn has_wildcard(text: &str) -> bool {
 
 /// The files below a folder that a glob matches, and the inputs in the folders that it matches.
 fn matches(base: &Path, glob: &str) -> Result<Vec<PathBuf>> {
-    let matcher =
-        pattern::glob(glob, true).map_err(|error| anyhow!("invalid glob '{glob}': {error}"))?.compile_matcher();
+    let matcher = pattern::glob(glob, true)
+        .map_err(|error| anyhow!("{}: invalid glob: {error}", base.join(glob).display()))?
+        .compile_matcher();
     let depth = if glob.contains("**") { usize::MAX } else { glob.split('/').count() };
     let with_hidden = glob.split('/').any(|part| part.starts_with('.'));
     let mut found = Vec::new();

@@ -8,7 +8,6 @@ use ptmem_base::text::{count, thousands};
 use ptmem_trace::profile::{DeviceProfile, HistoryKind, Moment, Places, Profile};
 use ptmem_trace::replay::Position;
 use ptmem_trace::stack::{GroupBy, Grouper};
-use ptmem_trace::trace::Origin;
 
 use super::places::phase;
 use super::stacks::paired;
@@ -91,10 +90,7 @@ impl PeakPlace {
     fn of(device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Self> {
         let event = device.figures.allocated.peak_at?.event()?;
         // A group sums several lines, and its label names the one that holds most.
-        let label = match device.trace.begun_by(event)?.origin {
-            Origin::Stack(stack) => grouper.label(stack),
-            Origin::Bucket(bucket) => bucket.label().to_owned(),
-        };
+        let label = device.trace.begun_by(event)?.origin.label(|stack| grouper.label(stack));
         let phase = phase(device, Position::after(event as usize));
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
         Some(Self { label: format!("{label}{phase}"), event })

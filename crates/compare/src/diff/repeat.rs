@@ -6,7 +6,7 @@ use ptmem_base::text::count;
 use ptmem_base::units::Size;
 use ptmem_trace::profile::{DeviceProfile, Profile};
 use ptmem_trace::stack;
-use ptmem_trace::trace::{Class, Origin, Trace};
+use ptmem_trace::trace::{Class, Trace};
 use rustc_hash::FxHashMap;
 
 use super::{DeviceDiff, Diff, devices};
@@ -90,15 +90,11 @@ struct Labels<'t> {
 impl Labels<'_> {
     fn of(&mut self, numbers: Sides<usize>, classes: Sides<&Class>) -> Sides<String> {
         let Self { codes, before, after } = self;
-        let before = before.entry(numbers.before).or_insert_with(|| label(&codes.before, classes.before));
-        let after = after.entry(numbers.after).or_insert_with(|| label(&codes.after, classes.after));
+        let before = before
+            .entry(numbers.before)
+            .or_insert_with(|| classes.before.origin.label(|stack| codes.before.label(stack)));
+        let after =
+            after.entry(numbers.after).or_insert_with(|| classes.after.origin.label(|stack| codes.after.label(stack)));
         Sides { before: before.clone(), after: after.clone() }
-    }
-}
-
-fn label(code: &stack::Code<'_>, class: &Class) -> String {
-    match class.origin {
-        Origin::Stack(stack) => code.label(stack),
-        Origin::Bucket(bucket) => bucket.label().to_owned(),
     }
 }

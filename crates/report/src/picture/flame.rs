@@ -58,7 +58,7 @@ impl FlameMoment {
     pub(super) fn add(&mut self, unit: u32, side: Side, held: Held) {
         if held.blocks > 0 {
             let sum = self.own.entry(unit as usize).or_default().of_mut(side);
-            *sum = sum.plus(held);
+            *sum = *sum + held;
         }
     }
 

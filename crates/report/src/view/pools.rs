@@ -45,7 +45,7 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Ta
         figure("reserved").main(),
         figure("allocated"),
         figure("active"),
-        figure("free, for itself only"),
+        figure("free in the pool"),
         words("private pool"),
     ];
     (!device.private_pools.is_empty()).then(|| Table::new(heads, listed).titled(TITLE))
@@ -96,7 +96,7 @@ pub(super) fn changes(
         figure("change").main(),
         figure("before").spare(),
         figure("after"),
-        figure("free, for itself only"),
+        figure("free in the pool"),
         words(""),
         words("private pool"),
     ];

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ptmem_snapshot::snapshot::{Action, Block, BlockState, Device, Snapshot};
-use ptmem_trace::replay::{Allocation, HistoryKind, Origin, Position, Replay, state_at};
+use ptmem_trace::replay::{Allocation, HistoryKind, Position, Replay, state_at};
 use ptmem_trace::stack::Grouper;
 use serde::Serialize;
 
@@ -122,9 +122,6 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
 }
 
 fn label(live: &HashMap<u64, &Allocation>, block: &Block, snapshot: &Snapshot, grouper: &Grouper<'_>) -> String {
-    match live.get(&block.address).map(|allocation| allocation.origin(snapshot)) {
-        Some(Origin::Stack(stack)) => grouper.label(stack),
-        Some(Origin::Bucket(bucket)) => bucket.label().to_owned(),
-        None => String::new(),
-    }
+    let origin = live.get(&block.address).map(|allocation| allocation.origin(snapshot));
+    origin.map_or_else(String::new, |origin| origin.label(|stack| grouper.label(stack)))
 }

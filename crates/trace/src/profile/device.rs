@@ -203,7 +203,7 @@ impl DeviceProfile {
         for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
             if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
                 let sum = held[group as usize].entry(tables.string(shape)).or_default();
-                *sum = sum.plus(sums.at);
+                *sum = *sum + sums.at;
             }
         }
         held.into_iter().map(|held| lines_of(held, largest_first)).collect()

@@ -78,7 +78,7 @@ impl StackTotal {
         let mut by_label: BTreeMap<Label, Held> = BTreeMap::new();
         for member in holding {
             let sum = by_label.entry(code.label_parts(member.stack)).or_default();
-            *sum = sum.plus(held(member));
+            *sum = *sum + held(member);
         }
         HeldLines::new(by_label, largest_first)
     }

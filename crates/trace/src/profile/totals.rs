@@ -35,19 +35,14 @@ impl Held {
     pub fn mean(self) -> u64 {
         self.bytes.checked_div(self.blocks).unwrap_or(0)
     }
-
-    /// Both together. (The sum is at most the allocated bytes of a moment, which fit.)
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks.saturating_add(other.blocks) }
-    }
 }
 
+/// Both together. (The sum is at most the allocated bytes of a moment, which fit.)
 impl Add for Held {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        self.plus(other)
+        Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks.saturating_add(other.blocks) }
     }
 }
 
@@ -206,11 +201,9 @@ pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
 
 /// The group that a stack belongs to.
 fn identity_of(exact: &Exact, grouper: &Grouper<'_>) -> Identity {
-    let (label, bucket) = match exact.origin {
-        _ if exact.goes_by_tag(grouper) => (grouper.tagged(exact.tag).1, None),
-        Origin::Stack(stack) => (grouper.label(stack), None),
-        Origin::Bucket(bucket) => (bucket.label().to_owned(), Some(bucket)),
-    };
+    let by_tag = exact.goes_by_tag(grouper);
+    let label = if by_tag { grouper.tagged(exact.tag).1 } else { exact.origin.label(|stack| grouper.label(stack)) };
+    let bucket = exact.origin.bucket().filter(|_| !by_tag);
     Identity { key: key(exact, grouper), label, bucket }
 }
 

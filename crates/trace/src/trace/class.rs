@@ -61,6 +61,24 @@ impl Origin {
             Self::Bucket(_) => None,
         }
     }
+
+    /// The bucket, where the stack is not known.
+    #[must_use]
+    pub fn bucket(self) -> Option<Bucket> {
+        match self {
+            Self::Stack(_) => None,
+            Self::Bucket(bucket) => Some(bucket),
+        }
+    }
+
+    /// The label of the bucket, or what `of_stack` calls the stack.
+    #[must_use]
+    pub fn label(self, of_stack: impl FnOnce(StackId) -> String) -> String {
+        match self {
+            Self::Stack(stack) => of_stack(stack),
+            Self::Bucket(bucket) => bucket.label().to_owned(),
+        }
+    }
 }
 
 /// The tags of allocations that groupings read.

@@ -152,7 +152,7 @@ impl Figure {
                 for side in Side::BOTH {
                     let member = pair.of(side).map(|member| (member.stack, held_by(side, member.stack)));
                     *both.of_mut(side) = member;
-                    *held.of_mut(side) = held.of(side).plus(member.map(|(_, held)| held).unwrap_or_default());
+                    *held.of_mut(side) = *held.of(side) + member.map(|(_, held)| held).unwrap_or_default();
                 }
                 members.push(both);
             }
@@ -193,7 +193,7 @@ fn held_at(side: &DeviceProfile, place: Position) -> FxHashMap<Origin, Held> {
     let mut held: FxHashMap<Origin, Held> = FxHashMap::default();
     for (class, blocks) in side.trace.classes.iter().zip(side.trace.blocks_at(place)) {
         let of = held.entry(class.origin).or_default();
-        *of = of.plus(Held { bytes: class.bytes.saturating_mul(blocks), blocks });
+        *of = *of + Held::of(class, blocks);
     }
     held
 }

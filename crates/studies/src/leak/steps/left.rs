@@ -47,7 +47,7 @@ impl DeviceSteps<'_> {
             let until = if life.born > end { dump } else { end };
             if until < life.freed {
                 let held = of.left.entry(step).or_default();
-                *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
+                *held = *held + Held { bytes: class.bytes, blocks: 1 };
             } else if let Some(freed) = steps.at(life.freed) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
@@ -73,7 +73,7 @@ impl DeviceSteps<'_> {
                 lifetime: 0,
                 end: Held::default(),
             });
-            left.end = left.end.plus(sum(by_step.values()));
+            left.end = left.end + sum(by_step.values());
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
@@ -83,10 +83,10 @@ impl DeviceSteps<'_> {
             }
             left.lifetime = left.lifetime.max(lifetime);
             let of_stack = left.stacks.entry(origin).or_default();
-            *of_stack = of_stack.plus(held);
+            *of_stack = *of_stack + held;
             for (&step, &held) in evidence {
                 let of_step = left.steps.entry(step).or_default();
-                *of_step = of_step.plus(held);
+                *of_step = *of_step + held;
             }
         }
         groups
@@ -106,7 +106,7 @@ pub(super) struct Left {
 }
 
 fn sum<'h>(all: impl IntoIterator<Item = &'h Held>) -> Held {
-    all.into_iter().fold(Held::default(), |sum, &held| sum.plus(held))
+    all.into_iter().fold(Held::default(), |sum, &held| sum + held)
 }
 
 /// The frames of a stack in words, those of Python first. The numbers of stacks depend on the order in which a file has them.
