@@ -56,6 +56,14 @@ impl Occurrence {
         self.source == Source::Annotation && self.name.starts_with(OPTIMIZER)
     }
 
+    /// True if both are steps of an optimizer, and nothing is allocated between them.
+    fn follows(&self, earlier: &Self, trace: &Trace) -> bool {
+        let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
+        let is_step = self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name;
+        let between = between.filter(|_| is_step);
+        between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
+    }
+
     /// Bytes gained from its beginning to its end.
     #[must_use]
     pub fn change(&self) -> i128 {
@@ -144,19 +152,32 @@ pub(super) fn are_known(figures: &Figures) -> bool {
 }
 
 /// Joins steps of optimizers between which nothing is allocated. Programs with an optimizer for each parameter, as Pyro's, may
-/// step them in the order of a Python set, which differs from run to run.
+/// step them in the order of a Python set, which differs from run to run. Leaves out a round in which the recording ends: what it
+/// has of the round depends on that order.
 fn join_steps_of_optimizers(all: &mut Vec<Occurrence>, trace: &Trace) {
     all.sort_by(|a, b| a.order().cmp(&b.order()));
-    all.dedup_by(|next, joined| {
-        let between = joined.window.to.count()..next.window.from.count();
-        let symbols = trace.symbols.get(between).filter(|_| next.is_step_of_optimizer() && next.name == joined.name);
-        let is_joined = symbols.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()));
-        if is_joined {
-            joined.window.to = next.window.to;
-            joined.ends = next.ends;
+    // With the number of steps.
+    let mut rounds: Vec<(Occurrence, u32)> = Vec::new();
+    for phase in all.drain(..) {
+        match rounds.last_mut() {
+            Some((round, steps)) if phase.follows(round, trace) => {
+                round.window.to = phase.window.to;
+                round.ends = phase.ends;
+                *steps += 1;
+            }
+            _ => rounds.push((phase, 1)),
         }
-        is_joined
-    });
+    }
+    if let Some(last) =
+        rounds.iter().rposition(|(phase, _)| phase.is_step_of_optimizer() && phase.window.to >= trace.end())
+    {
+        let mut before = rounds[..last].iter().rev();
+        let whole = before.find(|(phase, _)| phase.is_step_of_optimizer() && phase.name == rounds[last].0.name);
+        if whole.is_some_and(|(_, steps)| *steps > rounds[last].1) {
+            rounds.remove(last);
+        }
+    }
+    all.extend(rounds.into_iter().map(|(phase, _)| phase));
 }
 
 /// Puts occurrences in order, numbers them, measures their bytes, and finds their depth.
