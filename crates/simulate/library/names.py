@@ -34,7 +34,7 @@ ASKS = re.compile(
 # The first argument of these is a place for a handle.
 MAKES = re.compile(r"Create|Alloc$")
 # These share memory or divide a device, which is not supported.
-REFUSES = re.compile(r"^cuMulticast|GreenCtx|^cuDev(Resource|SmResource)|DevResource$|^cuLogs|ShareableHandle$")
+REFUSES = re.compile(r"^cuMulticast|GreenCtx|^cuDev(Resource|SmResource)|DevResource$|ShareableHandle$")
 DESTROYS = re.compile(r"Destroy|Free")
 
 
