@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 use super::blocks::Blocks;
 use super::order::Pair;
 use super::sequence::{Sequence, counts};
-use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Unclear};
+use super::{End, LEAST_ALLOCATIONS, Missing, Parts, Unclear};
 
 /// Fewer allocations than these are the same by chance.
 const SHORTEST_REST: usize = 4;
@@ -128,11 +128,7 @@ impl Question<'_> {
     fn answer(&self) -> Option<Result<(Missing, Vec<Pair>), Unclear>> {
         let (count, moved) = self.gone()?;
         if self.is_step_left(count) {
-            // The part before the steps can still be missing.
-            let lead = if self.end == End::Head { self.lead() } else { 0 };
-            let is_missing = lead >= LEAST_ALLOCATIONS && self.evidence(lead) == Some(true);
-            let gone = if is_missing { lead } else { count };
-            return (is_missing || self.is_peak_gone(gone)).then(|| Ok((self.missing(gone), self.order(0, 0))));
+            return self.is_peak_gone(count).then(|| Ok((self.missing(count), self.order(0, 0))));
         }
         let evidence = self.evidence(count);
         let is_round = self.is_another_round(count);
@@ -199,10 +195,7 @@ impl Question<'_> {
         let mut last = 0;
         for pair in &self.pairs {
             let width = pair.after - last;
-            // Few gaps are that wide, so few are examined closely.
-            let is_wider = width >= least && widest.is_none_or(|(known, _)| width > known);
-            let is_at_end = last == 0 || pair.before * SHORTEST_PART <= self.own.len();
-            if is_wider && (is_at_end || self.can_move(*pair)) {
+            if width >= least && widest.is_none_or(|(known, _)| width > known) {
                 widest = Some((width, *pair));
             }
             last = pair.after + 1;
@@ -217,17 +210,6 @@ impl Question<'_> {
         let Some(from) = pair.after.checked_sub(pair.before) else { return false };
         let both = self.own[..pair.before].iter().zip(&self.whole[from..pair.after]);
         both.filter(|(own, other)| own != other).count() <= pair.before / MISMATCH_PART
-    }
-
-    /// The number of allocations at the beginning of the other side of which hardly any is made here.
-    fn lead(&self) -> usize {
-        let known = counts(&self.own);
-        let mut shared = 0;
-        let lead = self.whole.iter().enumerate().take_while(|(at, symbol)| {
-            shared += usize::from(known.contains_key(symbol));
-            shared * 10 <= at + 1
-        });
-        lead.count()
     }
 
     /// True if nearly all of this side is what is left of the other, and nearly nothing else is.
@@ -248,7 +230,7 @@ impl Question<'_> {
     }
 
     /// True if the peak of the other side is in rounds that are missing, and no other round is as high: the first step
-    /// of a recording has no optimizer state yet. Few stacks do not form rounds.
+    /// of a recording has no optimizer state yet.
     fn is_peak_gone(&self, gone: usize) -> bool {
         let peaks = [self.one, self.other].map(|of| of.device.figures.allocated.peak.unwrap_or(0));
         let cut = self.cut(gone);
@@ -257,7 +239,7 @@ impl Question<'_> {
             End::Tail => at > cut,
         });
         let highest = approximate(peaks[1]) * self.scale * (1.0 - 1.0 / approximate(LEAST_MEMORY));
-        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && approximate(peaks[0]) < highest
+        is_gone && self.is_rest(gone) && approximate(peaks[0]) < highest
     }
 
     /// The place of the first allocation after a cut among all of the other side.
