@@ -168,3 +168,32 @@ fn torch_repeats_a_recording_to_the_byte_and_finds_better_settings() {
     assert_eq!((&rows[0]["segments_returned"], &rows[1]["settings"]), (&0.into(), &collecting.into()));
     assert!(rows[1]["segments_returned"].as_u64() > Some(0), "{rows:#?}");
 }
+
+/// A pool that reuses no part of its large free segment for smaller blocks.
+const UNSPLIT: &str = "
+import torch
+with torch.cuda.use_mem_pool(pool := torch.cuda.MemPool(no_split=True)):
+    torch.empty(64 << 20, dtype=torch.uint8, device='cuda')
+    kept = [torch.empty(8 << 20, dtype=torch.uint8, device='cuda') for _ in range(8)]
+";
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs PyTorch"]
+fn torch_repeats_pools_that_never_split_and_says_what_it_cannot_try() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("unsplit.py"), UNSPLIT).unwrap();
+    let python = crate::support::tool::python().display().to_string();
+    let mut record = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    let arguments = ["simulate", "--record", "unsplit.pkl", "--", &python, "unsplit.py"];
+    assert!(record.current_dir(place.path()).args(arguments).status().unwrap().success());
+    let candidates =
+        ["--settings", "garbage_collection_threshold:0.5", "--settings", "per_process_memory_fraction:0.001"];
+    let arguments = [&["settings", "--python", &python, "unsplit.pkl"][..], &candidates].concat();
+    let output = ptmem(place.path(), &arguments);
+    let text = text(&output.stdout);
+    let of_pool = "reserved bytes follow the recording to the byte";
+    for said in [of_pool, "threshold has no effect here", "fraction is ignored: the memory for PyTorch"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}

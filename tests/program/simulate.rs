@@ -410,3 +410,22 @@ fn the_line_that_reads_a_value_decides_whether_it_is_a_guard() {
     let expected = ["True", "False", "True"].map(|is_guard| format!("program.py:<module> 2 {is_guard}\n")).concat();
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_pytorch_that_cannot_be_simulated_is_named() {
+    let place = TempDir::new().unwrap();
+    let torch = place.path().join("torch");
+    fs::create_dir(&torch).unwrap();
+    fs::write(torch.join("__init__.py"), "print('loaded')").unwrap();
+    for (version, cuda, lack) in [
+        ("1.13.1+cu117", "'11.7'", "is too old; expected PyTorch 2.0 or later"),
+        ("2.11.0+cpu", "None", "is built without CUDA; expected a build with CUDA"),
+    ] {
+        fs::write(torch.join("version.py"), format!("__version__ = '{version}'\ncuda = {cuda}\n")).unwrap();
+        let mut command = command(place.path(), &[], &["python3", "-c", "import torch"]);
+        let output = command.env("PYTHONPATH", place.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("PyTorch {version} in ")) && said.contains(lack), "{said}");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
+    }
+}

@@ -41,14 +41,17 @@ def set_versions(folder):
     if not source:
         return
     cuda = re.search(r"^cuda[^=]*= *'(\d+)\.(\d+)'", source, re.MULTILINE)
-    if cuda is None:
-        version = re.search(r"__version__ *= *'([^']+)'", source)
-        sys.stderr.write(
-            "ptmem simulate: PyTorch {} in {} is built without CUDA; expected a build with CUDA: "
-            "on Linux, pip install torch; for aarch64 there are such builds from 2.11 on\n".format(
-                version.group(1) if version else "", folder
-            )
+    version = (re.search(r"__version__ *= *'([^']+)'", source) or ("", ""))[1]
+    lack = None
+    if version.startswith(("0.", "1.")):
+        lack = "is too old; expected PyTorch 2.0 or later"
+    elif cuda is None:
+        lack = (
+            "is built without CUDA; expected a build with CUDA: on Linux, pip install torch; for aarch64 there are "
+            "such builds from 2.11 on"
         )
+    if lack:
+        sys.stderr.write(f"ptmem simulate: PyTorch {version} in {folder} {lack}\n")
         sys.stderr.flush()
         os._exit(2)
     os.environ["PTMEM_SIMULATE_CUDA"] = str(int(cuda.group(1)) * 1000 + int(cuda.group(2)) * 10)

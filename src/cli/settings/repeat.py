@@ -1,7 +1,8 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
 Arguments: the file of requests, the snapshot to write, "recorded" if memory from before the recording
-comes in segments as recorded, and the bytes of the card that PyTorch may use, if not all.
+comes in segments as recorded, "no_split" if private pools never split a segment, and the bytes of the
+card that PyTorch may use, if not all.
 """
 
 import os
@@ -20,7 +21,8 @@ if not hasattr(torch.cuda.memory, "_set_allocator_settings") or torch.__version_
 class Allocator:
     """Streams, private pools and blocks by their numbers."""
 
-    def __init__(self):
+    def __init__(self, pools):
+        self.options = {"no_split": True} if pools == "no_split" else {}
         self.streams = [0]
         self.pools = {}
         self.blocks = {}
@@ -46,7 +48,7 @@ class Allocator:
             if not hasattr(torch.cuda, "use_mem_pool"):
                 sys.exit("private pools need PyTorch 2.6 or later")
             if pool not in self.pools:
-                self.pools[pool] = torch.cuda.MemPool()
+                self.pools[pool] = torch.cuda.MemPool(**self.options)
             self.entered = torch.cuda.use_mem_pool(self.pools[pool])
             self.entered.__enter__()
         self.pool = pool
@@ -70,7 +72,7 @@ class Allocator:
         self.pools.pop(pool, None)
 
 
-def main(requests, snapshot, earlier, limit):
+def main(requests, snapshot, earlier, pools, limit):
     torch.cuda.init()
     settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") if earlier == "recorded" else None
     if settings:
@@ -79,7 +81,7 @@ def main(requests, snapshot, earlier, limit):
     for size in limit:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(int(size) / total)
-    allocator = Allocator()
+    allocator = Allocator(pools)
     for line in requests:
         kind, *numbers = line.split()
         numbers = [int(number) for number in numbers]
@@ -109,4 +111,4 @@ def main(requests, snapshot, earlier, limit):
 
 
 with open(sys.argv[1], encoding="ascii") as file:
-    main(file, sys.argv[2], sys.argv[3], sys.argv[4:])
+    main(file, *sys.argv[2:5], sys.argv[5:])

@@ -51,6 +51,15 @@ struct Repetition<'a> {
     folder: tempfile::TempDir,
 }
 
+/// What a recording does not state of the way in which its requests were met.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    /// The order in which the card gives out addresses, as `ptmem simulate --addresses` names it.
+    addresses: &'static str,
+    /// True if private pools never split a segment.
+    no_split: bool,
+}
+
 /// An outcome, the largest difference of its reserved bytes from the recording, and the release of PyTorch.
 struct Repeated {
     outcome: Outcome,
@@ -72,14 +81,24 @@ pub(super) fn tried(
     let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
     let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
     let Repetition { recording, recorded, .. } = &repetition;
-    let mut order = "up";
-    let mut closest =
-        repetition.repeat(&study.recorded_settings, order, Earlier::AsRecorded { descending: false }, 0)?;
-    if closest.deviation > 0 {
-        let other = repetition.repeat(&study.recorded_settings, "down", Earlier::AsRecorded { descending: true }, 0)?;
-        if other.deviation < closest.deviation {
-            order = "down";
-            closest = other;
+    let mut manner = Manner { addresses: "up", no_split: false };
+    let as_recorded = |manner: Manner| {
+        let earlier = Earlier::AsRecorded { descending: manner.addresses == "down" };
+        repetition.repeat(&study.recorded_settings, manner, earlier, 0)
+    };
+    let mut closest = as_recorded(manner)?;
+    let down = Manner { addresses: "down", ..manner };
+    let no_split = (recording.private_pools > 0).then_some(Manner { no_split: true, ..manner });
+    for other in [down].into_iter().chain(no_split) {
+        if closest.deviation == 0 {
+            break;
+        }
+        // Releases before 2.10 have no pools that never split.
+        let repeated = as_recorded(other);
+        if let Some(repeated) = if other.no_split { repeated.ok() } else { Some(repeated?) }
+            && repeated.deviation < closest.deviation
+        {
+            (manner, closest) = (other, repeated);
         }
     }
     let Repeated { outcome, deviation, release } = closest;
@@ -108,25 +127,25 @@ pub(super) fn tried(
         singles.insert(0, study.recorded_settings.clone());
         trial.compared_with = 1;
     }
-    repetition.add(&mut trial, &singles, order);
+    repetition.add(&mut trial, &singles, manner);
     if trial.settings.len() <= trial.compared_with {
         bail!("{}", trial.left_out.join("; "));
     }
     if own.is_empty() {
         let pairs = pairs(&trial);
-        repetition.add(&mut trial, &pairs, order);
+        repetition.add(&mut trial, &pairs, manner);
     }
     Ok(trial)
 }
 
 impl Repetition<'_> {
     /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
-    fn add(&self, trial: &mut Trial, settings: &[String], order: &'static str) {
+    fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for settings in settings.chunks(cores) {
             let repeated: Vec<_> = thread::scope(|scope| {
                 let runs = settings.iter().enumerate();
-                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, order, Earlier::Packed, at)));
+                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, manner, Earlier::Packed, at)));
                 let runs: Vec<_> = runs.collect();
                 runs.into_iter().filter_map(|run| run.join().ok()).collect()
             });
@@ -139,8 +158,8 @@ impl Repetition<'_> {
         }
     }
 
-    /// Repeats the requests; the card gives out addresses in this `order`, and `number` distinguishes runs that go on at the same time.
-    fn repeat(&self, settings: &str, order: &str, earlier: Earlier, number: usize) -> Result<Repeated> {
+    /// Repeats the requests; `number` distinguishes runs that go on at the same time.
+    fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
         let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
         let lines: Vec<String> =
             self.recording.requests(earlier).iter().map(|request| format!("{request}\n")).collect();
@@ -148,9 +167,10 @@ impl Repetition<'_> {
         let limit = self.capacity.unwrap_or(UNLIMITED);
         let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
         let mut simulate = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
-        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", order, "--"]);
+        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", manner.addresses, "--"]);
         simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requests).arg(&dump);
         simulate.arg(if earlier == Earlier::Packed { "packed" } else { "recorded" });
+        simulate.arg(if manner.no_split { "no_split" } else { "split" });
         // A share of the card, without which PyTorch ignores the threshold at which it collects.
         if self.capacity.is_some() && settings.contains("garbage_collection_threshold") {
             simulate.arg((limit + 1).to_string());

@@ -121,9 +121,23 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         let pools = (*private_pools > 0).then(|| format!("{pools} (of CUDA graphs, too) as torch.cuda.MemPool"));
         facts.push(Fact::of_lines("as recorded", vec![[streams].into_iter().chain(pools).collect()]));
     }
-    if trial.settings.iter().any(|outcome| outcome.settings.contains("garbage_collection")) {
-        let words = "garbage_collection_threshold is tried with set_per_process_memory_fraction() at the memory of the card: PyTorch ignores it without one";
+    let tries = |name: &str| trial.settings.iter().any(|outcome| outcome.settings.contains(name));
+    if tries("garbage_collection_threshold") {
+        let words = match device_memory {
+            Some(_) => {
+                "garbage_collection_threshold is tried with set_per_process_memory_fraction() at the memory of the card: \
+                 PyTorch ignores it without one"
+            }
+            None => {
+                "garbage_collection_threshold has no effect here, as the memory of the card is not known (--device-memory)"
+            }
+        };
         facts.push(Fact::new("collection", words));
+    }
+    if tries("per_process_memory_fraction") {
+        let words =
+            "per_process_memory_fraction is ignored: the memory for PyTorch is the one named above (--device-memory)";
+        facts.push(Fact::new("share", words));
     }
     if !trial.left_out.is_empty() {
         facts.push(Fact::of_lines("left out", trial.left_out.iter().map(|reason| vec![reason.clone()]).collect()));
