@@ -1,11 +1,11 @@
 //! `ptmem init`: writes the files that set a gate up, and never over one that is there.
 
-mod data;
 mod devices;
 mod packages;
 mod plan;
 mod programs;
 mod python;
+mod readiness;
 mod repository;
 mod torch;
 mod workflows;

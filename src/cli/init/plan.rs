@@ -1,9 +1,9 @@
 //! The files that set a gate up.
 
-use super::data::Data;
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
 use super::python::{date_of_pins, dormant_since};
+use super::readiness::Data;
 use super::repository::{Ci, Installation, Repository, is_package};
 use super::workflows::installs_package;
 

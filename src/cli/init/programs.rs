@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::data::Data;
 use super::devices;
 use super::packages;
+use super::readiness::Data;
 use crate::cli::checkout;
 
 /// How a program takes its arguments.
