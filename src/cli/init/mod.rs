@@ -1,5 +1,6 @@
 //! `ptmem init`: writes the files that set a gate up, and never over one that is there.
 
+mod clauses;
 mod devices;
 mod packages;
 mod plan;

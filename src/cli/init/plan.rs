@@ -3,7 +3,7 @@
 use super::packages::unnamed;
 use super::programs::{MOST_RECORDED, Program};
 use super::python::{date_of_pins, dormant_since};
-use super::readiness::Data;
+use super::readiness::Readiness;
 use super::repository::{Ci, Installation, Repository, is_package};
 use super::workflows::installs_package;
 
@@ -45,7 +45,7 @@ pub(super) fn files(repository: &Repository, runner: Option<&str>, is_stored: bo
 /// as on a real GPU.
 pub(super) fn recorded<'a>(repository: &'a Repository, runner: Option<&str>) -> &'a [Program] {
     let most = if repository.ci == Ci::Github { MOST_RECORDED } else { 1 };
-    let able = repository.programs.iter().take_while(|program| program.data <= Data::Unknown);
+    let able = repository.programs.iter().take_while(|program| program.readiness <= Readiness::Unknown);
     let count = if runner.is_some() { 0 } else { able.take(most).count() };
     &repository.programs[..count]
 }

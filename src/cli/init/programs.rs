@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::devices;
 use super::packages;
-use super::readiness::Data;
+use super::readiness::Readiness;
 use crate::cli::checkout;
 
 /// How a program takes its arguments.
@@ -58,7 +58,7 @@ pub(super) struct Program {
     pub(super) required: Vec<String>,
     /// The line of the README with the first command that runs it, if there is one.
     place: Option<usize>,
-    pub(super) data: Data,
+    pub(super) readiness: Readiness,
 }
 
 /// Programs that are recorded; the others are named.
@@ -85,7 +85,7 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
         // What the README runs first needs least.
         let place = program.place.unwrap_or(usize::MAX);
         let folder = BESIDE.iter().position(|folder| path.contains(folder));
-        (program.data.clone(), folder, !is_training(path), needs, place, path.matches('/').count(), path.clone())
+        (program.readiness.clone(), folder, !is_training(path), needs, place, path.matches('/').count(), path.clone())
     });
     programs
 }
@@ -172,7 +172,7 @@ impl Program {
         let arguments = arguments.trim_start().to_owned();
         required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
         let place = commands(root, &path).first().map(|(place, _)| *place);
-        Self { data: Data::of(root, text), required, path, interface, arguments, place }
+        Self { readiness: Readiness::of(root, text), required, path, interface, arguments, place }
     }
 
     /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
@@ -188,12 +188,7 @@ impl Program {
     }
 
     pub(super) fn described(&self) -> String {
-        let interface = self.interface.evidence().0;
-        match &self.data {
-            Data::Missing(path) => format!("{} ({interface}; its data {path} are not in the repository)", self.path),
-            Data::Raised => format!("{} ({interface}; its saved output has an error)", self.path),
-            Data::Available | Data::Unknown => format!("{} ({interface})", self.path),
-        }
+        format!("{} ({}{})", self.path, self.interface.evidence().0, self.readiness.obstacle())
     }
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::torch::{Torch, keeps};
+use super::clauses::keeps;
+use super::torch::Torch;
 use super::workflows;
 
 /// A version of Python 3, and the file that says so.

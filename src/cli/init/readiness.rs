@@ -1,18 +1,18 @@
-//! The data that a program trains on: a runner has what it makes, downloads or finds in the repository.
+//! Whether a program can run on a runner, which has what it makes, downloads or finds in the repository.
 
 use std::path::Path;
 
 use super::programs::call;
 
-/// Where a program gets its data, those that a runner has first.
+/// Whether a program can run on a runner; those that can come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Data {
-    /// It makes or downloads them, or the repository has them.
-    Available,
+pub(super) enum Readiness {
+    /// It makes or downloads its data, or the repository has them.
+    Ready,
     /// Its text does not say, or tells the user to install packages first.
     Unknown,
-    /// A path that the repository does not have.
-    Missing(String),
+    /// It reads data from a path that the repository does not have.
+    LacksData(String),
     /// A notebook that raised when it last ran, as some do by design.
     Raised,
 }
@@ -32,14 +32,14 @@ const AVAILABLE: [&str; 8] = [
 /// Folders that every machine has.
 const EVERYWHERE: [&str; 4] = ["/tmp", "/dev", "/usr", "/proc"];
 
-impl Data {
-    /// The data of a program with this text in the repository of `root`.
+impl Readiness {
+    /// That of a program with this text in the repository of `root`.
     pub(super) fn of(root: &Path, text: &str) -> Self {
         if text.contains("\"output_type\": \"error\"") {
             return Self::Raised;
         }
         if AVAILABLE.iter().any(|part| text.contains(part)) {
-            return if text.contains("pip install") { Self::Unknown } else { Self::Available };
+            return if text.contains("pip install") { Self::Unknown } else { Self::Ready };
         }
         let code: String =
             text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(|line| [line, "\n"]).collect();
@@ -51,9 +51,18 @@ impl Data {
         let is_there = read.peek().is_some();
         let lacking = read.find(|path| !root.join(path).is_file());
         match foreign.or(lacking) {
-            Some(path) => Self::Missing(path.to_owned()),
-            None if is_there => Self::Available,
+            Some(path) => Self::LacksData(path.to_owned()),
+            None if is_there => Self::Ready,
             None => Self::Unknown,
+        }
+    }
+
+    /// Why it cannot run, in words that continue a list.
+    pub(super) fn obstacle(&self) -> String {
+        match self {
+            Self::Ready | Self::Unknown => String::new(),
+            Self::LacksData(path) => format!("; its data {path} are not in the repository"),
+            Self::Raised => "; its saved output has an error".to_owned(),
         }
     }
 }
@@ -80,19 +89,19 @@ mod tests {
     fn a_runner_has_what_is_downloaded_made_or_in_the_repository() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("names.csv"), "").unwrap();
-        let missing = |path: &str| Data::Missing(path.to_owned());
+        let missing = |path: &str| Readiness::LacksData(path.to_owned());
         for (text, data) in [
-            ("d = MNIST('/datasets/mnist', download=True)", Data::Available),
-            ("from sklearn.datasets import make_moons", Data::Available),
-            ("!pip install apex\nfrom sklearn.datasets import make_moons", Data::Unknown),
-            ("d = pd.read_csv('names.csv')", Data::Available),
+            ("d = MNIST('/datasets/mnist', download=True)", Readiness::Ready),
+            ("from sklearn.datasets import make_moons", Readiness::Ready),
+            ("!pip install apex\nfrom sklearn.datasets import make_moons", Readiness::Unknown),
+            ("d = pd.read_csv('names.csv')", Readiness::Ready),
             ("d = pd.read_csv(\"titles.csv\", sep=',')", missing("titles.csv")),
             ("p.add_argument('--data', default=\"/datasets/imagenet/train\")", missing("/datasets/imagenet/train")),
-            ("# p = '/datasets/x'\nd = load('/tmp/x/y', '//host/x', '/')", Data::Unknown),
-            ("model.fit(x, 'σ')", Data::Unknown),
-            ("download=True)\n     \"output_type\": \"error\",", Data::Raised),
+            ("# p = '/datasets/x'\nd = load('/tmp/x/y', '//host/x', '/')", Readiness::Unknown),
+            ("model.fit(x, 'σ')", Readiness::Unknown),
+            ("download=True)\n     \"output_type\": \"error\",", Readiness::Raised),
         ] {
-            assert_eq!(Data::of(place.path(), text), data, "{text}");
+            assert_eq!(Readiness::of(place.path(), text), data, "{text}");
         }
     }
 }

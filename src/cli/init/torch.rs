@@ -4,6 +4,8 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use super::clauses::keeps;
+
 /// Minor versions of Python 3 with wheels for Linux, by release of PyTorch.
 const WHEELS: [((u32, u32), RangeInclusive<u32>); 7] = [
     ((1, 12), 7..=10),
@@ -65,33 +67,11 @@ fn limited(line: &str) -> Option<(String, (u32, u32))> {
     let rest = line.strip_prefix("torch").or_else(|| line.strip_prefix("pytorch"))?;
     let end = rest.find(['"', '\'', ';', '#']).unwrap_or(rest.len());
     let clauses = rest[..end].trim();
-    let all = (0..3).rev().flat_map(|major| (0..=MOST).rev().map(move |minor| (major, minor)));
-    let newest = all.into_iter().find(|version| clauses.split(',').all(|clause| keeps(clause.trim(), *version)));
+    let mut versions = (0..3).rev().flat_map(|major| (0..=MOST).rev().map(move |minor| (major, minor)));
+    let newest = versions.find(|version| clauses.split(',').all(|clause| keeps(clause.trim(), *version)));
     let newest = newest.filter(|version| *version != (2, MOST))?;
     let name = &line[..line.len() - rest.len()];
     Some((format!("{name}{clauses}"), newest))
-}
-
-/// Whether some release of a version, such as 2.1, keeps a clause, such as `==2.1.0` or `<2.2`. A clause that is not understood
-/// excludes nothing.
-pub(super) fn keeps(clause: &str, (major, minor): (u32, u32)) -> bool {
-    let release = clause.trim_start_matches(['=', '<', '>', '~', '!', '^', ' ']);
-    let mut parts = release.split(['.', '+', '=']).map(|part| part.parse::<u32>().ok());
-    let Some(of_major) = parts.next().flatten() else { return true };
-    let of_minor = parts.next().flatten();
-    let patch = parts.next().flatten();
-    // Without a minor version, all of a major one are equal to it.
-    let order = (major, of_minor.map(|_| minor)).cmp(&(of_major, of_minor));
-    match clause[..clause.len() - release.len()].trim() {
-        "<" => order.is_lt() || patch > Some(0) && order.is_eq(),
-        "<=" => order.is_le(),
-        ">" if patch.is_none() => order.is_gt(),
-        "~=" if patch.is_none() => order.is_ge(),
-        ">" | ">=" | "^" => order.is_ge(),
-        "~=" | "~" | "==" | "===" | "=" | "" => order.is_eq(),
-        "!=" => order.is_ne() || patch.is_some(),
-        _ => true,
-    }
 }
 
 #[cfg(test)]
