@@ -140,7 +140,7 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
             track.key.clone_from(&total.key.0);
             track.label.clone_from(&total.label);
             // Two stacks that were distinct before may have the same name.
-            track.held[at] = track.held[at] + total.at;
+            track.held[at] += total.at;
             latest.push(number);
         }
         earlier = Some((profile, now));

@@ -212,7 +212,7 @@ fn holding(total: &StackTotal, row: usize) -> Vec<Left> {
         if index == all.len() {
             all.push(Left { row, stack, held: Held::default(), requested: 0 });
         }
-        all[index].held = all[index].held + at;
+        all[index].held += at;
         all[index].requested = all[index].requested.saturating_add(requested);
     }
     all

@@ -287,7 +287,7 @@ impl<'g> Line<'g> {
         all.dedup_by(|other, kept| {
             let same = other.lines == kept.lines && other.operators == kept.operators;
             if same {
-                kept.member.at = kept.member.at + other.member.at;
+                kept.member.at += other.member.at;
                 kept.member.requested = kept.member.requested.saturating_add(other.member.requested);
             }
             same

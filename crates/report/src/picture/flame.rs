@@ -57,8 +57,7 @@ impl FlameMoment {
     /// Adds memory of a unit.
     pub(super) fn add(&mut self, unit: u32, side: Side, held: Held) {
         if held.blocks > 0 {
-            let sum = self.own.entry(unit as usize).or_default().of_mut(side);
-            *sum = *sum + held;
+            *self.own.entry(unit as usize).or_default().of_mut(side) += held;
         }
     }
 

@@ -139,7 +139,7 @@ impl DeviceSeries<'_> {
                 leaks.push(leak.of_stacks(&grouper, &stacks));
             } else {
                 grown.push((gained(&held), track.label));
-                others.iter_mut().zip(held).for_each(|(sum, held)| *sum = *sum + held);
+                others.iter_mut().zip(held).for_each(|(sum, held)| *sum += held);
             }
         }
         grown.retain(|(bytes, _)| *bytes > 0);

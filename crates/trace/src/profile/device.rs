@@ -202,8 +202,7 @@ impl DeviceProfile {
         let mut held = vec![BTreeMap::<&str, Held>::new(); count];
         for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
             if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
-                let sum = held[group as usize].entry(tables.string(shape)).or_default();
-                *sum = *sum + sums.at;
+                *held[group as usize].entry(tables.string(shape)).or_default() += sums.at;
             }
         }
         held.into_iter().map(|held| lines_of(held, largest_first)).collect()

@@ -77,8 +77,7 @@ impl StackTotal {
         let holding = self.members.iter().filter(|member| by == GroupBy::Stack && held(member).bytes > 0);
         let mut by_label: BTreeMap<Label, Held> = BTreeMap::new();
         for member in holding {
-            let sum = by_label.entry(code.label_parts(member.stack)).or_default();
-            *sum = *sum + held(member);
+            *by_label.entry(code.label_parts(member.stack)).or_default() += held(member);
         }
         HeldLines::new(by_label, largest_first)
     }

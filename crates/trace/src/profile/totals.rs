@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ops::{Add, Deref};
+use std::ops::{Add, AddAssign, Deref};
 
 use ptmem_snapshot::snapshot::StackId;
 use rustc_hash::FxHashMap;
@@ -43,6 +43,12 @@ impl Add for Held {
 
     fn add(self, other: Self) -> Self {
         Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks.saturating_add(other.blocks) }
+    }
+}
+
+impl AddAssign for Held {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
     }
 }
 

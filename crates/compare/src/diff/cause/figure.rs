@@ -152,7 +152,7 @@ impl Figure {
                 for side in Side::BOTH {
                     let member = pair.of(side).map(|member| (member.stack, held_by(side, member.stack)));
                     *both.of_mut(side) = member;
-                    *held.of_mut(side) = *held.of(side) + member.map(|(_, held)| held).unwrap_or_default();
+                    *held.of_mut(side) += member.map(|(_, held)| held).unwrap_or_default();
                 }
                 members.push(both);
             }
@@ -192,8 +192,7 @@ fn grown_members(pairs: impl Iterator<Item = Sides<Option<(StackId, Held)>>>) ->
 fn held_at(side: &DeviceProfile, place: Position) -> FxHashMap<Origin, Held> {
     let mut held: FxHashMap<Origin, Held> = FxHashMap::default();
     for (class, blocks) in side.trace.classes.iter().zip(side.trace.blocks_at(place)) {
-        let of = held.entry(class.origin).or_default();
-        *of = *of + Held::of(class, blocks);
+        *held.entry(class.origin).or_default() += Held::of(class, blocks);
     }
     held
 }

@@ -46,8 +46,7 @@ impl DeviceSteps<'_> {
             let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
             let until = if life.born > end { dump } else { end };
             if until < life.freed {
-                let held = of.left.entry(step).or_default();
-                *held = *held + Held { bytes: class.bytes, blocks: 1 };
+                *of.left.entry(step).or_default() += Held::of(&class, 1);
             } else if let Some(freed) = steps.at(life.freed) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
@@ -73,7 +72,7 @@ impl DeviceSteps<'_> {
                 lifetime: 0,
                 end: Held::default(),
             });
-            left.end = left.end + sum(by_step.values());
+            left.end += sum(by_step.values());
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
@@ -82,11 +81,9 @@ impl DeviceSteps<'_> {
                 continue;
             }
             left.lifetime = left.lifetime.max(lifetime);
-            let of_stack = left.stacks.entry(origin).or_default();
-            *of_stack = *of_stack + held;
+            *left.stacks.entry(origin).or_default() += held;
             for (&step, &held) in evidence {
-                let of_step = left.steps.entry(step).or_default();
-                *of_step = *of_step + held;
+                *left.steps.entry(step).or_default() += held;
             }
         }
         groups
