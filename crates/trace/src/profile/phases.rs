@@ -56,11 +56,12 @@ impl Occurrence {
         self.source == Source::Annotation && self.name.starts_with(OPTIMIZER)
     }
 
-    /// True if both are steps of an optimizer, and nothing is allocated between them.
+    /// True if both are steps of optimizers of one name, and nothing is allocated between them.
     fn follows(&self, earlier: &Self, trace: &Trace) -> bool {
+        if !(self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name) {
+            return false;
+        }
         let between = trace.symbols.get(earlier.window.to.count()..self.window.from.count());
-        let is_step = self.is_step_of_optimizer() && earlier.is_step_of_optimizer() && self.name == earlier.name;
-        let between = between.filter(|_| is_step);
         between.is_some_and(|all| all.iter().all(|&one| trace.moves[one as usize].begins().is_none()))
     }
 
@@ -151,33 +152,41 @@ pub(super) fn are_known(figures: &Figures) -> bool {
     figures.history == HistoryKind::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
 }
 
+/// Consecutive steps of an optimizer as one phase, or any other phase.
+struct Round {
+    phase: Occurrence,
+    steps: u32,
+}
+
 /// Joins steps of optimizers between which nothing is allocated. Programs with an optimizer for each parameter, as Pyro's, may
-/// step them in the order of a Python set, which differs from run to run. Leaves out a round in which the recording ends: what it
-/// has of the round depends on that order.
+/// step them in the order of a Python set, which differs from run to run.
 fn join_steps_of_optimizers(all: &mut Vec<Occurrence>, trace: &Trace) {
     all.sort_by(|a, b| a.order().cmp(&b.order()));
-    // With the number of steps.
-    let mut rounds: Vec<(Occurrence, u32)> = Vec::new();
+    let mut rounds: Vec<Round> = Vec::new();
     for phase in all.drain(..) {
         match rounds.last_mut() {
-            Some((round, steps)) if phase.follows(round, trace) => {
-                round.window.to = phase.window.to;
-                round.ends = phase.ends;
-                *steps += 1;
+            Some(round) if phase.follows(&round.phase, trace) => {
+                round.phase.window.to = phase.window.to;
+                round.phase.ends = phase.ends;
+                round.steps += 1;
             }
-            _ => rounds.push((phase, 1)),
+            _ => rounds.push(Round { phase, steps: 1 }),
         }
     }
-    if let Some(last) =
-        rounds.iter().rposition(|(phase, _)| phase.is_step_of_optimizer() && phase.window.to >= trace.end())
+    leave_out_unfinished(&mut rounds, trace);
+    all.extend(rounds.into_iter().map(|round| round.phase));
+}
+
+/// Leaves out the last round if the recording ends within it, after fewer steps than in the round before: which steps were
+/// recorded depends on their order.
+fn leave_out_unfinished(rounds: &mut Vec<Round>, trace: &Trace) {
+    let mut of_optimizers = rounds.iter().enumerate().rev().filter(|(_, round)| round.phase.is_step_of_optimizer());
+    if let Some((last, unfinished)) = of_optimizers.find(|(_, round)| round.phase.window.to >= trace.end())
+        && let Some((_, whole)) = of_optimizers.find(|(_, round)| round.phase.name == unfinished.phase.name)
+        && whole.steps > unfinished.steps
     {
-        let mut before = rounds[..last].iter().rev();
-        let whole = before.find(|(phase, _)| phase.is_step_of_optimizer() && phase.name == rounds[last].0.name);
-        if whole.is_some_and(|(_, steps)| *steps > rounds[last].1) {
-            rounds.remove(last);
-        }
+        rounds.remove(last);
     }
-    all.extend(rounds.into_iter().map(|(phase, _)| phase));
 }
 
 /// Puts occurrences in order, numbers them, measures their bytes, and finds their depth.
