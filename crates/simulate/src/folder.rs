@@ -87,16 +87,9 @@ impl Folder {
             ("TRITON_LIBCUDA_PATH", libraries.into()),
         ];
         // Timings of a simulated GPU must not stay in the caches of real ones.
-        for (variable, name) in CACHES {
-            if env::var_os(variable).is_none() {
-                environment.push((variable, self.path.join(name).into()));
-            }
-        }
-        for (variable, value) in DEFAULTS {
-            if env::var_os(variable).is_none() {
-                environment.push((variable, value.into()));
-            }
-        }
+        let caches = CACHES.map(|(variable, name)| (variable, self.path.join(name).into()));
+        let defaults = DEFAULTS.map(|(variable, value)| (variable, value.into()));
+        environment.extend(caches.into_iter().chain(defaults).filter(|(variable, _)| env::var_os(variable).is_none()));
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }
