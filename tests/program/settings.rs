@@ -137,16 +137,12 @@ for size in range(10, 60, 7):
 #[ignore = "needs PyTorch"]
 fn torch_repeats_a_recording_to_the_byte_and_finds_better_settings() {
     let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("growing.py"), GROWING).unwrap();
     let python = crate::support::tool::python().display().to_string();
     for recorded in ["", "max_split_size_mb:32"] {
-        let mut record = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
-        record.current_dir(place.path()).env("PYTORCH_CUDA_ALLOC_CONF", recorded);
-        let status = record.args(["simulate", "--record", "growing.pkl", "--", &python, "growing.py"]).status();
-        assert!(status.unwrap().success());
+        record(place.path(), &python, GROWING, recorded);
         // All candidates once: of the second recording, that which is better.
         let candidates: &[&str] = if recorded.is_empty() { &[] } else { &["--settings", "expandable_segments:True"] };
-        let report = json(place.path(), &[&["--python", &python, "growing.pkl"], candidates].concat());
+        let report = json(place.path(), &[&["--python", &python, "program.pkl"], candidates].concat());
         let trial = &report["trial"];
         assert_eq!(trial["self_check"]["largest_deviation"], 0, "{recorded}");
         assert_eq!(trial["self_check"]["repeated_peak"], report["reserved_peak"]);
@@ -162,11 +158,21 @@ fn torch_repeats_a_recording_to_the_byte_and_finds_better_settings() {
     let collecting = "garbage_collection_threshold:0.5";
     let report = json(
         place.path(),
-        &["--python", &python, "growing.pkl", "--device-memory", "400MiB", "--settings", collecting],
+        &["--python", &python, "program.pkl", "--device-memory", "400MiB", "--settings", collecting],
     );
     let rows = report["trial"]["settings"].as_array().unwrap();
     assert_eq!((&rows[0]["segments_returned"], &rows[1]["settings"]), (&0.into(), &collecting.into()));
     assert!(rows[1]["segments_returned"].as_u64() > Some(0), "{rows:#?}");
+}
+
+/// Records a program with these settings.
+#[cfg(target_os = "linux")]
+fn record(folder: &Path, python: &str, program: &str, settings: &str) {
+    fs::write(folder.join("program.py"), program).unwrap();
+    let mut record = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    record.current_dir(folder).env("PYTORCH_CUDA_ALLOC_CONF", settings);
+    let arguments = ["simulate", "--record", "program.pkl", "--", python, "program.py"];
+    assert!(record.args(arguments).status().unwrap().success());
 }
 
 /// A pool that reuses no part of its large free segment for smaller blocks.
@@ -182,14 +188,11 @@ with torch.cuda.use_mem_pool(pool := torch.cuda.MemPool(no_split=True)):
 #[ignore = "needs PyTorch"]
 fn torch_repeats_pools_that_never_split_and_says_what_it_cannot_try() {
     let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("unsplit.py"), UNSPLIT).unwrap();
     let python = crate::support::tool::python().display().to_string();
-    let mut record = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    let arguments = ["simulate", "--record", "unsplit.pkl", "--", &python, "unsplit.py"];
-    assert!(record.current_dir(place.path()).args(arguments).status().unwrap().success());
+    record(place.path(), &python, UNSPLIT, "");
     let candidates =
         ["--settings", "garbage_collection_threshold:0.5", "--settings", "per_process_memory_fraction:0.001"];
-    let arguments = [&["settings", "--python", &python, "unsplit.pkl"][..], &candidates].concat();
+    let arguments = [&["settings", "--python", &python, "program.pkl"][..], &candidates].concat();
     let output = ptmem(place.path(), &arguments);
     let text = text(&output.stdout);
     let of_pool = "reserved bytes follow the recording to the byte";

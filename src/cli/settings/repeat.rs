@@ -60,11 +60,23 @@ struct Manner {
     no_split: bool,
 }
 
-/// An outcome, the largest difference of its reserved bytes from the recording, and the release of PyTorch.
+/// The usual manner.
+const USUAL: Manner = Manner { addresses: "up", no_split: false };
+
+/// An outcome, the manner that led to it, the largest difference of its reserved bytes from the recording, and the release of
+/// PyTorch.
 struct Repeated {
+    manner: Manner,
     outcome: Outcome,
     deviation: u64,
     release: String,
+}
+
+impl Repeated {
+    /// That of both which follows the recording more closely.
+    fn or_closer(self, other: Self) -> Self {
+        if other.deviation < self.deviation { other } else { self }
+    }
 }
 
 /// Tries the recorded settings, and if they lead to the recorded memory, others.
@@ -81,27 +93,7 @@ pub(super) fn tried(
     let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
     let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
     let Repetition { recording, recorded, .. } = &repetition;
-    let mut manner = Manner { addresses: "up", no_split: false };
-    let as_recorded = |manner: Manner| {
-        let earlier = Earlier::AsRecorded { descending: manner.addresses == "down" };
-        repetition.repeat(&study.recorded_settings, manner, earlier, 0)
-    };
-    let mut closest = as_recorded(manner)?;
-    let down = Manner { addresses: "down", ..manner };
-    let no_split = (recording.private_pools > 0).then_some(Manner { no_split: true, ..manner });
-    for other in [down].into_iter().chain(no_split) {
-        if closest.deviation == 0 {
-            break;
-        }
-        // Releases before 2.10 have no pools that never split.
-        let repeated = as_recorded(other);
-        if let Some(repeated) = if other.no_split { repeated.ok() } else { Some(repeated?) }
-            && repeated.deviation < closest.deviation
-        {
-            (manner, closest) = (other, repeated);
-        }
-    }
-    let Repeated { outcome, deviation, release } = closest;
+    let Repeated { manner, outcome, deviation, release } = repetition.closest(&study.recorded_settings)?;
     let mut trial = Trial {
         pytorch: release,
         device_memory: capacity,
@@ -158,6 +150,27 @@ impl Repetition<'_> {
         }
     }
 
+    /// What the recorded settings lead to, in the manner that follows the recording most closely.
+    fn closest(&self, settings: &str) -> Result<Repeated> {
+        let mut closest = self.as_recorded(settings, USUAL)?;
+        if closest.deviation > 0 {
+            closest = closest.or_closer(self.as_recorded(settings, Manner { addresses: "down", ..USUAL })?);
+        }
+        // Releases before 2.10 refuse such pools.
+        if closest.deviation > 0
+            && self.recording.private_pools > 0
+            && let Ok(unsplit) = self.as_recorded(settings, Manner { no_split: true, ..USUAL })
+        {
+            closest = closest.or_closer(unsplit);
+        }
+        Ok(closest)
+    }
+
+    /// Repeats the requests with earlier memory as it was.
+    fn as_recorded(&self, settings: &str, manner: Manner) -> Result<Repeated> {
+        self.repeat(settings, manner, Earlier::AsRecorded { descending: manner.addresses == "down" }, 0)
+    }
+
     /// Repeats the requests; `number` distinguishes runs that go on at the same time.
     fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
         let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
@@ -186,7 +199,7 @@ impl Repetition<'_> {
         if !dump.exists() {
             return Err(unusable(self.python, "did not record the requests"));
         }
-        let repeated = self.read(&dump, settings, earlier);
+        let repeated = self.read(&dump, settings, manner, earlier);
         // Temporary; the folder goes anyway.
         let _ = fs::remove_file(&dump);
         Ok(Repeated { release: String::from_utf8_lossy(&ended.stdout).trim().to_owned(), ..repeated? })
@@ -207,7 +220,7 @@ impl Repetition<'_> {
         anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
     }
 
-    fn read(&self, dump: &Path, settings: &str, earlier: Earlier) -> Result<Repeated> {
+    fn read(&self, dump: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Result<Repeated> {
         let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
             bail!("{}: is not a snapshot", dump.display());
         };
@@ -236,7 +249,7 @@ impl Repetition<'_> {
             failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),
             new_failed_requests: pairs.filter(|((_, there), (_, here))| *there && !here).count(),
         };
-        Ok(Repeated { outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
+        Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
 }
 

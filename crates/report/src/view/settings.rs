@@ -121,8 +121,7 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         let pools = (*private_pools > 0).then(|| format!("{pools} (of CUDA graphs, too) as torch.cuda.MemPool"));
         facts.push(Fact::of_lines("as recorded", vec![[streams].into_iter().chain(pools).collect()]));
     }
-    let tries = |name: &str| trial.settings.iter().any(|outcome| outcome.settings.contains(name));
-    if tries("garbage_collection_threshold") {
+    if is_tried(trial, "garbage_collection_threshold") {
         let words = match device_memory {
             Some(_) => {
                 "garbage_collection_threshold is tried with set_per_process_memory_fraction() at the memory of the card: \
@@ -134,7 +133,7 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         };
         facts.push(Fact::new("collection", words));
     }
-    if tries("per_process_memory_fraction") {
+    if is_tried(trial, "per_process_memory_fraction") {
         let words =
             "per_process_memory_fraction is ignored: the memory for PyTorch is the one named above (--device-memory)";
         facts.push(Fact::new("share", words));
@@ -143,6 +142,11 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
         facts.push(Fact::of_lines("left out", trial.left_out.iter().map(|reason| vec![reason.clone()]).collect()));
     }
     facts
+}
+
+/// True if settings with this name were tried.
+fn is_tried(trial: &Trial, name: &str) -> bool {
+    trial.settings.iter().any(|outcome| outcome.settings.contains(name))
 }
 
 fn checked(check: &SelfCheck) -> String {
