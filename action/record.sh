@@ -253,7 +253,7 @@ record_sides() {
   record_base "$1"
   before=$recorded
   if ! record after checkout "$PWD"; then
-    [ "${base_failure%%:*} ${record_reason%%:*}" != "record record" ] || record_reason+="
+    [[ $base_failure != record:* ]] || [[ $record_reason != record:* ]] || record_reason+="
 the command failed on the base, too; if it cannot succeed on a runner, record another one${name:+ or remove $name from the matrices of the workflow}"
     could_not_run "$record_reason"
   fi
