@@ -1,11 +1,12 @@
 //! The stacks of one rank beside those of the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ptmem_compare::diff::RowKind;
 use ptmem_trace::profile::Bucket;
 
 use super::{Compared, Line, Shown};
+use crate::grouped;
 
 /// The figures of stacks on all ranks of a job.
 #[derive(Debug)]
@@ -16,27 +17,8 @@ pub(crate) struct Others<'a> {
     pub(crate) ranks: usize,
     /// The figure of each stack on the rank in the middle, by key.
     of_median: HashMap<&'a str, i128>,
-    /// The ranks on which a stack has a figure.
-    same: HashMap<(&'a str, i128), Seen>,
-}
-
-/// Ranks on which something was seen, one rank after the other.
-#[derive(Debug, Default)]
-struct Seen {
-    /// The number of the latest of them.
-    latest: usize,
-    /// The number of them.
-    count: usize,
-}
-
-impl Seen {
-    /// Counts a rank, the several devices of one rank once.
-    fn on(&mut self, rank: usize) {
-        if self.latest != rank {
-            self.latest = rank;
-            self.count += 1;
-        }
-    }
+    /// The number of ranks on which a stack has a figure.
+    same: HashMap<(&'a str, i128), usize>,
 }
 
 /// The median line by a figure, the lower one of two; `None` if only one line has a figure.
@@ -50,16 +32,16 @@ fn median<'l, 'a, T, D>(lines: &'l [Line<'a, T, D>]) -> Option<&'l Line<'a, T, D
 impl<'a> Others<'a> {
     fn new<T, D>(lines: &'a [Line<'a, T, D>], stacks: impl Fn(&'a Line<'a, T, D>) -> Vec<(&'a str, i128)>) -> Self {
         let median = median(lines);
-        let mut numbers: HashMap<*const T, usize> = HashMap::new();
-        let mut same: HashMap<(&str, i128), Seen> = HashMap::new();
-        for line in lines {
-            let next = numbers.len() + 1;
-            let rank = *numbers.entry(std::ptr::from_ref(line.of)).or_insert(next);
-            stacks(line).into_iter().for_each(|stack| same.entry(stack).or_default().on(rank));
+        let ranks = grouped(lines, |line| std::ptr::from_ref(line.of));
+        let mut same: HashMap<(&str, i128), usize> = HashMap::new();
+        for devices in &ranks {
+            // A stack may have the same figure on several devices of a rank.
+            let of_rank: HashSet<_> = devices.iter().flat_map(|line| stacks(line)).collect();
+            of_rank.into_iter().for_each(|stack| *same.entry(stack).or_default() += 1);
         }
         Self {
             median: median.map(|line| &*line.name),
-            ranks: numbers.len(),
+            ranks: ranks.len(),
             of_median: median.map(|line| stacks(line).into_iter().collect()).unwrap_or_default(),
             same,
         }
@@ -90,6 +72,6 @@ impl<'a> Others<'a> {
 
     /// The number of ranks on which a stack has this figure.
     pub(crate) fn same(&self, key: &str, figure: i128) -> usize {
-        self.same.get(&(key, figure)).map_or(0, |seen| seen.count)
+        self.same.get(&(key, figure)).copied().unwrap_or(0)
     }
 }
