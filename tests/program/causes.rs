@@ -144,6 +144,45 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
 }
 
 #[test]
+fn growth_passes_through_the_lines_of_a_block_whose_head_is_new() {
+    let checkout = Checkout::new("m.py");
+    let (head, body) = BEFORE.split_at(BEFORE.find("    h =").unwrap());
+    let (block, tail) = body.split_at(body.find("    z =").unwrap());
+    checkout.write("m.py", format!("{head}    with wide():\n{}\n{tail}", block.trim_end().replace("    ", "        ")));
+    checkout.commit("wide");
+    checkout.record(&[(&["/ci/m.py:forward:4"], 2)], &[(&["/ci/m.py:forward:5"], 4)]);
+    let lead = verdict(&checkout.ptmem(&["--git", "main", "--max-growth", "0"])).1;
+    assert!(lead.contains("passes through m.py:4-10, where this change adds `with wide():`"), "{lead}");
+}
+
+#[test]
+fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
+    let checkout = edited("+x1 -x1 +y1", "+x1 +y1 -x1");
+    let keeping =
+        BEFORE.replace("\n\n    y", "\n    seen = {}\n    y").replace("    return", "    seen[0] = h\n    return");
+    checkout.write("m.py", keeping);
+    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    assert!(lead.contains("where this change adds `seen[0] = h` (m.py:12; inferred)"), "{lead}");
+}
+
+#[test]
+fn a_row_leads_to_an_edit_where_it_is_listed() {
+    let checkout = Checkout::new("m.py");
+    checkout.write("conf.yaml", "n: 1\n");
+    checkout.git(&["add", "conf.yaml"]);
+    checkout.commit("numbers");
+    checkout.git(&["branch", "--force", "main"]);
+    checkout.write("conf.yaml", "n: 2\n");
+    // Each block is twice as large at the end, and there are more of them at the peak.
+    for (name, story) in [("before.pkl", "+X1 +y1 -y1"), ("after.pkl", "+x1 +x2 +y1 -y1 -x2")] {
+        fs::write(checkout.path().join(name), program(story)).unwrap();
+    }
+    let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout);
+    let none = "No stack of the growth at the peak leads to an edit";
+    assert!(report.contains(none) && !report.contains("leads to edit"), "{report}");
+}
+
+#[test]
 fn a_function_that_moves_to_another_file_is_no_edit() {
     let checkout = edited("+x1 +y1", "+x1 +x2 +y1");
     let (head, function) = BEFORE.split_at(BEFORE.find("def").unwrap());

@@ -55,7 +55,7 @@ impl Checkout {
         fs::write(path, text).unwrap();
     }
 
-    fn git(&self, arguments: &[&str]) -> String {
+    pub(super) fn git(&self, arguments: &[&str]) -> String {
         git(self.path(), arguments)
     }
 
@@ -65,7 +65,7 @@ impl Checkout {
     }
 
     /// Writes what both sides hold, each as frames and MiB.
-    fn record(&self, before: &[(&[&str], u64)], after: &[(&[&str], u64)]) {
+    pub(super) fn record(&self, before: &[(&[&str], u64)], after: &[(&[&str], u64)]) {
         for (name, held) in [("before.pkl", before), ("after.pkl", after)] {
             let mut program = Program::default();
             for (at, (frames, mib)) in held.iter().enumerate() {

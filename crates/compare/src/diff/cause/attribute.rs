@@ -84,7 +84,8 @@ fn with_dependencies(edits: &[Edit], versions: Vec<(String, Sides<String>)>) -> 
 /// Finds the causes of all figures of a device, and the edits of its rows.
 fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_, '_>) {
     let Some(lives) = Lives::new(device, profiles) else { return };
-    let mut of_rows: Vec<Option<usize>> = vec![None; device.rows.len()];
+    // The first figure at which a row grew decides; the peak, whose rows are listed, comes first.
+    let mut of_rows: Vec<Option<Option<usize>>> = vec![None; device.rows.len()];
     for (figure, places) in Figure::grown(device, lives.devices) {
         let seen = Seen { device, figure, at: places.after, change, lives: &lives };
         let cause = seen.cause(&figure.holdings(device, lives.devices, places), &mut of_rows);
@@ -92,7 +93,7 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_,
     }
     for (row, edit) in device.rows.iter_mut().zip(of_rows) {
         let grew = row.delta() > 0 || row.highest.after > row.highest.before;
-        let found = edit.or_else(|| through_all(row, &change.marks.after));
+        let found = edit.flatten().or_else(|| through_all(row, &change.marks.after));
         row.edit = found.or(change.only).filter(|_| grew);
         row.leads = found.is_some() && row.delta() > 0;
     }
@@ -118,8 +119,8 @@ struct Seen<'s, 'p> {
 }
 
 impl Seen<'_, '_> {
-    /// Divides the growth of rows among the edits; `of_rows` gets the edit of each that has none yet.
-    fn cause(self, holdings: &[Holding], of_rows: &mut [Option<usize>]) -> Cause {
+    /// Divides the growth of rows among the edits; `of_rows` gets the edit, if any, of each that is not decided yet.
+    fn cause(self, holdings: &[Holding], of_rows: &mut [Option<Option<usize>>]) -> Cause {
         let Self { device, figure, change, .. } = self;
         let Change { edits, marks, only, unread } = change;
         let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
@@ -151,7 +152,7 @@ impl Seen<'_, '_> {
                     }
                     let most = parts.iter().max_by_key(|(edit, _, bytes)| (*bytes, Reverse(*edit)));
                     let most = most.filter(|most| most.2 >= bytes.div_ceil(2)).map(|most| most.0);
-                    of_rows[holding.row] = of_rows[holding.row].or(most);
+                    of_rows[holding.row].get_or_insert(most);
                     for (edit, how, bytes) in parts {
                         *sums.entry(edit).or_default().entry(how).or_default() += bytes;
                         if largest.get(&edit).is_none_or(|(most, ..)| *most < bytes) {

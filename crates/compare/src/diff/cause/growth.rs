@@ -37,7 +37,9 @@ impl fmt::Display for Growth {
             Self::MovedPeak => f.write_str("the same before, at another moment"),
             Self::Kept(passes) => {
                 let inside = passes.before.as_ref().map(|pass| format!(" inside {pass}")).unwrap_or_default();
-                let until = passes.after.as_ref().map_or("longer".to_owned(), |pass| format!("until {pass}"));
+                // Two passes of one name say nothing of how long.
+                let until = passes.after.as_ref().filter(|_| passes.before != passes.after);
+                let until = until.map_or("longer".to_owned(), |pass| format!("until {pass}"));
                 write!(f, "freed{inside} before, now kept {until}")
             }
         }
@@ -142,4 +144,19 @@ fn pass(device: &DeviceProfile, at: Position) -> Option<String> {
     let open = device.phases.all.iter().filter(|phase| phase.window.from < at && at <= phase.window.to);
     let inner = open.filter(|phase| phase.source == Source::Pass && &*phase.name != "step");
     inner.max_by_key(|phase| phase.depth).map(|phase| phase.name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_kept_until_another_pass_or_longer() {
+        let kept = |before: Option<&str>, after: Option<&str>| {
+            Growth::Kept(Sides { before, after }.map(|pass| pass.map(str::to_owned))).to_string()
+        };
+        assert_eq!(kept(Some("forward"), Some("backward")), "freed inside forward before, now kept until backward");
+        assert_eq!(kept(Some("backward"), Some("backward")), "freed inside backward before, now kept longer");
+        assert_eq!(kept(None, None), "freed before, now kept longer");
+    }
 }

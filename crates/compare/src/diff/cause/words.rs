@@ -35,7 +35,7 @@ impl Edit {
 
     /// True if its text puts something somewhere, or no longer removes it.
     pub(super) fn may_keep(&self) -> bool {
-        const WORDS: [&str; 16] = [
+        const WORDS: [&str; 17] = [
             "append",
             ".add(",
             "extend",
@@ -52,9 +52,16 @@ impl Edit {
             "register",
             "self.",
             "no_grad",
+            "+=",
         ];
-        let texts = [&self.line.before, &self.line.after].into_iter().flatten();
-        self.kind == EditKind::Code && texts.into_iter().any(|(_, text)| WORDS.iter().any(|word| text.contains(word)))
+        let keeps = |text: &str| {
+            let (target, value) = text.split_once(" = ").unwrap_or_default();
+            // An empty container holds nothing yet.
+            !matches!(value.trim(), "{}" | "[]" | "dict()" | "list()" | "set()" | "deque()")
+                && (target.ends_with(']') || WORDS.iter().any(|word| text.contains(word)))
+        };
+        let mut texts = [&self.line.before, &self.line.after].into_iter().flatten();
+        self.kind == EditKind::Code && texts.any(|(_, text)| keeps(text))
     }
 
     /// True if it is a number of a configuration, and blocks that are `ratio` times as large follow from it.
@@ -215,8 +222,8 @@ impl How {
         let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
         let change = edit.change();
         match (self, is_known) {
-            (Self::Line, false) => format!("passes through {place}, where this change {change}"),
-            (Self::Line, true) => format!("passes through {place}"),
+            (Self::Line, false) => format!("passes through {}, where this change {change}", edit.changed_lines()),
+            (Self::Line, true) => format!("passes through {}", edit.changed_lines()),
             (Self::Scope, false) => format!("passes through {scope}, where this change {change} ({place})"),
             (Self::Scope, true) => format!("passes through {scope}"),
             (Self::Package, _) => format!("passes through {}", edit.words()),
@@ -235,6 +242,18 @@ impl How {
 }
 
 impl Edit {
+    /// The lines of the after whose code it changes: a whole block where the head of one comes or goes.
+    fn changed_lines(&self) -> String {
+        let lines = &self.lines.after;
+        let first = lines.iter().map(|range| *range.start()).min();
+        let last = lines.iter().map(|range| *range.end()).max();
+        match (&self.path.after, first, last) {
+            (Some(path), Some(first), Some(last)) if first < last => format!("{path}:{first}-{last}"),
+            (Some(path), Some(first), _) => format!("{path}:{first}"),
+            _ => self.place(),
+        }
+    }
+
     /// What the change does at its line.
     fn change(&self) -> String {
         let text =
