@@ -5,26 +5,17 @@ use ptmem_compare::diff::{Change, DeviceDiff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind};
 
-/// The baseline and the peak of a counter.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct KnownCounter {
-    pub(super) baseline: Option<u64>,
-    pub(super) peak: Option<u64>,
-    /// The bound of their error.
-    pub(super) max_error: Option<u64>,
-}
-
-impl KnownCounter {
-    /// Without a history both are the state at the dump, which is not a peak or baseline.
-    pub(super) fn new(counter: &Counter, history: HistoryKind) -> Self {
-        if !history.has_peaks() {
-            return Self::default();
-        }
-        Self {
-            baseline: counter.baseline.filter(|_| counter.baseline_error.is_some()),
-            peak: counter.peak.filter(|_| counter.peak_error.is_some()),
-            max_error: counter.max_error(),
-        }
+/// A counter with those of its figures that are known. Without a history its baseline and its peak are the state at the dump.
+pub(super) fn counter(counter: &Counter, history: HistoryKind) -> Counter {
+    let baseline = counter.baseline.filter(|_| history.has_peaks() && counter.baseline_error.is_some());
+    let peak = counter.peak.filter(|_| history.has_peaks() && counter.peak_error.is_some());
+    Counter {
+        baseline,
+        peak,
+        peak_at: peak.and(counter.peak_at),
+        baseline_error: baseline.and(counter.baseline_error),
+        peak_error: peak.and(counter.peak_error),
+        ..*counter
     }
 }
 

@@ -9,8 +9,7 @@ use ptmem_trace::replay::{Counter, Figures, Fragmentation, HistoryKind, Oom};
 use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, PoolReport, SourceReport, Tool};
-use crate::RenderOptions;
-use crate::known::KnownCounter;
+use crate::{RenderOptions, known};
 use ptmem_base::json_writer::{list, object, record};
 
 object! {
@@ -108,22 +107,15 @@ struct CounterReport {
 impl CounterReport {
     /// Without a history, only the state at the dump is known.
     fn new(counter: &Counter, history: HistoryKind) -> Self {
-        let KnownCounter { baseline, peak, max_error } = KnownCounter::new(counter, history);
-        let known = Counter {
-            baseline,
-            peak,
-            peak_at: peak.and(counter.peak_at),
-            baseline_error: baseline.and(counter.baseline_error),
-            peak_error: peak.and(counter.peak_error),
-            ..*counter
-        };
-        Self { counter: known, exact: max_error.is_some() && counter.exact(), max_error }
+        let max_error = counter.max_error().filter(|_| history.has_peaks());
+        let exact = max_error.is_some() && counter.exact();
+        Self { counter: known::counter(counter, history), exact, max_error }
     }
 }
 
 /// Reserved bytes that are not active, as far as they are known.
 fn fragmentation(figures: &Figures) -> Fragmentation {
-    let reserved = KnownCounter::new(&figures.reserved, figures.history);
+    let reserved = known::counter(&figures.reserved, figures.history);
     Fragmentation { peak: reserved.peak.and(figures.fragmentation.peak), ..figures.fragmentation }
 }
 
@@ -152,13 +144,13 @@ object! {
         label: total.label,
         key: total.key.0,
         bucket: total.bucket.map(Bucket::code),
-        baseline: known(figures, total.baseline.bytes),
-        peak: known(figures, total.peak.bytes),
+        baseline: recorded(figures, total.baseline.bytes),
+        peak: recorded(figures, total.peak.bytes),
         end: total.end.bytes,
         oom?: failed(figures, total.oom.bytes),
         at: total.at.bytes,
-        baseline_blocks: known(figures, total.baseline.blocks),
-        peak_blocks: known(figures, total.peak.blocks),
+        baseline_blocks: recorded(figures, total.baseline.blocks),
+        peak_blocks: recorded(figures, total.peak.blocks),
         end_blocks: total.end.blocks,
         oom_blocks?: failed(figures, total.oom.blocks),
         at_blocks: total.at.blocks,
@@ -176,7 +168,7 @@ object! {
 }
 
 /// A figure of a stack that requires a history.
-fn known(figures: &Figures, figure: u64) -> Option<u64> {
+fn recorded(figures: &Figures, figure: u64) -> Option<u64> {
     (figures.history == HistoryKind::Recorded).then_some(figure)
 }
 

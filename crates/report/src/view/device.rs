@@ -12,7 +12,7 @@ use ptmem_trace::stack::Languages;
 use unicode_width::UnicodeWidthStr;
 
 use super::{Column, Content, Fact, Row, Table, Tone, Value, figure, words};
-use crate::known::KnownCounter;
+use crate::known;
 use crate::sparkline::columns;
 
 /// The moment of stacks without a history, so without a peak and a baseline.
@@ -70,7 +70,7 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
         let allocations = format!("{} of {total} in total", thousands(figures.allocation_count));
         facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));
     }
-    let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
+    let reserved_peak = known::counter(&figures.reserved, figures.history).peak;
     let fragmentation = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
     let at_peak = with_share(fragmentation, reserved_peak) + " at the reserved peak";
     let at_end = with_share(figures.fragmentation.end, figures.reserved.end) + " at the end";
@@ -178,24 +178,21 @@ pub(super) fn counters(device: &DeviceProfile) -> Table {
 }
 
 fn counter_row(tone: Tone, name: &str, counter: &Counter, history: HistoryKind) -> Row {
-    let known = KnownCounter::new(counter, history);
-    let peak_at = counter.peak_at.filter(|_| known.peak.is_some());
+    let known = known::counter(counter, history);
     let cells = [
         Value::words(name),
         Value::size(known.baseline),
         Value::size(known.peak),
-        peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
+        known.peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
         Value::size(counter.end),
-        if counter.is_least { Value::words("or more") } else { error(known, counter) },
+        if counter.is_least { Value::words("or more") } else { error(&known) },
     ];
     Row::new(tone, cells)
 }
 
 /// The bound of the error of the figures that are known.
-fn error(known: KnownCounter, counter: &Counter) -> Value {
-    let baseline = counter.baseline_error.filter(|_| known.baseline.is_some()).unwrap_or(0);
-    let peak = counter.peak_error.filter(|_| known.peak.is_some()).unwrap_or(0);
-    match (baseline, peak) {
+fn error(known: &Counter) -> Value {
+    match (known.baseline_error.unwrap_or(0), known.peak_error.unwrap_or(0)) {
         (0, 0) => Value::Nothing,
         (error, 0) => Value::words(format!("baseline ± {}", Size(error))),
         (baseline, peak) => Value::words(format!("± {}", Size(baseline.max(peak)))),
@@ -212,7 +209,7 @@ pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
 /// The curve of a device, where it is more than a point.
 pub(super) fn curve(device: &DeviceProfile, side: Option<Side>) -> Option<Curve> {
     let points = &device.figures.timeline.allocated;
-    let known = KnownCounter::new(&device.figures.allocated, device.figures.history);
+    let known = known::counter(&device.figures.allocated, device.figures.history);
     let peak = known.peak?;
     (points.len() > 1).then(|| Curve { side, points: points.clone(), peak, baseline: known.baseline })
 }
