@@ -3,32 +3,11 @@
 use ptmem_trace::profile::DeviceProfile;
 use ptmem_trace::replay::Position;
 
-/// Source of the times on the axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// The recorded time of every event.
-    Recorded,
-    /// Those of a saved profile, which keeps a few.
-    Interpolated,
-    /// The index of the event: none has a time.
-    Index,
-}
-
-impl Source {
-    /// Its description in the name of a track.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded time",
-            Self::Interpolated => "interpolated time",
-            Self::Index => "1 us = 1 event",
-        }
-    }
-}
-
 /// The time of every place in a history.
 #[derive(Debug)]
 pub(super) struct Clock {
-    pub(super) source: Source,
+    /// The source of its times in words: that of every event, the few that a saved profile keeps, or none.
+    pub(super) source: &'static str,
     /// Microseconds of every event. They never decrease.
     micros: Vec<u64>,
 }
@@ -40,12 +19,12 @@ impl Clock {
     pub(super) fn new(device: &DeviceProfile) -> Self {
         let events = 0..device.trace.symbols.len();
         let (source, times) = if device.event_times.len() == events.len() {
-            (Source::Recorded, device.event_times.clone())
+            ("recorded time", device.event_times.clone())
         } else if device.times.is_empty() {
-            (Source::Index, events.map(|event| event as u64).collect())
+            ("1 us = 1 event", events.map(|event| event as u64).collect())
         } else {
             let times = events.map(|event| device.time_us(Position::after(event)).unwrap_or(0));
-            (Source::Interpolated, times.collect())
+            ("interpolated time", times.collect())
         };
         let mut latest = 0;
         let mut micros: Vec<u64> = times;

@@ -129,7 +129,7 @@ impl Trace<'_> {
                 continue;
             }
             let clock = Clock::new(device);
-            let process = self.process(&format!("{name} ({})", clock.source.words()))?;
+            let process = self.process(&format!("{name} ({})", clock.source))?;
             self.counters(process, device, &clock)?;
             self.phases(process, device, &clock)?;
             self.steps(process, profile, device, &clock)?;
