@@ -5,6 +5,7 @@ use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
 use ptmem_studies::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
+use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
 use ptmem_base::json_writer::{list, object};
@@ -24,11 +25,12 @@ object! {
         leaks: list(searches(findings).flat_map(|of| of.leaks().map(|(device, leak)| RowReport(of, device, leak)))),
         totals: TotalsReport(worst_device(findings).map(|device| device.growth).unwrap_or_default()),
         devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),
-        checks: list(findings.iter().flat_map(|of| of.judgement.checks.iter().map(|check| {
-            RankCheck(of.search.rank, CheckReport(check))
-        }))),
+        checks: list(findings.iter().flat_map(|of| {
+            of.judgement.checks.iter().map(|check| OfRank { rank: of.search.rank, report: CheckReport(check) })
+        })),
         diagnostics: list(findings.iter().flat_map(|of| {
-            of.diagnostics().into_iter().map(|(_, found)| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
+            let found = of.diagnostics().into_iter();
+            found.map(|(_, found)| OfRank { rank: of.search.rank, report: DiagnosticReport(found) })
         })),
     }
 }
@@ -117,16 +119,10 @@ fn steps_by(how: &How) -> String {
     }
 }
 
-object! {
-    RankCheck<'a>(rank: Option<u64>, check: CheckReport<'a>) {
-        rank,
-        ..check,
-    }
-}
-
-object! {
-    RankDiagnostic<'a>(rank: Option<u64>, diagnostic: DiagnosticReport<'a>) {
-        rank,
-        ..diagnostic,
-    }
+/// The report of something that concerns a rank.
+#[derive(Serialize)]
+struct OfRank<T> {
+    rank: Option<u64>,
+    #[serde(flatten)]
+    report: T,
 }
