@@ -6,6 +6,7 @@ mod studies;
 use std::io::{self, Write};
 
 use ::csv::{ErrorKind, Writer, WriterBuilder};
+use ptmem_base::device::DeviceId;
 use ptmem_base::text::printable;
 use ptmem_compare::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
 use ptmem_judge::verdict::{Gate, Judged, LeakGate, Readings};
@@ -64,10 +65,10 @@ impl<'o> Table<'o> {
         self.out.write_record(cells.0).map_err(io_error)
     }
 
-    /// Writes rows, each after the thing that it belongs to.
-    fn all<R: Record>(&mut self, belongs_to: &str, mut rows: impl Iterator<Item = (String, R)>) -> io::Result<()> {
-        self.head(&[&[belongs_to], R::NAMES].concat())?;
-        rows.try_for_each(|(of, record)| self.row(Some(&of), &record))
+    /// Writes rows, each after the number of its device.
+    fn of_devices<R: Record>(&mut self, mut rows: impl Iterator<Item = (DeviceId, R)>) -> io::Result<()> {
+        self.head(&[&["device"], R::NAMES].concat())?;
+        rows.try_for_each(|(device, record)| self.row(Some(&i64::from(device).to_string()), &record))
     }
 
     fn finish(mut self) -> io::Result<()> {
@@ -235,14 +236,14 @@ fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &RenderOptions) -> io:
 
 /// The phases of each device, behind its number.
 fn phases(table: &mut Table<'_>, profile: &Profile, options: &RenderOptions) -> io::Result<()> {
-    let all = profile.devices.iter().flat_map(|of| options.phases_of(of).map(move |phase| (of.device, phase)));
-    table.all("device", all.map(|(device, phase)| (i64::from(device).to_string(), PhaseRecord(phase))))
+    let devices = profile.devices.iter();
+    table.of_devices(devices.flat_map(|of| options.phases_of(of).map(|phase| (of.device, PhaseRecord(phase)))))
 }
 
 /// The parts of the history of each device, behind its number.
 fn intervals(table: &mut Table<'_>, profile: &Profile) -> io::Result<()> {
-    let all = profile.devices.iter().flat_map(|of| of.intervals.iter().map(move |part| (of.device, part)));
-    table.all("device", all.map(|(device, part)| (i64::from(device).to_string(), IntervalRecord(part))))
+    let devices = profile.devices.iter();
+    table.of_devices(devices.flat_map(|of| of.intervals.iter().map(|part| (of.device, IntervalRecord(part)))))
 }
 
 record! {

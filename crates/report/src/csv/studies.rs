@@ -85,9 +85,8 @@ record! {
 
 /// The settings that were tried, or else the stacks that keep memory, behind the device.
 pub(super) fn settings(table: &mut Table<'_>, study: &Study) -> io::Result<()> {
-    let device = i64::from(study.device).to_string();
     match &study.trial {
-        Some(trial) => table.all("device", trial.settings.iter().map(|of| (device.clone(), OutcomeRecord(of)))),
-        None => table.all("device", study.pinned.pinning_stacks.iter().map(|pin| (device.clone(), PinRecord(pin)))),
+        Some(trial) => table.of_devices(trial.settings.iter().map(|of| (study.device, OutcomeRecord(of)))),
+        None => table.of_devices(study.pinned.pinning_stacks.iter().map(|pin| (study.device, PinRecord(pin)))),
     }
 }
