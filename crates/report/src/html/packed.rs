@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::data::{differences, signed};
 use crate::picture::Record;
+use crate::push_varint;
 
 /// Addresses are multiples of this on every device that PyTorch knows; others are kept to the byte.
 const ADDRESS_UNIT: u64 = 512;
@@ -47,12 +48,7 @@ impl Columns {
         let mut count = 0;
         for value in values {
             count += 1;
-            let mut rest = (value.unsigned_abs() << 1) | u64::from(value < 0);
-            while rest >= 0x80 {
-                self.bytes.push(0x80 | rest.to_le_bytes()[0]);
-                rest >>= 7;
-            }
-            self.bytes.push(rest.to_le_bytes()[0]);
+            push_varint(&mut self.bytes, (value.unsigned_abs() << 1) | u64::from(value < 0));
         }
         self.names.push((name.into(), count));
     }

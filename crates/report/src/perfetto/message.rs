@@ -1,5 +1,7 @@
 //! The encoding of protocol buffers, as far as a trace needs it: <https://protobuf.dev/programming-guides/encoding>.
 
+use crate::push_varint;
+
 /// A message under construction.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
@@ -15,7 +17,7 @@ impl Message {
     /// Adds a field of any integer type, of which no value is negative.
     pub(super) fn number(mut self, field: u32, value: u64) -> Self {
         self.key(field, Wire::Varint);
-        self.varint(value);
+        push_varint(&mut self.0, value);
         self
     }
 
@@ -36,24 +38,12 @@ impl Message {
 
     fn bytes(mut self, field: u32, bytes: &[u8]) -> Self {
         self.key(field, Wire::Bytes);
-        self.varint(bytes.len() as u64);
+        push_varint(&mut self.0, bytes.len() as u64);
         self.0.extend_from_slice(bytes);
         self
     }
 
     fn key(&mut self, field: u32, wire: Wire) {
-        self.varint(u64::from(field) << 3 | wire as u64);
-    }
-
-    fn varint(&mut self, mut value: u64) {
-        loop {
-            let [low, ..] = value.to_le_bytes();
-            value >>= 7;
-            if value == 0 {
-                self.0.push(low & 0x7f);
-                break;
-            }
-            self.0.push(low | 0x80);
-        }
+        push_varint(&mut self.0, u64::from(field) << 3 | wire as u64);
     }
 }
