@@ -7,7 +7,7 @@ use ptmem_trace::profile::Bucket;
 use ptmem_trace::stack::CATEGORIES;
 
 use super::axes::{Axes, Domain, Place, SPAN};
-use crate::picture::{Area, Curve, Picture, Spot};
+use crate::picture::{Amounts, Curve, Picture, Spot};
 
 /// The scale along the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
@@ -98,7 +98,7 @@ impl<'p> Chart<'p> {
 
     /// The areas of a curve, each from the bottom to the top of its part of the stack: the highest comes first, so that
     /// lower ones are painted over it.
-    pub(super) fn areas<'c>(&self, curve: &'c Curve) -> Vec<(&'c Area, String)> {
+    pub(super) fn areas<'c>(&self, curve: &'c Curve) -> Vec<(&'c Amounts, String)> {
         let mut top = vec![0_u64; curve.points.len()];
         let mut outlines = Vec::with_capacity(curve.areas.len());
         for area in &curve.areas {

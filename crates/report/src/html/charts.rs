@@ -10,7 +10,8 @@ use ptmem_studies::leak::Point;
 use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
 use super::chart::path;
 use super::{name, parts};
-use crate::view::{Group, Growth, Row, Section, StepChart, StepLine, Tone, Value, bytes, known_size, rounded};
+use crate::picture::Amounts;
+use crate::view::{Group, Growth, Row, Section, StepChart, Tone, Value, bytes, known_size, rounded};
 
 /// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
 const RANKS: u64 = 100;
@@ -166,7 +167,7 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
         @for (at, line) in shown.iter().enumerate() {
             @let points = (steps.skip as u64..).zip(&line.bytes);
             @let places = points.map(|(step, &bytes)| (share(step.min(last), last, SPAN), axes.y(bytes)));
-            path class=(format!("line grows c{at}")) d=(path(places)) { title { (name(&line.label)) } }
+            path class=(format!("line grows c{at}")) d=(path(places)) { title { (name(&line.name)) } }
         }
     };
     let labelled = labelled(steps.points.len()).into_iter();
@@ -180,7 +181,7 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
             ul.legend {
                 @for (at, line) in shown.iter().enumerate() {
                     @let course = [line.bytes.first(), line.bytes.last()].map(|bytes| known_size(bytes.copied()));
-                    li { span class=(format!("key grows c{at}")) {} code { (name(&line.label)) } " " (course.join(" → ")) (same(shown, at)) }
+                    li { span class=(format!("key grows c{at}")) {} code { (name(&line.name)) } " " (course.join(" → ")) (same(shown, at)) }
                 }
             }
             (axes.plot(&description, &lines, &html! {}, &labels))
@@ -189,9 +190,9 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
 }
 
 /// Names the earlier line that a later one covers; both are visible because of dashes.
-fn same(lines: &[StepLine], at: usize) -> String {
+fn same(lines: &[Amounts], at: usize) -> String {
     let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
-    earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.label)))
+    earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.name)))
 }
 
 /// The peak over a number that was varied.

@@ -10,7 +10,7 @@ use super::axes::{ABOVE, Domain, Place, SPAN};
 use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
 use super::name;
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
-use crate::view::bytes;
+use crate::view::{bytes, seconds};
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.
 pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
@@ -250,5 +250,5 @@ fn time(us: u64, span: f64) -> String {
     if span < 2e6 {
         return format!("{}.{:03} ms", us / 1_000, us % 1_000);
     }
-    format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1_000)
+    seconds(us)
 }

@@ -38,8 +38,8 @@ pub(crate) struct Curve {
     pub events: Vec<Event>,
     /// Named parts of the history.
     pub bands: Vec<Band>,
-    /// The allocated memory by what it is for, the lowest of the stack first.
-    pub areas: Vec<Area>,
+    /// The allocated memory at the points by what it is for, the lowest of the stack first.
+    pub areas: Vec<Amounts>,
     /// The private pools whose reserved bytes are known over the recording.
     pub pools: Vec<PrivatePool>,
 }
@@ -115,12 +115,12 @@ pub(crate) struct Band {
     pub peak: u64,
 }
 
-/// Memory for one purpose.
+/// The memory of a category or a stack at several moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Area {
-    /// Its category.
+pub(crate) struct Amounts {
+    /// The name of the category or the stack.
     pub name: String,
-    /// Allocated bytes at the points of the curve.
+    /// The bytes at each moment.
     pub bytes: Vec<u64>,
 }
 
@@ -260,7 +260,7 @@ fn bands(past: &Past<'_>) -> Vec<Band> {
 }
 
 /// The allocated memory by category at points, which are in order.
-fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> Vec<Area> {
+fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> Vec<Amounts> {
     if past.categories.is_empty() {
         return Vec::new();
     }
@@ -268,7 +268,7 @@ fn areas(past: &Past<'_>, names: &[String], points: &[SpotValue]) -> Vec<Area> {
     let held = past.device.trace.held_at(&past.categories, names.len(), &places);
     let own =
         names.iter().enumerate().filter(|(at, _)| past.categories.iter().any(|&category| category as usize == *at));
-    own.map(|(at, name)| Area { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
+    own.map(|(at, name)| Amounts { name: name.clone(), bytes: held.iter().map(|held| held[at]).collect() }).collect()
 }
 
 /// Stacks the areas of all curves in the same order: memory that stays at the bottom, then the largest. Returns that
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn curve(areas: &[(&str, [u64; 2])]) -> Curve {
-        let areas = areas.iter().map(|(name, bytes)| Area { name: (*name).to_owned(), bytes: bytes.to_vec() });
+        let areas = areas.iter().map(|(name, bytes)| Amounts { name: (*name).to_owned(), bytes: bytes.to_vec() });
         Curve {
             side: None,
             points: Vec::new(),

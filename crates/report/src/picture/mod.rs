@@ -10,7 +10,7 @@ mod held;
 mod record;
 mod units;
 
-pub(crate) use curve::{Area, Band, Curve, Event, EventKind, Spot};
+pub(crate) use curve::{Amounts, Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, FlameMoment};
 pub(crate) use record::Record;
 

@@ -101,7 +101,7 @@ fn recording(device: &DeviceProfile) -> String {
 }
 
 /// A time in seconds.
-pub(super) fn seconds(us: u64) -> String {
+pub(crate) fn seconds(us: u64) -> String {
     format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000)
 }
 

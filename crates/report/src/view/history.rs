@@ -9,8 +9,9 @@ use ptmem_studies::leak::Point;
 use super::device::{known_size, overhead};
 use super::remarks::remarks;
 use super::table::rows;
-use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
+use super::{Content, Fact, Group, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, words};
 use crate::RenderOptions;
+use crate::picture::Amounts;
 
 /// Profiles that are listed: the latest ones.
 const MOST_POINTS: usize = 20;
@@ -69,10 +70,10 @@ fn course(history: &History, device: &DeviceHistory) -> StepChart {
         fragmentation: None,
         active_peak: None,
     });
-    let lines = device.stacks.iter().map(|stack| StepLine {
-        label: stack.label.clone(),
-        bytes: stack.held.iter().map(|held| held.bytes).collect(),
-    });
+    let lines = device
+        .stacks
+        .iter()
+        .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.held.iter().map(|held| held.bytes).collect() });
     StepChart {
         noun: "profile",
         title: "allocated peak of each profile".to_owned(),

@@ -12,8 +12,9 @@ use super::device::overhead;
 use super::remarks::{checks_of, remarks};
 use super::stacks::{Frames, frames};
 use super::table::rows;
-use super::{Content, Fact, Group, Row, Section, Source, StepChart, StepLine, Table, Tone, Value, View, figure, words};
+use super::{Content, Fact, Group, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, words};
 use crate::RenderOptions;
+use crate::picture::Amounts;
 
 /// Ranks that are shown in full.
 const MOST_FINDINGS: usize = 3;
@@ -102,7 +103,7 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
 /// The steps and what grows over them.
 fn course(search: &Search, device: &DeviceLeaks) -> StepChart {
     let noun = device.noun(search.mode);
-    let lines = device.leaks.iter().map(|leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() });
+    let lines = device.leaks.iter().map(|leak| Amounts { name: leak.label.clone(), bytes: leak.course.clone() });
     StepChart {
         noun,
         title: format!("allocated at the end of each {noun}"),

@@ -33,7 +33,7 @@ mod tree;
 mod value;
 
 pub(crate) use acceptance::Way;
-pub(crate) use device::{Curve, Timeline, known_size};
+pub(crate) use device::{Curve, Timeline, known_size, seconds};
 pub(crate) use remarks::{CheckLine, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::StackLine;
@@ -53,7 +53,7 @@ use ptmem_trace::profile::Profile;
 
 use super::place::Place;
 use super::{Approval, RenderOptions, Study, Subject};
-use crate::picture::Picture;
+use crate::picture::{Amounts, Picture};
 
 /// The content of a report.
 #[derive(Debug, Default)]
@@ -162,17 +162,8 @@ pub(crate) struct StepChart {
     pub(crate) skip: usize,
     /// Title of the lines.
     pub(crate) lines_title: &'static str,
-    /// The stacks that leak, the fastest first; or the largest stacks.
-    pub(crate) lines: Vec<StepLine>,
-}
-
-/// A stack over the steps.
-#[derive(Debug)]
-pub(crate) struct StepLine {
-    /// Its label.
-    pub(crate) label: String,
-    /// Its bytes in each step after the warm-up.
-    pub(crate) bytes: Vec<u64>,
+    /// The stacks that leak, the fastest first, or the largest stacks: each with its bytes in the steps after the warm-up.
+    pub(crate) lines: Vec<Amounts>,
 }
 
 /// A part of a section.
