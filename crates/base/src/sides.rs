@@ -42,6 +42,11 @@ pub struct Sides<T> {
     pub after: T,
 }
 
+impl Sides<Side> {
+    /// Each side by itself.
+    pub const BOTH: Self = Self { before: Side::Before, after: Side::After };
+}
+
 impl<T: Copy + Into<i128>> Sides<T> {
     /// Gain from the before to the after.
     #[must_use]

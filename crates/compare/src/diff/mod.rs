@@ -234,8 +234,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
 
 /// The devices of both sides, where they are there.
 fn devices(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> Sides<Option<&DeviceProfile>> {
-    let profiles = profiles.map(|profile| profile);
-    profiles.zip(index).map(|(profile, index)| index.map(|index| &profile.devices[index]))
+    Sides::BOTH.map(|&side| index.of(side).map(|index| &profiles.of(side).devices[index]))
 }
 
 /// Pairs devices by number, or the only active one of each side whatever its number:

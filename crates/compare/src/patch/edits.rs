@@ -102,20 +102,13 @@ fn edit(
     // A line that can matter stands for them all, before all of the after.
     let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
     let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !of.is_import()).or(all.first()));
-    let line = Sides {
-        before: telling.before.map(|of| shown(of, &lines.before, &lines.after)),
-        after: telling.after.map(|of| shown(of, &lines.after, &lines.before)),
-    };
-    let around = Sides {
-        before: telling.before.and_then(|of| functions.before.around(*of.lines.start())),
-        after: telling.after.and_then(|of| functions.after.around(*of.lines.start())),
-    };
+    let line = Sides::BOTH.map(|&side| Some(shown((*telling.of(side))?, lines.of(side), lines.of(side.other()))));
+    let around = Sides::BOTH.map(|&side| functions.of(side).around(*(*telling.of(side))?.lines.start()));
     let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
-    let body = |side: Side| {
+    let body = Sides::BOTH.map(|&side| {
         let known = around.of(side).as_ref().map(|(_, lines)| lines.clone());
         known.or_else(|| functions.of(side).lines(scope.as_deref()?))
-    };
-    let body = Sides { before: body(Side::Before), after: body(Side::After) };
+    });
     let is_decorator = own.before.iter().chain(own.after).any(|of| of.tokens[0] == "@");
     let mut touched = Sides::<Vec<RangeInclusive<u32>>>::default();
     for side in Side::BOTH {
@@ -158,11 +151,10 @@ pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -
         }
         let ranges = Sides { before: change.old_range(), after: change.new_range() };
         for at in 0..ranges.before.len().max(ranges.after.len()) {
-            let at = |side: Side| {
+            let line: Sides<Option<(u32, String)>> = Sides::BOTH.map(|&side| {
                 let (line, text) = lines.of(side)[ranges.of(side).clone()].get(at)?;
                 Some((u32::try_from(line + 1).unwrap_or(u32::MAX), text.chars().take(LONGEST_TEXT).collect()))
-            };
-            let line: Sides<Option<(u32, String)>> = Sides { before: at(Side::Before), after: at(Side::After) };
+            });
             edits.push(Edit {
                 kind: EditKind::Configuration,
                 near: line.after.as_ref().or(line.before.as_ref()).map(|(line, _)| *line),

@@ -15,9 +15,7 @@ impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
     pub(super) fn growth_of_named(&mut self, gated: &Gated<'_>) {
         let about = gated.growth.target.about;
-        let Sides { before, after } = &gated.diff.profiles;
-        let held =
-            Sides { before: held(about, before, gated.sides.before), after: held(about, after, gated.sides.after) };
+        let held = Sides::BOTH.map(|&side| held(about, gated.diff.profiles.of(side), gated.sides.of(side)));
         let without = held.each().into_iter().find(|(_, held)| held.is_empty()).filter(|_| about == About::Modules);
         if let Some((side, _)) = without {
             return self.cannot_tell(gated.check(), format!("the {side} has no modules: {HOW_TO_RECORD}"));

@@ -12,8 +12,6 @@ use super::{
     growth, maxima, numbers,
 };
 
-const BOTH: Sides<Side> = Sides { before: Side::Before, after: Side::After };
-
 /// Why the imbalance is unknown.
 pub(super) const ONE_RANK: &str = "there is only one rank; give a directory or a glob with a file for each";
 
@@ -89,7 +87,7 @@ impl Ranks {
         for side in Side::BOTH {
             judge.missing(side, &missing);
         }
-        let spread = BOTH.map(|&side| Spread::of(ranks, &missing, side, thresholds.allow_partial));
+        let spread = Sides::BOTH.map(|&side| Spread::of(ranks, &missing, side, thresholds.allow_partial));
         for growth in &thresholds.growth {
             match growth.target.about {
                 About::Imbalance => judge.growth_of_imbalance(growth, &spread),

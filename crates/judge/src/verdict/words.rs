@@ -197,11 +197,7 @@ fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
     };
     let percent = before.and_then(|before| format_percent(delta, before));
     let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
-    format!("{direction} {}{percent}", Size(magnitude(delta)))
-}
-
-fn magnitude(delta: i128) -> u64 {
-    saturated(delta.unsigned_abs())
+    format!("{direction} {}{percent}", Size(saturated(delta.unsigned_abs())))
 }
 
 fn saturated(bytes: u128) -> u64 {
@@ -238,17 +234,10 @@ impl PeakChange {
     }
 
     fn of_device(diff: &Diff, device: &DeviceDiff, thresholds: &Thresholds) -> Option<Self> {
-        let sides = Sides {
-            before: &diff.profiles.before.devices[device.index.before?],
-            after: &diff.profiles.after.devices[device.index.after?],
-        };
-        let peak =
-            Sides { before: known_peak(sides.before, Side::Before)?, after: known_peak(sides.after, Side::After)? };
+        let sides = diff.sides_of(device).both()?;
+        let peak = Sides::BOTH.map(|&side| known_peak(sides.of(side), side)).both()?;
         let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !thresholds.allow_partial);
-        let short = Sides {
-            before: why_short(&diff.profiles.before, sides.before, Side::Before, thresholds),
-            after: why_short(&diff.profiles.after, sides.after, Side::After, thresholds),
-        };
+        let short = Sides::BOTH.map(|&side| why_short(diff.profiles.of(side), sides.of(side), side, thresholds));
         let bound = Partial::or_short(partial, short).map(|partial| partial.bound_of_peak(peak.delta())).transpose();
         let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
         let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
@@ -265,10 +254,9 @@ impl PeakChange {
 
 /// Of the figures beside the peak the one that grew most.
 fn grown_elsewhere(device: &DeviceDiff, min_delta: u64) -> Option<(Metric, Sides<u64>)> {
-    let others = [Metric::End, Metric::Baseline, Metric::Reserved].into_iter().filter_map(|metric| {
-        let Sides { before, after } = device.metric(metric);
-        Some((metric, Sides { before: before?, after: after? }))
-    });
+    let others = [Metric::End, Metric::Baseline, Metric::Reserved]
+        .into_iter()
+        .filter_map(|metric| Some((metric, device.metric(metric).both()?)));
     let grown = others.filter(|(_, sides)| sides.delta() > 0 && sides.delta() >= i128::from(min_delta));
     // From the back: of equal ones `max_by_key` takes the last.
     grown.rev().max_by_key(|(_, sides)| sides.delta())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
-use ptmem_base::sides::{Side, Sides};
+use ptmem_base::sides::Sides;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::Position;
@@ -29,10 +29,7 @@ impl Diff {
         }
         let edits: Arc<[Edit]> = with_dependencies(&patch.edits, self.changed_versions()).into();
         let Self { profiles, devices, diagnostics } = self;
-        let marks = Sides {
-            before: Marks::new(&profiles.before, Side::Before, &edits, patch, checkout),
-            after: Marks::new(&profiles.after, Side::After, &edits, patch, checkout),
-        };
+        let marks = Sides::BOTH.map(|&side| Marks::new(profiles.of(side), side, &edits, patch, checkout));
         // A file that was not read may have edits that can matter.
         let only = only(&edits, &marks, diagnostics).filter(|_| patch.unread == 0);
         let change = Change { edits: &edits, marks: &marks, only, unread: patch.unread as u64 };

@@ -86,12 +86,11 @@ impl Figure {
         let mut names = FxHashSet::default();
         phases.retain(|&(_, at)| names.insert((device.phases[at].source, &device.phases[at].name)));
         phases.truncate(MOST_PHASES);
-        let windows = Side::BOTH.map(|side| {
+        let windows = Sides::BOTH.map(|&side| {
             let all = phases.iter().map(|&(_, at)| window(&device.phases[at], sides.of(side), side));
             all.collect::<Option<Vec<Window>>>().unwrap_or_default()
         });
-        let [before, after] = windows;
-        let peaks = sides.zip(Sides { before, after }).map(|(side, windows)| side.trace.peaks_within(windows));
+        let peaks = sides.zip(windows).map(|(side, windows)| side.trace.peaks_within(windows));
         let places =
             peaks.before.iter().zip(&peaks.after).map(|(before, after)| Sides { before: before.at, after: after.at });
         found.extend(phases.iter().zip(places).map(|(&(_, at), places)| (Self::Phase(at), places)));
@@ -109,10 +108,7 @@ impl Figure {
             Self::End => Some(sides.map(|side| side.trace.dump())),
             Self::Phase(at) => {
                 let row = &device.phases[at];
-                Some(Sides {
-                    before: peak_inside(row, sides.before, Side::Before)?,
-                    after: peak_inside(row, sides.after, Side::After)?,
-                })
+                Sides::BOTH.map(|&side| peak_inside(row, sides.of(side), side)).both()
             }
         }
     }

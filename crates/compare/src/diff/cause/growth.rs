@@ -11,7 +11,7 @@ use ptmem_trace::trace::{Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::{Figure, Holding};
-use crate::diff::{ChangeKind, DeviceDiff, Row};
+use crate::diff::{ChangeKind, DeviceDiff, Row, devices};
 
 /// How a row grew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +60,7 @@ pub(super) struct Lives<'d> {
 
 impl<'d> Lives<'d> {
     pub(super) fn new(device: &DeviceDiff, profiles: &'d Sides<Profile>) -> Option<Self> {
-        let devices = Sides {
-            before: &profiles.before.devices[device.index.before?],
-            after: &profiles.after.devices[device.index.after?],
-        };
+        let devices = devices(profiles, device.index).both()?;
         let mut of = Sides { before: Vec::new(), after: Vec::new() };
         for (side, profile) in devices.each() {
             let mut rows: FxHashMap<StackId, usize> = FxHashMap::default();
