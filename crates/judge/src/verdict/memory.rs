@@ -21,12 +21,8 @@ impl Judge {
 
     /// Memory that ran out is more than the device has, whatever the limits say.
     pub(super) fn out_of_memory(&mut self, device: &DeviceProfile, thresholds: &Thresholds) {
-        if thresholds.allow_oom || !device.ran_out_of_memory() {
-            return;
-        }
-        let Some(first) = device.figures.ooms.first() else { return };
-        let words = sentence(first, device.failed_request.as_deref(), device.figures.ooms.len());
-        self.checks.push(exceeded(device.device, words));
+        let words = out_of_memory(device).filter(|_| !thresholds.allow_oom);
+        self.checks.extend(words.map(|words| exceeded(device.device, words)));
     }
 
     /// The same for a search for leaks. Where memory ran out in the first snapshot of a series and in the latest, both
