@@ -7,7 +7,6 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::judge::no_history;
-use super::partial::Partial;
 use super::{About, Check, Growth, Judge, Outcome, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.
@@ -37,11 +36,6 @@ impl<'a> Gated<'a> {
         Check { reason: Some(reason), ..self.check() }
     }
 
-    /// The same, within the limit.
-    pub(super) fn pass(&self) -> Check {
-        Check { outcome: Outcome::Pass, ..self.check() }
-    }
-
     /// The patterns of all limits of its kind and level.
     pub(super) fn patterns(&self) -> impl Iterator<Item = &'a Pattern> + use<'a> {
         let Self { growth, thresholds, .. } = *self;
@@ -69,8 +63,8 @@ impl<'a> Gated<'a> {
         }
         if let Some(check) = self.mended() {
             // It may run out of memory where the before did: in a part that it lacks.
-            let partial = self.partial().filter(Partial::is_of_after);
-            return Some(partial.map_or(check, |partial| self.inconclusive(partial.reason().to_owned())));
+            let partial = self.partial().filter(|partial| partial.lacks.after);
+            return Some(partial.map_or(check, |partial| self.inconclusive(partial.reason)));
         }
         self.ran_out().map(|reason| self.inconclusive(reason.to_owned()))
     }
@@ -103,7 +97,7 @@ impl<'a> Gated<'a> {
         {
             words += &format!("; {} of the after is {}", metric.name(), Size(bytes));
         }
-        Some(Check { words: Some(words), ..self.pass() })
+        Some(Check { outcome: Outcome::Pass, words: Some(words), ..self.check() })
     }
 
     /// Lets a check fail that only passes because of cuBLAS workspaces, where the thresholds ask for it: in a small program

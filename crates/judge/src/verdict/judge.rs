@@ -142,10 +142,12 @@ impl Judge {
         }
     }
 
-    /// Adds a check that passes, unless another one was added since there were `checked` of them.
-    pub(super) fn or_pass(&mut self, checked: usize, check: Check) {
+    /// Adds a check, unless another one was added since there were `checked` of them: one that passes, or that is inconclusive
+    /// because a part is lost.
+    pub(super) fn or_pass(&mut self, checked: usize, check: Check, lost: Option<String>) {
         if self.checks.len() == checked {
-            self.checks.push(Check { outcome: Outcome::Pass, ..check });
+            let outcome = if lost.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+            self.checks.push(Check { outcome, reason: lost, ..check });
         }
     }
 

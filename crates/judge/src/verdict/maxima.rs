@@ -52,7 +52,7 @@ impl Limited<'_> {
 
     /// The reason why a figure may be another one than is recorded: the ring buffer dropped the beginning of a history, or
     /// the other side of a comparison records more.
-    fn lost_part(&self, device: &DeviceProfile, about: About) -> Option<String> {
+    pub(super) fn lost_part(&self, device: &DeviceProfile, about: About) -> Option<String> {
         let mut of_device = self.profile.diagnostics.iter().filter(|found| found.device == Some(device.device));
         let is_truncated = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
         let is_at_peak = about != About::Pools && !matches!(about, About::Metric(metric) if !metric.is_peak());
@@ -201,17 +201,10 @@ impl Judge {
             let reason = format!("{why}; {} is not known", check.of.name());
             return self.cannot_tell(check, reason);
         }
-        let checked = self.checks.len();
-        let about = maximum.target.about;
-        if about == About::Modules {
-            self.maximum_of_modules(limited, device, maximum, check);
-            let passing = self.checks[checked..].iter_mut().filter(|check| check.outcome == Outcome::Pass);
-            for check in passing {
-                check.reason = limited.lost_part(device, about);
-                check.outcome = if check.reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-            }
-            return;
+        if maximum.target.about == About::Modules {
+            return self.maximum_of_modules(limited, device, maximum, check);
         }
+        let checked = self.checks.len();
         for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
             if concerned && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
@@ -224,22 +217,13 @@ impl Judge {
                 });
             }
         }
-        match limited.lost_part(device, about) {
-            Some(reason) if self.checks.len() == checked => self.cannot_tell(check, reason),
-            _ => self.or_pass(checked, check),
-        }
+        self.or_pass(checked, check, limited.lost_part(device, maximum.target.about));
     }
 
     /// A check for the private pools of each name that reserve more than the limit, or one that passes.
     fn maximum_of_pools(&mut self, limited: &Limited<'_>, device: &DeviceProfile, maximum: &Maximum, check: Check) {
-        let checked = self.checks.len();
         let lost = no_history(device, "snapshot", About::Pools).or_else(|| limited.lost_part(device, About::Pools));
-        self.maximum_of_held(&held(About::Pools, limited.profile, device), maximum, check);
-        let passing = self.checks[checked..].iter_mut().filter(|check| check.outcome == Outcome::Pass);
-        if let (Some(check), Some(reason)) = (passing.last(), lost) {
-            check.reason = Some(reason);
-            check.outcome = Outcome::Inconclusive;
-        }
+        self.maximum_of_held(&held(About::Pools, limited.profile, device), maximum, check, lost);
     }
 
     /// A pattern that matches no private pool on any device checks nothing.

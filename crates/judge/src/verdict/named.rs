@@ -31,7 +31,7 @@ impl Judge {
                 self.add(check);
             }
         }
-        self.or_pass(checked, gated.check());
+        self.or_pass(checked, gated.check(), None);
     }
 
     /// A pattern that matches no module on any device checks nothing. Nor does one that matches no private pool of the after:
@@ -74,11 +74,18 @@ impl Judge {
             let near = pattern.unmatched("module", modules.keys().map(String::as_str));
             return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }
-        self.maximum_of_held(&modules, maximum, check);
+        let lost = limited.lost_part(device, About::Modules);
+        self.maximum_of_held(&modules, maximum, check, lost);
     }
 
-    /// A check for each name that holds more than the limit, or one that passes.
-    pub(super) fn maximum_of_held(&mut self, held: &BTreeMap<String, u64>, maximum: &Maximum, check: Check) {
+    /// A check for each name that holds more than the limit, or one that passes where no part is lost.
+    pub(super) fn maximum_of_held(
+        &mut self,
+        held: &BTreeMap<String, u64>,
+        maximum: &Maximum,
+        check: Check,
+        lost: Option<String>,
+    ) {
         let checked = self.checks.len();
         let exceeding = held.iter().filter(|(name, bytes)| maximum.target.selects(name) && **bytes > maximum.limit);
         for (name, &bytes) in exceeding {
@@ -89,7 +96,7 @@ impl Judge {
                 ..check.clone()
             });
         }
-        self.or_pass(checked, check);
+        self.or_pass(checked, check, lost);
     }
 }
 

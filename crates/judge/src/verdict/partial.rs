@@ -11,11 +11,11 @@ use super::{About, Check, Judge, Outcome};
 
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
-    lacks: Sides<bool>,
+    pub(super) lacks: Sides<bool>,
     /// True if a side lacks the beginning: occurrences of phases are then numbered from another start.
     lacks_head: bool,
     /// The first of these parts in words.
-    reason: String,
+    pub(super) reason: String,
 }
 
 /// How far a change is known.
@@ -162,16 +162,6 @@ impl Partial {
             (true, false) if delta <= 0 => Ok(Bound::AtMost),
             _ => Err(self.reason),
         }
-    }
-
-    /// Whether the after lacks a part.
-    pub(super) fn is_of_after(&self) -> bool {
-        self.lacks.after
-    }
-
-    /// The first of the missing parts in words.
-    pub(super) fn reason(&self) -> &str {
-        &self.reason
     }
 
     /// How far the change of a peak is known, where that decides the check.

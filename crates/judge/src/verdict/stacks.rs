@@ -113,7 +113,7 @@ impl Judge {
                 self.add(check);
             }
         }
-        self.or_pass(checked, gated.check());
+        self.or_pass(checked, gated.check(), None);
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
@@ -128,7 +128,7 @@ impl Judge {
                 self.add(check);
             }
         }
-        self.or_pass(checked, gated.check());
+        self.or_pass(checked, gated.check(), None);
     }
 
     /// A pattern that matches no stack on any device checks nothing.
