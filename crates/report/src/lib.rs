@@ -39,7 +39,7 @@ use ptmem_studies::allocator;
 use ptmem_studies::history::History;
 use ptmem_studies::scale::Scale;
 use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
-use strum::VariantArray;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use place::Place;
 pub use run::{Acceptance, Approval, Run};
@@ -83,13 +83,12 @@ pub enum Study<'a> {
 
 /// The formats of reports.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::IntoStaticStr, strum::VariantArray,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Display, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Format {
     /// For people.
+    #[default]
     Table,
     /// For machines; see docs/json.md.
     Json,

@@ -14,7 +14,7 @@ use super::view::View;
 use super::{ConfigArguments, heading, value};
 use crate::cli::check::Request;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
     /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
@@ -107,30 +107,8 @@ impl DiffArguments {
         config: ConfigArguments,
         view: View,
     ) -> Self {
-        Self {
-            before: None,
-            after: None,
-            limits,
-            capacity: Capacity::default(),
-            suite: None,
-            stacks,
-            phases: false,
-            update: None,
-            allow_raise: None,
-            allow_partial: false,
-            trust,
-            no_before: None,
-            first: Vec::new(),
-            approve_label: None,
-            config,
-            tree: TreeArguments::default(),
-            git: None,
-            all: false,
-            explain: false,
-            // Growth that is searched for is not accepted.
-            no_acceptance: true,
-            view,
-        }
+        // Growth that is searched for is not accepted.
+        Self { limits, stacks, trust, config, no_acceptance: true, view, ..Self::default() }
     }
 
     /// Compares these.

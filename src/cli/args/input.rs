@@ -11,7 +11,7 @@ use ptmem::units::parse_size;
 use super::heading;
 
 /// The configuration file to use.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::INPUT)]
 pub(crate) struct ConfigArguments {
     /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml up to the root of the
@@ -36,7 +36,7 @@ impl ConfigArguments {
 }
 
 /// The commit whose configuration is applied, too.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct BaseArguments {
     /// Also apply the configuration of the checkout's merge base with BASE (a commit, branch or tag), and warn if the
     /// input passes only with the checkout's configuration
@@ -45,7 +45,7 @@ pub(crate) struct BaseArguments {
 }
 
 /// Limits on reading.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct InputArguments {
     /// Refuse compressed input that expands to more than SIZE [default: 100 times the file, at least 64MiB]
     #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true)]

@@ -9,7 +9,7 @@ use ptmem::verdict::{Growth, Level, Limits, Maximum};
 use super::heading;
 
 /// Limits of a comparison.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::LIMITS)]
 pub(crate) struct DiffLimits {
     /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
@@ -71,7 +71,7 @@ impl Capacity {
 }
 
 /// The effect of doubt and failure on the verdict and the exit code.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::TRUST)]
 pub(crate) struct Trust {
     /// Treat untrustworthy results as inconclusive (exit 3) instead of warning

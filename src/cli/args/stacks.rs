@@ -13,7 +13,7 @@ use super::view::View;
 use super::{InputArguments, heading};
 
 /// The moment whose stacks are reported, and the grouping of these stacks.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Stacks {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
     /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak); or the highest point between
@@ -49,7 +49,7 @@ impl Stacks {
 }
 
 /// The definition of one stack, and how its frames are named.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Grouping {
     /// How allocations are grouped into stacks [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]

@@ -11,7 +11,7 @@ use super::value::{self, Export};
 use super::{InputArguments, heading};
 
 /// Reports: their formats, lengths and files.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct View {
     /// Output format
