@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::programs::{Interface, Program};
+use super::python::CONDA;
 
 /// Packages of the index of Python with the name that programs import, if they differ. Only well-known ones: the Action
 /// names packages that are still missing before it records.
@@ -20,17 +21,8 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     KNOWN.split_whitespace().map(|word| word.split_once('=').unwrap_or((word, word)))
 }
 
-/// Files that name packages.
-const NAMING: [&str; 8] = [
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "requirements.txt",
-    "environment.yml",
-    "environment.yaml",
-    "conda.yml",
-    "conda.yaml",
-];
+/// Files that name packages, beside those of conda.
+const NAMING: [&str; 4] = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"];
 
 /// Files of requirements in the folders of programs, where the root has none.
 pub(super) fn requirements_of(root: &Path, programs: &[Program]) -> Vec<String> {
@@ -45,7 +37,7 @@ pub(super) fn requirements_of(root: &Path, programs: &[Program]) -> Vec<String> 
 
 /// The packages that programs import and that neither these files nor the usual ones name.
 pub(super) fn unnamed(root: &Path, programs: &[Program], files: &[String]) -> Vec<&'static str> {
-    let naming = NAMING.into_iter().chain(files.iter().map(String::as_str));
+    let naming = NAMING.into_iter().chain(CONDA).chain(files.iter().map(String::as_str));
     let named: String =
         naming.map(|file| without_extras(&fs::read_to_string(root.join(file)).unwrap_or_default())).collect();
     let named = named.to_ascii_lowercase().replace('_', "-");
