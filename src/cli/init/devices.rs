@@ -200,7 +200,7 @@ fn of_hydra(program: &Path, text: &str) -> Vec<String> {
 }
 
 /// The text in quotes behind a key.
-fn quoted<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+pub(super) fn quoted<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     text.split(key).nth(1)?.split(['"', '\'']).nth(1)
 }
 

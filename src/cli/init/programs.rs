@@ -215,8 +215,7 @@ fn commands(root: &Path, path: &str) -> Vec<(usize, String)> {
 /// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template: in the folder that
 /// it names, or in the usual one.
 fn trains_on_host(root: &Path, path: &str, text: &str) -> bool {
-    let named = text.split("config_path=").nth(1).and_then(|rest| rest.split(['"', '\'']).nth(1));
-    let named = named.map(|folder| root.join(path).with_file_name(folder));
+    let named = devices::quoted(text, "config_path=").map(|folder| root.join(path).with_file_name(folder));
     named.into_iter().chain([root.join("configs")]).any(|folder| folder.join("trainer/gpu.yaml").is_file())
 }
 

@@ -12,7 +12,7 @@ use super::workflows;
 /// A version of Python 3, and the file that says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Python {
-    minor: u32,
+    pub(super) minor: u32,
     /// What says so.
     pub(super) source: String,
 }
@@ -156,12 +156,6 @@ pub(super) fn minor_of(text: &str) -> Option<u32> {
     let rest = text.strip_prefix("3.")?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
-}
-
-impl Python {
-    pub(super) fn new(minor: u32, source: String) -> Self {
-        Self { minor, source }
-    }
 }
 
 /// A package's requirement of Python: clauses such as `>=3.8`, all of which hold.

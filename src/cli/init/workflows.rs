@@ -75,7 +75,7 @@ impl Workflow {
     fn versions(&self) -> Vec<Python> {
         let lines = self.text.lines().filter_map(|line| line.trim().strip_prefix("python-version:"));
         let words = lines.flat_map(|line| line.split(['[', ']', ',', ' ', '"', '\'']));
-        words.filter_map(minor_of).map(|minor| Python::new(minor, self.path.clone())).collect()
+        words.filter_map(minor_of).map(|minor| Python { minor, source: self.path.clone() }).collect()
     }
 
     /// The arguments of each `pip install` before the first test, of the job that runs it. What expressions of GitHub decide is
