@@ -25,7 +25,7 @@ pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: boo
 /// Reads a snapshot, or a saved profile.
 pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Opened> {
     let (file, options) = case_of(path, options);
-    read(file, |input, _| profile::open(input, &path.display().to_string(), options))
+    read(file, |input| profile::open(input, &path.display().to_string(), options))
 }
 
 /// The file of a path, and the options with the case of `FILE#CASE`.
@@ -55,19 +55,18 @@ pub(super) fn cases(path: &Path) -> Vec<String> {
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
     let (file, options) = case_of(path, options);
-    let mut profile = read(file, |input, _| profile::read(input, &path.display().to_string(), options))?;
+    let mut profile = read(file, |input| profile::read(input, &path.display().to_string(), options))?;
     advice::complete_diagnostics(&mut profile.diagnostics);
     Ok(profile)
 }
 
-fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, profile::Error>) -> Result<T> {
-    let name = path.display().to_string();
+fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::Error>) -> Result<T> {
     if path.as_os_str() == "-" {
-        return read(&mut ProgressReader::new(io::stdin().lock(), None), &name).context("standard input");
+        return read(&mut ProgressReader::new(io::stdin().lock(), None)).context("standard input");
     }
     let file = file(path)?;
     let bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|there| there.len());
-    read(&mut ProgressReader::new(file, bytes), &name).with_context(|| name)
+    read(&mut ProgressReader::new(file, bytes)).with_context(|| path.display().to_string())
 }
 
 /// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. An unknown peak is
