@@ -24,7 +24,6 @@ pub(crate) mod heading {
     pub(crate) const STORED: &str = "Stored before";
     /// The call tree in reports.
     pub(crate) const TREE: &str = "Call tree";
-    /// Cards that do not exist, and what runs on them.
     /// Doubt and failure.
     pub(crate) const TRUST: &str = "Trust";
     /// Files to read, and how.
