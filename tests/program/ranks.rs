@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::edit::{Edited, Frame};
 use crate::support::tool::{ptmem, text, verdict};
 use ptmem::report::Format;
 use serde_json::{Value, json};
@@ -396,4 +397,33 @@ fn devices_of_a_rank_have_their_own_rows() {
     assert_eq!(counts.max(), Some(2));
     let table = text(&ptmem(folder.path(), &["show", "a"]).stdout);
     assert!(table.contains("  all  ") && !table.contains(" of 2  "), "{table}");
+}
+
+#[test]
+fn a_stack_that_grew_on_two_devices_of_a_rank_grew_on_one_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = Edited::open(&fixture("two-devices-before.pkl"));
+    let allocating = base.allocating();
+    let mut on_both = allocating.keys().filter(|(device, stack)| {
+        *device == 0 && stack.iter().any(Frame::is_user) && allocating.contains_key(&(1, stack.clone()))
+    });
+    let [worst, other] = [on_both.next().unwrap(), on_both.next_back().unwrap()].map(|(_, stack)| stack);
+    let grown = |by: &[(usize, &[Frame], u64)]| {
+        let mut after = Edited::open(&fixture("two-devices-before.pkl"));
+        by.iter().for_each(|(device, stack, mib)| after.grow(*device, stack, mib << 20));
+        after
+    };
+    let first = grown(&[(1, worst, 64), (0, other, 32)]);
+    let second = grown(&[(0, other, 32), (1, other, 32)]);
+    for side in ["b", "a"] {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        for (rank, after) in [&first, &second].into_iter().enumerate() {
+            let written = if side == "a" { after } else { &base };
+            written.write(&folder.path().join(format!("{side}/rank{rank}.pkl")));
+        }
+    }
+    let table = text(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", "5%"]).stdout);
+    let (_, elsewhere) = table.split_once("stacks that grew only on other devices\n").expect(&table);
+    let row: Vec<_> = elsewhere.lines().nth(1).unwrap().split_whitespace().take(6).collect();
+    assert_eq!(row[1..], ["MiB", "2", "rank", "0", "device"], "{table}");
 }

@@ -290,29 +290,32 @@ fn summed(row: &diff::Row) -> Vec<[Value; 2]> {
     lines.chain(shapes).map(|(label, line)| [Value::Change(line.held.delta()), Value::code(label)]).collect()
 }
 
-/// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank: each with its change on
-/// the rank where it grew most.
+/// The stacks that explain why other ranks of a job, or other devices, fail, where they are not those of the worst one: each with
+/// its change where it grew most.
 pub(super) fn elsewhere(lines: &[Compared<'_>], options: &RenderOptions) -> Option<Content> {
     let (worst, rest) = lines.split_first()?;
     let known = worst.all_rows().iter().filter(|row| row.delta() > 0);
     let known: HashSet<&str> = known.map(|row| row.key.as_str()).collect();
-    let mut grew: BTreeMap<&str, Vec<(&diff::Row, &str)>> = BTreeMap::new();
+    let mut grew: BTreeMap<&str, Vec<(&diff::Row, &Compared<'_>)>> = BTreeMap::new();
     for line in rest.iter().take_while(|line| line.standing == worst.standing && worst.standing > Standing::Ok) {
         let least = i128::from(line.of.min_delta.max(1));
         let rows = line.all_rows().iter().filter(|row| row.delta() >= least && row.kind.is_memory());
         for row in rows.filter(|row| !known.contains(row.key.as_str())) {
-            grew.entry(&row.key).or_default().push((row, &line.name));
+            grew.entry(&row.key).or_default().push((row, line));
         }
     }
     let mut grew: Vec<_> = grew.into_values().collect();
     grew.iter_mut().for_each(|ranks| ranks.sort_by_key(|(row, _)| Reverse(row.delta())));
     grew.sort_by_key(|ranks| Reverse(ranks[0].0.delta()));
     let rows = grew.iter().take(options.limit(grew.len())).map(|ranks| {
-        let (row, name) = ranks[0];
-        let [change, count] = [Value::Change(row.delta()), Value::count(ranks.len() as u64)];
-        Row::new(Tone::Worse, [change, count, Value::words(name), Value::stack(&*row.label, row.lines.more)])
+        let (row, most) = ranks[0];
+        let distinct: HashSet<_> = ranks.iter().map(|(_, line)| std::ptr::from_ref(line.of)).collect();
+        let [change, count] = [Value::Change(row.delta()), Value::count(distinct.len() as u64)];
+        Row::new(Tone::Worse, [change, count, Value::words(&*most.name), Value::stack(&*row.label, row.lines.more)])
     });
     let heads = [figure("change"), figure("ranks"), words("most on"), words("stack")];
-    let table = Table::new(heads, rows).titled("stacks that grew only on other ranks");
+    let is_on_worst = grew.iter().flatten().any(|(_, line)| std::ptr::eq(line.of, worst.of));
+    let others = if is_on_worst { "devices" } else { "ranks" };
+    let table = Table::new(heads, rows).titled(format!("stacks that grew only on other {others}"));
     (!grew.is_empty()).then_some(Content::Table(table))
 }
