@@ -2,6 +2,7 @@
 
 use ptmem_base::sides::Sides;
 use ptmem_compare::diff::{Change, DeviceDiff};
+use ptmem_judge::verdict::Comparison;
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind};
 
@@ -22,6 +23,11 @@ pub(super) fn counter(counter: &Counter, history: HistoryKind) -> Counter {
 /// The value of a metric.
 pub(super) fn value(metric: Metric, device: &DeviceProfile) -> Option<u64> {
     metric.value(device).filter(|_| metric.max_error(device).is_some())
+}
+
+/// The change of the peak of a device of a comparison.
+pub(super) fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
+    device.map(|device| change(Metric::Peak, device, &comparison.diff.profiles)).unwrap_or_default()
 }
 
 /// The change of a metric between two devices.

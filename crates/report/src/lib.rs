@@ -32,7 +32,7 @@ use std::io::{self, Write};
 pub use ptmem_base::lines::wrap;
 pub use ptmem_base::text::printable;
 use ptmem_compare::budget::DeviceMemory;
-use ptmem_compare::diff::Listing;
+use ptmem_compare::diff::{self, DeviceDiff, Listing, Row};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 use ptmem_studies::allocator;
@@ -297,11 +297,12 @@ impl RenderOptions {
         self.tree.as_ref().is_some_and(|tree| tree.internals)
     }
 
-    /// The rows of a comparison to show.
-    fn listing(&self, comparison: &Comparison) -> Listing {
+    /// The rows of a device of a comparison to show.
+    fn listed(&self, comparison: &Comparison, device: &DeviceDiff) -> Vec<Row> {
         // A page has room for figures without a limit.
         let min_delta = if self.pictures { 0 } else { comparison.min_delta };
-        Listing { top: self.top(), min_delta, unchanged: self.unchanged }
+        let listing = Listing { top: self.top(), min_delta, unchanged: self.unchanged };
+        diff::listed(&device.rows, listing, comparison.judgement.explanation(device))
     }
 
     /// Whether a comparison shows its phases: they were requested, or there is a limit on them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ptmem_compare::diff::cause::{Cause, Share};
-use ptmem_compare::diff::{self, Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
+use ptmem_compare::diff::{Apart, CategoryChange, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Row, RowLine};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::{self, Layout, of_diff};
 use ptmem_judge::verdict::{Comparison, Judged};
@@ -67,7 +67,7 @@ fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options:
     if !has_stacks {
         return Vec::new();
     }
-    diff::listed(&device.rows, options.listing(comparison), comparison.judgement.explanation(device))
+    options.listed(comparison, device)
 }
 
 fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::TreeOptions, top: usize) -> Lines {

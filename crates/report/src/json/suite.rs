@@ -1,6 +1,6 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
-use ptmem_compare::diff::{Change, Metric, Row, RowKind};
+use ptmem_compare::diff::{Row, RowKind};
 use ptmem_judge::verdict::{Comparison, Gate, Headline, Job, Missing};
 
 use super::diff::DiffReport;
@@ -87,10 +87,6 @@ object! {
         before_device: line.device.and_then(|device| device.device.before),
         after_device: line.device.and_then(|device| device.device.after),
         verdict: line.of.judgement.verdict.name(),
-        peak: ChangeReport(peak(line)),
+        peak: ChangeReport(known::peak(line.of, line.device)),
     }
-}
-
-fn peak(line: &Compared<'_>) -> Change {
-    line.device.map(|device| known::change(Metric::Peak, device, &line.of.diff.profiles)).unwrap_or_default()
 }

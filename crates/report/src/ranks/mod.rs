@@ -9,7 +9,7 @@ pub(super) use others::Others;
 use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
 
-use ptmem_compare::diff::{self, DeviceDiff, Metric, Row};
+use ptmem_compare::diff::{DeviceDiff, Metric, Row};
 use ptmem_judge::verdict::{Comparison, Job, Judged, Judgement, Mark, Reading, Standing};
 use ptmem_trace::profile::DeviceProfile;
 
@@ -55,8 +55,7 @@ impl Compared<'_> {
 
     /// The rows that are listed of it.
     pub(super) fn rows(&self, options: &RenderOptions) -> Vec<Row> {
-        let Some(device) = self.device else { return Vec::new() };
-        diff::listed(&device.rows, options.listing(self.of), self.of.judgement.explanation(device))
+        self.device.map(|device| options.listed(self.of, device)).unwrap_or_default()
     }
 }
 
@@ -114,7 +113,7 @@ pub(super) fn compared(job: &Job<Comparison>) -> Vec<Compared<'_>> {
             device: device.map(DeviceDiff::name),
             number: device.and_then(DeviceDiff::id),
             judgement: Some(&of.judgement),
-            figure: device.and_then(|device| known::change(Metric::Peak, device, &of.diff.profiles).gained()),
+            figure: known::peak(of, device).gained(),
         },
     )
 }

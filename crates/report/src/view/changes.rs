@@ -143,7 +143,7 @@ impl Changed<'_> {
         let profiles = &self.diff().profiles;
         let moment = self.moment();
         let has_moment = profiles.before.devices[before].at.is_some() && profiles.after.devices[after].at.is_some();
-        let rows = self.listed();
+        let rows = self.options.listed(self.comparison, self.device);
         let by = profiles.after.options.group_by;
         let stacks = if profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
             Content::Sentence(NO_STACKS.to_owned())
@@ -155,11 +155,6 @@ impl Changed<'_> {
             Content::Table(self.table(&rows, &self.diff().codes()))
         };
         [stacks].into_iter().chain(self.timelines(before, after).map(Content::Timeline)).collect()
-    }
-
-    fn listed(&self) -> Vec<diff::Row> {
-        let explains = self.comparison.judgement.explanation(self.device);
-        diff::listed(&self.device.rows, self.options.listing(self.comparison), explains)
     }
 
     fn table(&self, rows: &[diff::Row], codes: &Sides<Code<'_>>) -> Table {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
-use ptmem_compare::diff::{Change, DeviceDiff, Metric};
+use ptmem_compare::diff::{Change, DeviceDiff};
 use ptmem_judge::verdict::{Comparison, Gate, Job, Judged, Mark, Member, Node, Outcome, Ranks, Standing, has_ranks};
 
 use super::changes::{self, Changed, with_mean};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::RenderOptions;
 use crate::finding::grew_most;
-use crate::known;
+use crate::known::peak;
 use crate::picture::Picture;
 use crate::place::user_place;
 use crate::ranks::{self, Compared, Others};
@@ -158,11 +158,6 @@ fn overview(gate: &Gate, options: &RenderOptions) -> Option<Table> {
         rows.extend(rank_rows(&job.ranks, &ranks::compared(job), job.ranks.name.as_deref(), options));
     }
     Some(Table::new(heads(), rows))
-}
-
-/// The change of the peak of a device, as far as it is known.
-fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
-    device.map(|device| known::change(Metric::Peak, device, &comparison.diff.profiles)).unwrap_or_default()
 }
 
 fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
