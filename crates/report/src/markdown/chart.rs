@@ -6,7 +6,7 @@ use ptmem_base::units::Unit;
 
 use super::escape::block;
 use crate::sparkline::columns;
-use crate::view::{Content, Section, Timeline};
+use crate::view::{Content, Curve, Section};
 
 /// Points of each line: a chart of two lines takes less than 2 KiB.
 const POINTS: usize = 100;
@@ -16,23 +16,29 @@ const BLUE: &str = "#2f6db3";
 const ORANGE: &str = "#c2570c";
 
 /// The curves of allocated bytes over the recording of a section; empty without a history.
-pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
+pub(super) fn timeline_of(section: &Section) -> Option<&[Curve]> {
     section.blocks.iter().find_map(|content| match content {
-        Content::Timeline(timeline) => Some(timeline),
+        Content::Timeline(curves) => Some(&**curves),
         _ => None,
     })
 }
 
 /// The meaning of the colours, which charts of older versions of Mermaid do not show.
-pub(super) fn legend(timeline: &Timeline) -> &'static str {
-    if timeline.curves.iter().any(|curve| curve.side.is_some()) { ": before blue, after orange" } else { "" }
+pub(super) fn legend(curves: &[Curve]) -> &'static str {
+    if curves.iter().any(|curve| curve.side.is_some()) { ": before blue, after orange" } else { "" }
+}
+
+/// The highest value of all curves.
+pub(super) fn top(curves: &[Curve]) -> u64 {
+    curves.iter().map(|curve| curve.peak).max().unwrap_or(0)
 }
 
 /// The chart. No name of the input is in it.
-pub(super) fn chart(timeline: &Timeline) -> String {
-    let unit = Unit::of(timeline.top);
-    let colours: Vec<&str> = timeline.curves.iter().map(|curve| colour(curve.side)).collect();
-    let top = timeline.top.saturating_add(timeline.top / 20).max(1);
+pub(super) fn chart(curves: &[Curve]) -> String {
+    let highest = top(curves);
+    let unit = Unit::of(highest);
+    let colours: Vec<&str> = curves.iter().map(|curve| colour(curve.side)).collect();
+    let top = highest.saturating_add(highest / 20).max(1);
     let mut lines = vec![
         format!(
             "%%{{init: {{\"xyChart\": {{\"width\": 900, \"height\": 300}}, \"themeVariables\": {{\"xyChart\": \
@@ -44,8 +50,8 @@ pub(super) fn chart(timeline: &Timeline) -> String {
         format!("y-axis \"allocated in {}\" 0 --> {}", unit.name, unit.number(top)),
     ];
     // Lines lie over each other only where they have the same number of points.
-    let points = timeline.curves.iter().map(|curve| curve.points.len()).fold(POINTS, usize::min);
-    lines.extend(timeline.curves.iter().map(|curve| {
+    let points = curves.iter().map(|curve| curve.points.len()).fold(POINTS, usize::min);
+    lines.extend(curves.iter().map(|curve| {
         let points: Vec<String> = columns(&curve.points, points).map(|bytes| unit.number(bytes)).collect();
         format!("line \"{}\" [{}]", curve.side.map_or("allocated", Side::name), points.join(", "))
     }));
@@ -62,7 +68,6 @@ fn colour(side: Option<Side>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Curve;
 
     fn curve(side: Side, points: Vec<u64>) -> Curve {
         let peak = points.iter().copied().max().unwrap();
@@ -82,8 +87,7 @@ mod tests {
         let mut before = vec![3 << 30; 480];
         before[317] = 40 << 30;
         let after = (0..90).map(|part| part << 29).collect();
-        let timeline = Timeline { curves: vec![curve(Side::Before, before), curve(Side::After, after)], top: 89 << 29 };
-        let text = chart(&timeline);
+        let text = chart(&[curve(Side::Before, before), curve(Side::After, after)]);
         assert!(text.len() < 2048, "{}", text.len());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[2], lines[7]), ("```mermaid", "xychart-beta", "```"));

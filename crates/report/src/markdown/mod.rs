@@ -13,7 +13,7 @@ use ptmem_judge::verdict::{Standing, Verdict};
 use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
-use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, Timeline, View, Way, arrows};
+use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, View, Way, arrows};
 use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, RenderOptions};
 use escape::{block, code, prose, sentence};
 use page::Page;
@@ -254,8 +254,8 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     page.add(&piece);
 }
 
-fn timeline(page: &mut Page, timeline: &Timeline) {
-    let lines: Vec<_> = timeline.curves.iter().map(|curve| line_of(curve, timeline.top)).collect();
+fn timeline(page: &mut Page, curves: &[Curve]) {
+    let lines: Vec<_> = curves.iter().map(|curve| line_of(curve, chart::top(curves))).collect();
     page.add(&format!("\n{}", block("text", &lines)));
 }
 

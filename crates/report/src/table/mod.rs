@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::RenderOptions;
 use super::sparkline::sparkline;
-use super::view::{Aside, Content, Fact, Group, Row, Source, Table, Timeline, View, Way};
+use super::view::{Aside, Content, Fact, Group, Row, Source, Table, View, Way};
 use style::{BOLD, DIM};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
@@ -198,7 +198,7 @@ impl Page {
         match content {
             Content::Facts(facts) => self.facts(facts),
             Content::Table(table) => self.table(table),
-            Content::Timeline(Timeline { curves, .. }) => match &curves[..] {
+            Content::Timeline(curves) => match &curves[..] {
                 [curve] => self.curve(&curve.points, &curve.caption(self.curve_width())),
                 _ => Ok(()),
             },

@@ -15,7 +15,7 @@ use ptmem_trace::stack::Code;
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::{NO_STACKS, median_note};
 use super::stacks::{Frames, details, frames, tensors};
-use super::{Aside, Column, Content, Fact, Row, Table, Timeline, Tone, Value, figure, phases, pools, tree, words};
+use super::{Aside, Column, Content, Curve, Fact, Row, Table, Tone, Value, figure, phases, pools, tree, words};
 use crate::RenderOptions;
 use crate::known;
 use crate::picture::Picture;
@@ -236,12 +236,11 @@ impl Changed<'_> {
     }
 
     /// The curves of both sides on one scale.
-    fn timelines(&self, before: usize, after: usize) -> Option<Timeline> {
+    fn timelines(&self, before: usize, after: usize) -> Option<Vec<Curve>> {
         let profiles = &self.diff().profiles;
         let before = curve(&profiles.before.devices[before], Some(Side::Before))?;
         let after = curve(&profiles.after.devices[after], Some(Side::After))?;
-        let top = before.peak.max(after.peak);
-        Some(Timeline { curves: vec![before, after], top })
+        Some(vec![before, after])
     }
 }
 

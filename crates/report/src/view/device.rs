@@ -21,15 +21,6 @@ pub(super) const IN_STATE: &str = "in the state at the dump";
 /// Failed allocations that are listed in full: a job that catches and retries runs out of memory many times.
 const MOST_FAILURES: usize = 3;
 
-/// Curves on one scale.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Timeline {
-    /// The curves, before the after.
-    pub(crate) curves: Vec<Curve>,
-    /// The highest value of all curves, which is the top of the scale.
-    pub(crate) top: u64,
-}
-
 /// Allocated bytes over the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
@@ -201,9 +192,7 @@ fn error(known: &Counter) -> Value {
 
 /// Allocated bytes over the recording.
 pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
-    let curve = curve(device, None)?;
-    let top = curve.peak;
-    Some(Content::Timeline(Timeline { curves: vec![curve], top }))
+    Some(Content::Timeline(vec![curve(device, None)?]))
 }
 
 /// The curve of a device, where it is more than a point.

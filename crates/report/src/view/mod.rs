@@ -33,7 +33,7 @@ mod tree;
 mod value;
 
 pub(crate) use acceptance::Way;
-pub(crate) use device::{Curve, Timeline, known_size, seconds};
+pub(crate) use device::{Curve, known_size, seconds};
 pub(crate) use remarks::{CheckLine, Remark};
 pub(crate) use scale::{bytes, rounded};
 pub(crate) use stacks::StackLine;
@@ -173,8 +173,8 @@ pub(crate) enum Content {
     Facts(Vec<Fact>),
     /// A table.
     Table(Table),
-    /// Curves over the recording. A terminal shows those of one side.
-    Timeline(Timeline),
+    /// Curves over the recording on one scale, before the after. A terminal shows those of one side.
+    Timeline(Vec<Curve>),
     /// Memory over steps, snapshots or profiles.
     Steps(StepChart),
     /// Memory over a number that was varied, which only a page draws.
