@@ -27,7 +27,11 @@ impl History {
             let end = if number == 6 { "echo no module >&2; exit 7" } else { &copied };
             fs::write(
                 root.join("run.sh"),
-                format!("# {number}\necho {number} >> '{}'\n{end}\n", history.runs().display()),
+                format!(
+                    "# {number}\necho {number} >> '{}'\nwhile [ -e '{}' ]; do sleep 0.1; done\n{end}\n",
+                    history.runs().display(),
+                    history.hold().display(),
+                ),
             )
             .unwrap();
             git(&root, &["add", "run.sh"]);
@@ -45,15 +49,25 @@ impl History {
         self.folder.path().join("runs")
     }
 
+    /// The file that keeps runs from ending.
+    fn hold(&self) -> PathBuf {
+        self.folder.path().join("hold")
+    }
+
     fn run(&self, arguments: &[&str]) -> Output {
         self.run_command(arguments, &["sh", "run.sh"])
     }
 
     fn run_command(&self, arguments: &[&str], recorded: &[&str]) -> Output {
+        self.command(arguments, recorded).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str], recorded: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.root()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
         command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        command.args(["bisect"]).args(arguments).args(["--steps", "none", "--"]).args(recorded).output().unwrap()
+        command.args(["bisect"]).args(arguments).args(["--steps", "none", "--"]).args(recorded);
+        command
     }
 
     pub(super) fn report(&self, range: &str) -> Value {
@@ -92,6 +106,43 @@ fn the_first_bad_commit_is_compared_with_the_one_before_it() {
         runs.iter().filter(|run| *run != "6").count(),
         "{again:?}"
     );
+}
+
+/// Two searches of the same command would remove each other's worktrees and recordings.
+#[cfg(unix)]
+#[test]
+fn a_search_waits_for_another_of_the_same_command() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+    use std::thread;
+    use std::time::Duration;
+
+    let history = History::new();
+    fs::write(history.hold(), "").unwrap();
+    let start = || {
+        let mut command = history.command(&["main~7..main", "--max-growth", "5%"], &["sh", "run.sh"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let first = start();
+    while !history.runs().exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut second = start();
+    let mut notes = BufReader::new(second.stderr.take().unwrap());
+    let mut note = String::new();
+    notes.read_line(&mut note).unwrap();
+    fs::remove_file(history.hold()).unwrap();
+    assert!(note.contains("waiting for another search that records in "), "{note}");
+    let mut rest = String::new();
+    notes.read_to_string(&mut rest).unwrap();
+    let [first, second] = [first, second].map(|search| search.wait_with_output().unwrap());
+    assert_eq!(first.status.code(), Some(1), "{}", text(&first.stderr));
+    assert_eq!(second.status.code(), Some(1), "{rest}");
+    assert_eq!(text(&first.stdout), text(&second.stdout));
+    // The second one records only the commit that cannot be.
+    let mut runs = history.runs_of();
+    runs.retain(|run| run != "6");
+    assert!(runs.windows(2).all(|two| two[0] != two[1]), "{runs:?}");
 }
 
 #[test]

@@ -9,8 +9,12 @@ use std::{env, fs};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
+#[cfg(unix)]
+use rustix::fs::FlockOperation;
 
 use super::super::args::heading;
+#[cfg(unix)]
+use super::super::output;
 use super::super::{checkout, input};
 use super::failure::Failure;
 
@@ -60,6 +64,8 @@ const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH
 pub(super) struct Recorder<'a> {
     arguments: &'a RecordArguments,
     folder: PathBuf,
+    /// Keeps other searches of the same command out of the folder.
+    _lock: fs::File,
 }
 
 impl<'a> Recorder<'a> {
@@ -84,7 +90,8 @@ impl<'a> Recorder<'a> {
         let cache = cache.context("no place to keep recordings; set XDG_CACHE_HOME to a folder")?;
         let folder = std::path::absolute(cache)?.join("ptmem").join("search").join(format!("{:016x}", key.finish()));
         fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-        Ok(Self { arguments, folder })
+        let lock = lock(&folder)?;
+        Ok(Self { arguments, folder, _lock: lock })
     }
 
     /// A place beside the recordings.
@@ -140,6 +147,19 @@ impl<'a> Recorder<'a> {
         command.arg("--").args(words);
         Ok(command)
     }
+}
+
+/// Locks a folder until the file is closed, after other searches in it have ended: each of them removes what the others make.
+fn lock(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let file = fs::File::create(&path).with_context(|| format!("{}: cannot be written", path.display()))?;
+    #[cfg(unix)]
+    if let Err(rustix::io::Errno::WOULDBLOCK) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        output::print_note(&format!("waiting for another search that records in {}", folder.display()));
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)
+            .with_context(|| format!("{}: cannot be locked", path.display()))?;
+    }
+    Ok(file)
 }
 
 /// Name of a recording. Ranks add theirs.
