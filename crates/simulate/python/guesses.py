@@ -48,6 +48,10 @@ class Place:
     def line_text(self):
         return f"{place_of(self.file)}:{self.line}" if self.file else "the backward pass"
 
+    def is_text(self):
+        """True within the text of a tensor: it holds at most 1,000 elements, for as long as it is made."""
+        return any(file.endswith("/torch/_tensor_str.py") for file, _ in self.readers)
+
     def is_guard(self):
         """True for a condition that only leads to an error or a message: it makes no difference to memory."""
         return any(line in guards(file) for file, line in self.readers)
