@@ -50,10 +50,9 @@ impl Report<'_> {
                     1 => "the history is one event long, as _record_memory_history('state') leaves it",
                     _ => "no allocation was recorded",
                 };
-                let figures =
-                    if is_unknown { "are not known" } else { "are those of this state; the true values may be higher" };
+                let bound = if is_unknown { "" } else { "; the peak is at least that of this state" };
                 let message = format!(
-                    "only the state at the dump was recorded: {found}. Peak and baseline {figures}. Record with \
+                    "only the state at the dump was recorded: {found}. Peak and baseline are not known{bound}. Record with \
                      torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump before disabling it, \
                      to get a history"
                 );
