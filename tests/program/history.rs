@@ -120,6 +120,24 @@ fn every_format_has_the_steps() {
     let table = succeed(place.path(), &["history", "."]);
     assert!(table.contains("changes of the peak"), "{table}");
     assert!(table.contains("night-12.json"), "{table}");
+    // A row that sums several lines says so, and its name in other formats is that of the largest.
+    let sums = "attention (model.py:40) aten::_softmax (+3 more lines)";
+    assert_eq!(table.matches(sums).count(), 2, "{table}");
+    assert_eq!(markdown.matches("(+3 more lines)").count(), 2, "{markdown}");
+    assert!(!csv.contains("more lines"), "{csv}");
+}
+
+#[test]
+fn the_peak_of_a_state_is_not_known() {
+    let place = tempfile::tempdir().unwrap();
+    for (number, fixture) in ["before", "state-only", "after"].iter().enumerate() {
+        store(place.path(), &format!("{fixture}.pkl"), &format!("{number}.json"));
+    }
+    let report = json(place.path(), &["history", "."]);
+    let figures = &report["devices"][0]["figures"];
+    assert_eq!((&figures[1]["peak"], &figures[1]["reserved"]), (&Value::Null, &Value::Null), "{figures:#}");
+    assert!(figures[1]["end"].is_u64(), "{figures:#}");
+    assert_eq!(report["devices"][0]["steps"][0]["delta"].as_i64(), Some(56_415_232));
 }
 
 #[test]

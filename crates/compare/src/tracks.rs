@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
+use ptmem_base::label::More;
 use ptmem_base::sides::Sides;
 use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
@@ -26,12 +27,14 @@ impl DeviceTrack {
 }
 
 /// A stack over several profiles.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StackTrack {
     /// Its key in the latest profile that has it.
     pub key: String,
     /// Its name there.
     pub label: String,
+    /// Number of further lines that it sums there.
+    pub more: More,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
     /// Held in each profile, at the moment that it was computed for.
@@ -133,12 +136,13 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
             let number = known.or_else(|| by_key.get(&*total.key.0).copied()).unwrap_or(tracks.len());
             if number == tracks.len() {
                 let held = vec![Held::default(); profiles.len()];
-                tracks.push(StackTrack { key: String::new(), label: String::new(), bucket: total.bucket, held });
+                tracks.push(StackTrack { bucket: total.bucket, held, ..StackTrack::default() });
             }
             by_key.insert(&total.key.0, number);
             let track = &mut tracks[number];
             track.key.clone_from(&total.key.0);
             track.label.clone_from(&total.label);
+            track.more = total.lines(profile.options.group_by, &profile.code()).more;
             // Two stacks that were distinct before may have the same name.
             track.held[at] += total.at;
             latest.push(number);

@@ -50,7 +50,7 @@ object! {
         before: step.before,
         after: step.after,
         delta: step.change(),
-        stacks: list(step.stacks.iter().map(|(label, delta)| ChangeReport(label, *delta))),
+        stacks: list(step.stacks.iter().map(|stack| ChangeReport(&stack.label, stack.change))),
     }
 }
 

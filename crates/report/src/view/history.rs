@@ -140,7 +140,7 @@ fn steps(history: &History, device: &DeviceHistory) -> Table {
 }
 
 fn step_row(history: &History, step: &Step) -> Row {
-    let changes = step.stacks.iter().map(|(label, change)| format!("{} {label}", Delta(*change)));
+    let changes = step.stacks.iter().map(|stack| format!("{} {}{}", Delta(stack.change), stack.label, stack.more));
     let cells = [
         Value::Change(step.change()),
         Value::Size(step.after),
@@ -183,7 +183,7 @@ fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) ->
     let rows = rows(
         &device.stacks,
         options,
-        |stack| stack_row(Value::code(&*stack.label), &StackTrack::sums([stack], points)),
+        |stack| stack_row(Value::stack(&*stack.label, stack.more), &StackTrack::sums([stack], points)),
         |rest, name| stack_row(name, &StackTrack::sums(rest, points)).cells,
     );
     let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];

@@ -162,7 +162,7 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Table
         options,
         |stack| {
             let ends = [0, last].map(|run| stack.track.bytes(run));
-            let label = Value::code(&*stack.track.label);
+            let label = Value::stack(&*stack.track.label, stack.track.more);
             Row::new(Tone::Plain, row(ends, Value::words(grows(&stack.fit, &scale.name)), label))
         },
         |rest, name| {

@@ -2,6 +2,7 @@
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::label::More;
 use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
 use ptmem_compare::tracks::{self, DeviceTrack, StackTrack};
 use ptmem_trace::profile::{self, Profile};
@@ -90,22 +91,33 @@ pub struct Step {
     pub before: u64,
     /// Its own peak.
     pub after: u64,
-    /// The stacks that changed most with it, and by how much, the largest change first.
-    pub stacks: Vec<(String, i128)>,
+    /// The stacks that changed most with it, the largest change first.
+    pub stacks: Vec<StackStep>,
+}
+
+/// The change of a stack between two profiles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackStep {
+    /// Its name in the latest profile that has it.
+    pub label: String,
+    /// Number of further lines that it sums there.
+    pub more: More,
+    /// Bytes gained.
+    pub change: i128,
 }
 
 impl Step {
     /// The step from one known peak to the next.
     fn between(earlier: Known, later: Known, stacks: &[StackTrack]) -> Self {
-        let mut changed: Vec<(String, i128)> = stacks
+        let mut changed: Vec<StackStep> = stacks
             .iter()
             .map(|stack| {
                 let change = i128::from(stack.bytes(later.at)) - i128::from(stack.bytes(earlier.at));
-                (stack.label.clone(), change)
+                StackStep { label: stack.label.clone(), more: stack.more, change }
             })
-            .filter(|(_, change)| *change != 0)
+            .filter(|stack| stack.change != 0)
             .collect();
-        changed.sort_by(|(a, one), (b, other)| other.abs().cmp(&one.abs()).then_with(|| a.cmp(b)));
+        changed.sort_by(|a, b| b.change.abs().cmp(&a.change.abs()).then_with(|| a.label.cmp(&b.label)));
         changed.truncate(STACKS_OF_STEP);
         Self { at: later.at, before: earlier.bytes, after: later.bytes, stacks: changed }
     }
@@ -173,8 +185,13 @@ fn diagnostics(points: &[Point], profiles: &[Profile]) -> Vec<Diagnostic> {
 impl DeviceHistory {
     fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &HistoryOptions) -> Self {
         let figures = device.in_each(profiles).map(|device| {
-            let profile::Figures { allocated, reserved, .. } = &device?.figures;
-            Some(PointFigures { peak: allocated.peak, reserved: reserved.peak, end: allocated.end })
+            let profile::Figures { allocated, reserved, history, .. } = &device?.figures;
+            let has_peaks = history.has_peaks();
+            Some(PointFigures {
+                peak: allocated.peak.filter(|_| has_peaks),
+                reserved: reserved.peak.filter(|_| has_peaks),
+                end: allocated.end,
+            })
         });
         let figures: Vec<Option<PointFigures>> = figures.collect();
         let stacks = tracks::stacks(profiles, device);
