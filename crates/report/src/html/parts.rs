@@ -43,12 +43,7 @@ fn with_code(text: &str) -> Markup {
 }
 
 fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {
-    match verdict {
-        Verdict::Pass if is_gated => "pass",
-        Verdict::Pass => "neutral",
-        Verdict::Regression => "regression",
-        Verdict::Inconclusive => "inconclusive",
-    }
+    if verdict == Verdict::Pass && !is_gated { "neutral" } else { verdict.name() }
 }
 
 fn explain(explanation: &Explanation, options: &RenderOptions) -> Markup {

@@ -122,10 +122,7 @@ fn label(side: Option<Side>, counter: &str) -> String {
 
 /// The class of a side in the style sheet.
 pub(super) fn class(side: Option<Side>) -> &'static str {
-    match side {
-        Some(Side::Before) => "before",
-        Some(Side::After) | None => "after",
-    }
+    side.unwrap_or(Side::After).name()
 }
 
 /// The chart itself. Texts keep their size whatever the width: only the plot is stretched.
