@@ -13,7 +13,8 @@ use super::hunks::{Hunk, hunks, keys, moves};
 use super::tokens::{Statement, of_text};
 
 /// What an edit is about.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EditKind {
     /// Python code.
     Code,
@@ -176,12 +177,7 @@ impl EditKind {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Code => "code",
-            Self::Log => "log",
-            Self::Configuration => "configuration",
-            Self::Dependency(..) => "dependency",
-        }
+        self.into()
     }
 }
 
