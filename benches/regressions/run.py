@@ -52,18 +52,33 @@ class Case:
 CASES = (
     Case(
         "causal_mask",
-        "[a causal mask of all positions squared](https://github.com/huggingface/transformers/issues/29484), "
-        "created again in each step",
+        "[a causal mask of all positions squared](https://github.com/huggingface/transformers/issues/29484)",
         "transformers==4.37.2 tokenizers==0.15.2",
         "transformers==4.38.2 tokenizers==0.15.2",
         named="models/llama/modeling_llama.py:1074",
     ),
     Case(
         "adapter_type",
-        "[adapters of a model in float16 kept in float32](https://github.com/huggingface/peft/pull/1706)",
+        "[adapters kept in float32](https://github.com/huggingface/peft/pull/1706)",
         "peft==0.11.1 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         "peft==0.12.0 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         named="tuners/lora/layer.py:553",
+    ),
+    Case(
+        "mask_product",
+        "[masks of all channels written, then summed](https://github.com/huggingface/transformers/issues/25709)",
+        "transformers==4.31.0 tokenizers==0.13.3 scipy",
+        "transformers==4.32.0 tokenizers==0.13.3 scipy",
+        named="mask2former/modeling_mask2former.py:2020",
+        steps="",
+    ),
+    Case(
+        "video_decoder",
+        "[a decoder that holds two caches](https://github.com/huggingface/diffusers/issues/10091)",
+        "diffusers==0.30.3",
+        "diffusers==0.31.0",
+        named="autoencoders/autoencoder_kl_cogvideox.py:184",
+        steps="",
     ),
     Case(
         "harmless_upgrade",
@@ -97,6 +112,18 @@ CASES = (
         "[AdamW with all parameters at once](https://github.com/pytorch/pytorch/issues/97712)",
         "",
         named="optimizer_foreach.py:13",
+    ),
+    Case(
+        "math_attention",
+        "[the math kernel's scores in float32](https://github.com/pytorch/pytorch/pull/128922)",
+        "",
+        named="math_attention.py:20",
+    ),
+    Case(
+        "unfolded_convolution",
+        "[convolutions in bfloat16 without cuDNN](https://github.com/pytorch/pytorch/issues/166643)",
+        "",
+        named="ConvolutionBackward0",
     ),
     Case(
         "prepared_weights",
@@ -139,8 +166,7 @@ CASES = (
     ),
     Case(
         "predictions",
-        "[predictions of an evaluation gathered on the device]"
-        "(https://github.com/huggingface/transformers/issues/7232)",
+        "[predictions gathered on the device](https://github.com/huggingface/transformers/issues/7232)",
         "transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         command="leak",
         # Each step replaces a tensor by a larger one: no stack leaves blocks behind, but the pool grows.
