@@ -135,6 +135,35 @@ fn reports_tell_the_facts_in_a_line_and_what_differs_in_one_more() {
     assert!(output.contains(told) && output.contains("transformers 4.37.2 → 4.38.2"), "{output}");
 }
 
+/// The advice to record both sides alike helps nobody whose release cannot.
+#[test]
+fn frames_that_pytorch_2_0_lacks_are_its_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_torch = |version: &str| of_run(json!({"versions": [["torch", version]]}));
+    let cpp = |version: &str| {
+        let frame = [("name", "at::empty".into()), ("filename", "/torch/Allocator.cpp".into()), ("line", 7.into())];
+        let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+        events.push(event("alloc", A + 4 * MIB, 6 * MIB).with("frames", vec![Value::dict(frame)]));
+        events.extend(free(A + 4 * MIB, 6 * MIB));
+        let segments = vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])];
+        snapshot(segments, events).with("ptmem", json!({"format": 1, "versions": [["torch", version]]}))
+    };
+    let report = |before: &Value, after: &Value| {
+        write(folder.path(), "before.pkl", before);
+        write(folder.path(), "after.pkl", after);
+        text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--format", "markdown"]).stdout)
+    };
+    let oldest = "the after Python and C++ frames; PyTorch 2.0 records no C++ frames";
+    let asked = "the after Python and C++ frames; use the same context=";
+    for (before, told) in [(of_torch("2.0.1"), oldest), (of_torch("2.10.0"), asked), (story(), asked)] {
+        let output = report(&before, &cpp("2.1.0"));
+        assert!(output.contains(told), "{output}");
+    }
+    // That the other side is of this release explains nothing.
+    let output = report(&cpp("2.0.1"), &of_torch("2.1.0"));
+    assert!(output.contains("use the same context="), "{output}");
+}
+
 #[test]
 fn facts_of_any_form_do_no_harm() {
     let folder = tempfile::tempdir().unwrap();

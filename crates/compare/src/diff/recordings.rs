@@ -24,6 +24,21 @@ pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProf
     (of_before != of_after).then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
 }
 
+/// Why the frames of a device differ, or what to do about it.
+fn cause_of_other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> &'static str {
+    let has_cpp = devices.map(|device| device.recorded_frames.cpp);
+    let without = if has_cpp.before { &profiles.after } else { &profiles.before };
+    if has_cpp.before != has_cpp.after && without.run.as_ref().is_some_and(is_of_oldest_pytorch) {
+        "PyTorch 2.0 records no C++ frames"
+    } else {
+        "use the same context=, stacks= and anomaly mode on both sides"
+    }
+}
+
+fn is_of_oldest_pytorch(run: &RunFacts) -> bool {
+    run.versions.iter().any(|(name, version)| name == "torch" && version.starts_with("2.0."))
+}
+
 /// Adds how the recordings of a device differ.
 pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let number = device.id();
@@ -45,10 +60,9 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let message = match (is_recorded.before, is_recorded.after) {
         // Figures have no frames that could differ.
         (true, true) if devices.before.is_numbers() || devices.after.is_numbers() => None,
-        (true, true) => device
-            .other_frames
-            .as_ref()
-            .map(|differ| format!("{differ}; use the same context=, stacks= and anomaly mode on both sides")),
+        (true, true) => {
+            device.other_frames.as_ref().map(|differ| format!("{differ}; {}", cause_of_other_frames(profiles, devices)))
+        }
         (false, false) => None,
         (before, _) => {
             let side = if before { Side::Before } else { Side::After };
