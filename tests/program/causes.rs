@@ -15,7 +15,7 @@ const LOSS: &[&str] = &["/ci/train.py:loss:30", "/ci/train.py:step:9"];
 const BACKWARD: &[&str] = &["??:torch::autograd::generated::AddmmBackward0::apply:0"];
 
 /// What a program does: `+` allocates, `-` frees, and a name in brackets begins and ends a phase. `x`, `y` and `z` come from the
-/// edited line, the loss and the backward pass; `X` is half as large as `x`.
+/// edited line, the loss and the backward pass; `X` is half as large as `x`, `W` four times.
 fn program(story: &str) -> Vec<u8> {
     let mut program = Program::default();
     for word in story.split(' ') {
@@ -26,13 +26,21 @@ fn program(story: &str) -> Vec<u8> {
             _ => EDITED,
         };
         match action {
-            "+" => program.alloc_under(name, frames, if name.starts_with('X') { MIB / 2 } else { MIB }),
+            "+" => program.alloc_under(name, frames, size(name)),
             "-" => program.free(name),
             "[" => program.mark("START", name),
             _ => program.mark("END", name),
         }
     }
     program.snapshot()
+}
+
+fn size(name: &str) -> u64 {
+    match &name[..1] {
+        "X" => MIB / 2,
+        "W" => MIB * 4,
+        _ => MIB,
+    }
 }
 
 /// A checkout whose change edits a line, with the recordings of both sides.
@@ -165,18 +173,53 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     assert!(lead.contains("where this change adds `seen[0] = h` (m.py:12; inferred)"), "{lead}");
 }
 
-#[test]
-fn a_row_leads_to_an_edit_where_it_is_listed() {
+/// A checkout whose change edits a configuration, with the recordings of both sides.
+fn configured(old: &str, new: &str, stories: [&str; 2]) -> Checkout {
     let checkout = Checkout::new("m.py");
-    checkout.write("conf.yaml", "n: 1\n");
+    checkout.write("conf.yaml", old);
     checkout.git(&["add", "conf.yaml"]);
     checkout.commit("numbers");
     checkout.git(&["branch", "--force", "main"]);
-    checkout.write("conf.yaml", "n: 2\n");
-    // Each block is twice as large at the end, and there are more of them at the peak.
-    for (name, story) in [("before.pkl", "+X1 +y1 -y1"), ("after.pkl", "+x1 +x2 +y1 -y1 -x2")] {
+    checkout.write("conf.yaml", new);
+    for (name, story) in ["before.pkl", "after.pkl"].into_iter().zip(stories) {
         fs::write(checkout.path().join(name), program(story)).unwrap();
     }
+    checkout
+}
+
+#[test]
+fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
+    // Of two blocks, one is twice as large.
+    let stories = ["+X1 +W1", "+x1 +W1"];
+    for (old, new, line) in [
+        ("n: 1\nkeep: 3\n", "n: 2\nkeep: 4\n", Some(1)),
+        // A number that falls explains it, too, unless another one rises.
+        ("n: 2\nm: 1\n", "n: 1\nm: 2\n", Some(2)),
+        ("n: 2\nkeep: 3\n", "n: 1\nkeep: 4\n", Some(1)),
+        ("n: 1\nseed: 7\n", "n: 2\nseed: 14\n", None),
+    ] {
+        let cause = cause(&configured(old, new, stories), "0");
+        let found = &cause["edits"][0];
+        let led = (found["how"]["ratio"].as_u64(), found["line"].as_u64());
+        assert_eq!(led, (line.map(|_| MIB / 2), line), "{new}: {cause:#}");
+    }
+    // A constant in code that no stack passes through.
+    let checkout = configured("", "", stories);
+    checkout.write("sizes.py", "LIMIT = 3\n");
+    checkout.commit("sizes");
+    checkout.git(&["branch", "--force", "main"]);
+    checkout.write("sizes.py", "LIMIT = 6\n");
+    checkout.write("conf.yaml", "other: true\n");
+    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    let said =
+        "is in blocks that are larger by the ratio of the numbers at sizes.py:1, where this change writes `LIMIT = 6`";
+    assert!(lead.contains(said), "{lead}");
+}
+
+#[test]
+fn a_row_leads_to_an_edit_where_it_is_listed() {
+    // Each block is twice as large at the end, and there are more of them at the peak.
+    let checkout = configured("n: 1\n", "n: 2\n", ["+X1 +y1 -y1", "+x1 +x2 +y1 -y1 -x2"]);
     let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout);
     let none = "No stack of the growth at the peak leads to an edit";
     assert!(report.contains(none) && !report.contains("leads to edit"), "{report}");

@@ -218,15 +218,19 @@ impl Edit {
     #[must_use]
     pub fn numbers(&self) -> Option<Sides<f64>> {
         let (Some((_, old)), Some((_, new))) = (&self.line.before, &self.line.after) else { return None };
-        let split = |text: &str| {
-            let at = text.find(|c: char| c.is_ascii_digit())?;
-            let end = text[at..]
-                .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_'))
-                .map_or(text.len(), |end| at + end);
-            Some((text[..at].to_owned(), text[at..end].replace('_', "").parse::<f64>().ok()?, text[end..].to_owned()))
-        };
-        let (old, new) = (split(old)?, split(new)?);
-        (old.0 == new.0 && old.2 == new.2 && old.1 > 0.0).then_some(Sides { before: old.1, after: new.1 })
+        let common = old.bytes().zip(new.bytes()).take_while(|(one, other)| one == other).count();
+        let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
+        let head = old.get(..common)?.trim_end_matches(is_of_number);
+        let start = head.len();
+        let [old, new] = [&old[start..], &new[start..]];
+        let [old_rest, new_rest] = [old, new].map(|text| text.trim_start_matches(is_of_number));
+        let number = |text: &str, rest: &str| text[..text.len() - rest.len()].replace('_', "").parse::<f64>().ok();
+        let numbers = Sides { before: number(old, old_rest)?, after: number(new, new_rest)? };
+        // Within a word it is a width, as in `float16`; a small one numbers names, as in `conv1`, and `1e-4` is another one.
+        let is_in_word = head.ends_with(char::is_alphanumeric);
+        let least = if is_in_word { 8.0 } else { f64::MIN_POSITIVE };
+        let is_amount = !head.ends_with('-') && numbers.before >= least && numbers.after >= least;
+        (old_rest == new_rest && is_amount).then_some(numbers)
     }
 }
 
@@ -271,6 +275,32 @@ mod tests {
         // Another function of the same shape is not a new name of this one.
         assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
         assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
+    }
+
+    #[test]
+    fn an_edit_may_replace_a_number() {
+        for (old, new, numbers) in [
+            ("batch: 16", "batch: 32", Some([16.0, 32.0])),
+            (
+                "add(\"--replay\", 1, default=40_000)",
+                "add(\"--replay\", 1, default=80_000)",
+                Some([40_000.0, 80_000.0]),
+            ),
+            ("f(64, 3)", "f(640, 3)", Some([64.0, 640.0])),
+            ("rate: 0.5", "rate: 0.25", Some([0.5, 0.25])),
+            ("dtype: float16", "dtype: float32", Some([16.0, 32.0])),
+            ("x = self.conv1(x)", "x = self.conv2(x)", None),
+            ("lr = 1e-4", "lr = 1e-3", None),
+            ("lr = 1e4", "lr = 1e5", None),
+            ("n: 1", "n: two", None),
+            ("n: 0", "n: 2", None),
+            ("f(1, 2)", "f(2, 1)", None),
+            ("größe: 1", "grüße: 2", None),
+        ] {
+            let line = Sides { before: Some((1, old.to_owned())), after: Some((1, new.to_owned())) };
+            let found = Edit { line, ..Edit::default() }.numbers().map(|numbers| [numbers.before, numbers.after]);
+            assert_eq!(found, numbers, "{old} | {new}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::Position;
 
 use super::figure::{Figure, Holding};
-use super::growth::{Growth, Lives, ratio};
+use super::growth::{Growth, Lives};
 use super::marks::Marks;
 use super::share::{Cause, How, Share};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
@@ -84,7 +84,7 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_,
     // The first figure at which a row grew decides; the peak, whose rows are listed, comes first.
     let mut of_rows: Vec<Option<Option<usize>>> = vec![None; device.rows.len()];
     for (figure, places) in Figure::grown(device, lives.devices) {
-        let seen = Seen { device, figure, at: places.after, change, lives: &lives };
+        let seen = Seen { device, figure, places, change, lives: &lives };
         let cause = seen.cause(&figure.holdings(device, lives.devices, places), &mut of_rows);
         device.causes.push(cause);
     }
@@ -109,8 +109,8 @@ fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
 struct Seen<'s, 'p> {
     device: &'s DeviceDiff,
     figure: Figure,
-    /// Its place in the after.
-    at: Position,
+    /// Its places on both sides.
+    places: Sides<Position>,
     change: Change<'s, 'p>,
     lives: &'s Lives<'p>,
 }
@@ -140,7 +140,7 @@ impl Seen<'_, '_> {
                 (_, 0) => {}
                 (_, 1..) => {
                     cause.grown += bytes;
-                    let growth = self.lives.growth(figure, holding, row, self.at);
+                    let growth = self.lives.growth(figure, holding, row, self.places.after);
                     let parts = self.attribution(holding, &growth, bytes);
                     let left = bytes - parts.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
                     cause.no_edit += left;
@@ -174,11 +174,11 @@ impl Seen<'_, '_> {
 
     /// The edits that a row leads to, with their bytes.
     fn attribution(self, holding: &Holding, growth: &Growth, bytes: u64) -> Vec<(usize, How, u64)> {
-        let Self { change: Change { edits, marks, .. }, lives, .. } = self;
+        let Self { change: Change { edits, marks, .. }, lives, places, .. } = self;
         let is_kept = matches!(growth, Growth::Kept(_));
         let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
-        let is_larger = *growth == Growth::Larger;
-        let ratio = edits.iter().position(|edit| is_larger && edit.explains(ratio(&holding.held)));
+        let ratios = if *growth == Growth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
+        let ratio = ratios.iter().find_map(|ratios| of_ratios(edits, ratios));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
@@ -203,6 +203,16 @@ impl Seen<'_, '_> {
             }
         }
         parts.into_iter().map(|((edit, how), bytes)| (edit, how, bytes)).collect()
+    }
+}
+
+/// The one edit of a number that explains how many times as large blocks are; of several, the one that raises its number.
+fn of_ratios(edits: &[Edit], ratios: &[f64]) -> Option<usize> {
+    let all: Vec<usize> = (0..edits.len()).filter(|&at| edits[at].explains(ratios)).collect();
+    let raised: Vec<usize> = all.iter().copied().filter(|&at| edits[at].raises_number()).collect();
+    match (&raised[..], &all[..]) {
+        ([one], _) | ([], [one]) => Some(*one),
+        _ => None,
     }
 }
 

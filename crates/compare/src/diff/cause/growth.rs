@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::phase::Source;
-use ptmem_trace::profile::{DeviceProfile, Held, Profile};
-use ptmem_trace::trace::{Life, Position};
+use ptmem_trace::profile::{DeviceProfile, Profile};
+use ptmem_trace::trace::{Class, Life, Position};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figure::{Figure, Holding};
@@ -125,15 +125,54 @@ impl<'d> Lives<'d> {
         if is_larger { Growth::Larger } else { Growth::More }
     }
 
+    /// How many times as large the blocks of a row are, as they were requested: all together, and each of those that differ.
+    /// Empty where their numbers differ.
+    pub(super) fn ratios(&self, row: usize, places: Sides<Position>) -> Vec<Vec<f64>> {
+        let mut sizes: Sides<Vec<u64>> = Sides::default();
+        for side in Side::BOTH {
+            let at = *places.of(side);
+            let held = self.of.of(side)[row].iter().filter(|life| life.born <= at && life.freed > at);
+            let classes = &self.devices.of(side).trace.classes;
+            sizes.of_mut(side).extend(held.map(|life| wanted(&classes[life.class as usize])));
+            sizes.of_mut(side).sort_unstable();
+        }
+        if sizes.before.len() != sizes.after.len() {
+            return Vec::new();
+        }
+        let whole = ratio(sizes.before.iter().sum(), sizes.after.iter().sum());
+        let differing = differing(&sizes);
+        let each = differing.before.iter().zip(&differing.after).map(|(before, after)| ratio(*before, *after));
+        vec![vec![whole], each.collect()]
+    }
+
     /// The blocks of a row that the before freed.
     pub(super) fn freed(&self, index: usize) -> Vec<&Life> {
         self.of.before[index].iter().filter(|life| life.freed < Position::NEVER).collect()
     }
 }
 
-/// How many times as large blocks are.
-pub(super) fn ratio(held: &Sides<Held>) -> f64 {
-    approximate(held.after.mean()) / approximate(held.before.mean().max(1))
+/// The requested bytes of a block, or its own where a saved profile does not say.
+fn wanted(class: &Class) -> u64 {
+    if class.requested > 0 { class.requested } else { class.bytes }
+}
+
+/// How many times as large a size is.
+fn ratio(before: u64, after: u64) -> f64 {
+    approximate(after) / approximate(before.max(1))
+}
+
+/// The members of two sorted lists that the other one lacks.
+fn differing(sizes: &Sides<Vec<u64>>) -> Sides<Vec<u64>> {
+    let mut only: Sides<Vec<u64>> = Sides::default();
+    let mut left = sizes.after.iter().peekable();
+    for size in &sizes.before {
+        only.after.extend(std::iter::from_fn(|| left.next_if(|other| *other < size)));
+        if left.next_if_eq(&size).is_none() {
+            only.before.push(*size);
+        }
+    }
+    only.after.extend(left);
+    only
 }
 
 /// The pass or phase of the program at a place.

@@ -64,13 +64,18 @@ impl Edit {
         self.kind == EditKind::Code && texts.any(|(_, text)| keeps(text))
     }
 
-    /// True if it is a number of a configuration, and blocks that are `ratio` times as large follow from it.
-    pub(super) fn explains(&self, ratio: f64) -> bool {
-        let Some(Sides { before, after }) = self.numbers().filter(|_| self.kind == EditKind::Configuration) else {
-            return false;
-        };
+    /// True if it replaces a number by another one, and blocks that are so many times as large each follow from it.
+    pub(super) fn explains(&self, ratios: &[f64]) -> bool {
+        let is_told = matches!(self.kind, EditKind::Code | EditKind::Configuration);
+        let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
         let times = if after > before { after / before } else { before / after };
-        ratio > 1.0 && [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02)
+        let is_near = |ratio: &f64| [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02);
+        ratios.iter().all(|ratio| *ratio > 1.0 && is_near(ratio))
+    }
+
+    /// True if its new number is the larger one.
+    pub(super) fn raises_number(&self) -> bool {
+        self.numbers().is_some_and(|numbers| numbers.after > numbers.before)
     }
 
     /// True if a pattern names it: its line, its place, its function or its package.
