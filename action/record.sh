@@ -254,7 +254,7 @@ record_sides() {
   before=$recorded
   if ! record after checkout "$PWD"; then
     [[ $base_failure != record:* ]] || [[ $record_reason != record:* ]] || record_reason+="
-the command failed on the base, too; if it cannot succeed on a runner, record another one${name:+ or remove $name from the matrices of the workflow}"
+the base could not be recorded, either; if the command cannot write a snapshot on a runner, record another one${name:+ or remove $name from the matrices of the workflow}"
     could_not_run "$record_reason"
   fi
   after=$recorded

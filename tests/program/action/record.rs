@@ -214,7 +214,8 @@ fn a_command_that_fails_could_not_run() {
     assert!(!finished.log.contains("never"), "{}", finished.log);
     assert!(finished.log.lines().any(|line| line.starts_with("::stop-commands::")), "{}", finished.log);
     // A program that raises by design must go; one that the change breaks stays.
-    let advice = "the command failed on the base, too; if it cannot succeed on a runner, record another one";
+    let advice = "the base could not be recorded, either; \
+                  if the command cannot write a snapshot on a runner, record another one";
     finished.says(0, advice);
     let named = job.set("PTMEM_NAME", "Chapter01").run("run.sh");
     named.says(0, &format!("{advice} or remove Chapter01 from the matrices of the workflow"));
@@ -224,7 +225,9 @@ fn a_command_that_fails_could_not_run() {
     assert!(!broken.log.contains(advice), "{}", broken.log);
     let mut job = merged(2);
     job.set("PTMEM_RECORD", "true");
-    says_that_it_could_not_run(&mut job, "record: on the checkout ").says(0, "the command wrote no snapshot");
+    let silent = says_that_it_could_not_run(&mut job, "record: on the checkout ");
+    silent.says(0, "the command wrote no snapshot");
+    silent.says(0, advice);
 }
 
 /// A job whose base cannot be recorded: the change repairs it.
