@@ -99,24 +99,6 @@ pub(crate) struct DiffArguments {
 }
 
 impl DiffArguments {
-    /// A comparison of two recordings without more than these options.
-    pub(crate) fn of_options(
-        limits: DiffLimits,
-        stacks: Stacks,
-        trust: Trust,
-        config: ConfigArguments,
-        view: View,
-    ) -> Self {
-        // Growth that is searched for is not accepted.
-        Self { limits, stacks, trust, config, no_acceptance: true, view, ..Self::default() }
-    }
-
-    /// Compares these.
-    pub(crate) fn set_inputs(&mut self, before: PathBuf, after: PathBuf) {
-        self.before = Some(before);
-        self.after = Some(after);
-    }
-
     /// The check of only the after, if the before is missing.
     pub(crate) fn without_before(&self) -> Option<Request<'_>> {
         let (Some(reason), Some(after), None) = (&self.no_before, &self.before, &self.after) else { return None };

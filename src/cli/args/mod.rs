@@ -26,7 +26,9 @@ use super::show::ShowArguments;
 use super::trim::TrimArguments;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
-pub(crate) use limits::{Capacity, DeviceArguments, DiffLimits, Trust};
+#[cfg(feature = "simulate")]
+pub(crate) use limits::DiffLimits;
+pub(crate) use limits::{Capacity, DeviceArguments, Trust};
 pub(crate) use stacks::{Grouping, Stacks, TreeArguments};
 pub(crate) use text::heading;
 pub(crate) use value::Export;

@@ -15,6 +15,7 @@ pub(crate) mod heading {
     /// Runs that differ in one number.
     pub(crate) const SCALED: &str = "What was varied";
     /// The candidates of a search, and how they are recorded.
+    #[cfg(feature = "simulate")]
     pub(crate) const SEARCHED: &str = "What is recorded";
     /// Definition of a leak.
     pub(crate) const LEAK: &str = "What counts as a leak";

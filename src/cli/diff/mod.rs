@@ -13,7 +13,6 @@ use anyhow::{Result, bail};
 use ptmem::config::Config;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Acceptance, Subject};
-use ptmem::verdict::Gate;
 
 use super::args::DiffArguments;
 use super::base::{self, Answer, Rules};
@@ -76,7 +75,8 @@ pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
 }
 
 /// Judges the comparisons without a report.
-pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<Gate> {
+#[cfg(feature = "simulate")]
+pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<ptmem::verdict::Gate> {
     let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
     compare_all(&pairs, arguments, &loaded.config)
 }

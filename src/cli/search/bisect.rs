@@ -93,7 +93,16 @@ pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Resu
     for export in view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
         export.path = std::path::absolute(&export.path)?;
     }
-    let mut diff = DiffArguments::of_options(limits, stacks, trust, config, view);
+    let mut diff = DiffArguments {
+        limits,
+        stacks,
+        trust,
+        config,
+        view,
+        // Growth that is searched for is not accepted.
+        no_acceptance: true,
+        ..DiffArguments::default()
+    };
     let loaded = config::load_with_folder(&diff.config)?;
     if let Some((package, versions)) = range.split_once("==") {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
@@ -136,10 +145,15 @@ fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loade
     let here = env::current_dir()?;
     let job = Job { command: &record.command, folder: &here, variables: &[], memory: None };
     let recorded = recorder.record("checkout", &job)?.map_err(|failure| refused(failure, "the checkout", ""))?;
-    diff.set_inputs(good.into(), recorded.path);
-    let gate = diff::judge(diff, loaded)?;
+    let gate = judged(diff, loaded, Path::new(good), &recorded.path)?;
     output::print_note(&gate.headline().in_full());
     Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
+}
+
+/// Compares two recordings.
+fn judged(diff: &mut DiffArguments, loaded: &Loaded, before: &Path, after: &Path) -> Result<Gate> {
+    (diff.before, diff.after) = (Some(before.to_owned()), Some(after.to_owned()));
+    diff::judge(diff, loaded)
 }
 
 /// A set, how its members are recorded, and the limits.
@@ -157,8 +171,7 @@ impl<S: Recordable> Bisection<'_, S> {
         let [good, bad] = self.set.ends();
         let of_good = self.required(&good)?;
         let of_bad = self.required(&bad)?;
-        self.diff.set_inputs(of_good.clone(), of_bad);
-        let whole = diff::judge(&self.diff, &self.loaded)?;
+        let whole = judged(&mut self.diff, &self.loaded, &of_good, &of_bad)?;
         if !whole.is_gated() {
             bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
         }
@@ -173,8 +186,7 @@ impl<S: Recordable> Bisection<'_, S> {
                 Err(failure @ Failure::Environment(_)) => return Err(refused(failure, &candidate.to_string(), "")),
                 Err(failure) => return Ok(Answer::Skipped(failure.to_string())),
             };
-            self.diff.set_inputs(of_good.clone(), recorded.path);
-            let gate = diff::judge(&self.diff, &self.loaded)?;
+            let gate = judged(&mut self.diff, &self.loaded, &of_good, &recorded.path)?;
             Ok(match gate.verdict() {
                 Verdict::Pass => Answer::Good,
                 Verdict::Regression => Answer::Bad,
@@ -184,20 +196,19 @@ impl<S: Recordable> Bisection<'_, S> {
         let found = self.set.found(&asked)?;
         let before = self.record(&found.before)?.map_or(of_good, |recorded| recorded.path);
         let after = self.required(&found.bad)?;
-        self.diff.set_inputs(before.clone(), after.clone());
         self.diff.git = self.set.show(&found, &self.recorder)?;
-        let gate = diff::judge(&self.diff, &self.loaded)?;
+        let gate = judged(&mut self.diff, &self.loaded, &before, &after)?;
         let alone = gate.verdict();
         let mut said = said(&found, &good, asked.len(), noun, alone);
-        said += &self.proof(&found, &gate, before.clone())?.unwrap_or_default();
-        self.diff.set_inputs(before, after);
+        said += &self.proof(&found, &gate, &before)?.unwrap_or_default();
+        (self.diff.before, self.diff.after) = (Some(before), Some(after));
         let code = diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output)?;
         // The growth of several can exceed what that of each does not.
         Ok(if alone == Verdict::Pass { exit_code(Verdict::Regression, self.diff.trust.exit_zero) } else { code })
     }
 
     /// Whether the limits hold without the edit that the growth of the answer leads to.
-    fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: PathBuf) -> Result<Option<String>> {
+    fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: &Path) -> Result<Option<String>> {
         let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
         let place = edit.place();
         let mut taken = format!("the edit at {place}");
@@ -215,14 +226,11 @@ impl<S: Recordable> Bisection<'_, S> {
         }
         let shown = match recorded {
             Err(_) => "it cannot be recorded, so the cause is not proven",
-            Ok(recorded) => {
-                self.diff.set_inputs(before, recorded.path);
-                match diff::judge(&self.diff, &self.loaded)?.verdict() {
-                    Verdict::Pass => &format!("it is within the limits: {cause} causes the regression"),
-                    Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
-                    Verdict::Inconclusive => "the result is inconclusive",
-                }
-            }
+            Ok(recorded) => match judged(&mut self.diff, &self.loaded, before, &recorded.path)?.verdict() {
+                Verdict::Pass => &format!("it is within the limits: {cause} causes the regression"),
+                Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
+                Verdict::Inconclusive => "the result is inconclusive",
+            },
         };
         Ok(Some(format!("; recorded without {taken}, {shown}")))
     }
