@@ -223,7 +223,9 @@ impl FromStr for Maximum {
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
         if let About::StackHighest | About::Phases = target.about {
-            return Err(unknown_metric(name.trim(), OF_MAXIMUM));
+            let accepted = with_metrics(OF_MAXIMUM);
+            let message = format!("'{}' has no absolute limit; accepted are {accepted}", name.trim());
+            return Err(ParseThresholdError(message));
         }
         Ok(Self { target, limit: parse_size(size).map_err(|error| ParseThresholdError(error.to_string()))? })
     }
