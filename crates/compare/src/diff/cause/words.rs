@@ -70,7 +70,7 @@ impl Edit {
         let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
         let times = if after > before { after / before } else { before / after };
         let is_near = |ratio: &f64| [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02);
-        ratios.iter().all(|ratio| *ratio > 1.0 && is_near(ratio))
+        !ratios.is_empty() && ratios.iter().all(|ratio| *ratio > 1.0 && is_near(ratio))
     }
 
     /// True if its new number is the larger one.
@@ -288,4 +288,20 @@ fn list(all: impl Iterator<Item = String>) -> String {
         text += &format!("; and {more} more");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_explains_blocks_that_grew_as_it_did() {
+        let line = Sides { before: Some((1, "batch: 16".to_owned())), after: Some((1, "batch: 32".to_owned())) };
+        let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
+        for (ratios, is_explained) in
+            [(&[2.0][..], true), (&[4.0, 2.0], true), (&[3.0, 2.0], false), (&[1.0], false), (&[], false)]
+        {
+            assert_eq!(edit.explains(ratios), is_explained, "{ratios:?}");
+        }
+    }
 }
