@@ -111,7 +111,7 @@ impl AllocatorSettings {
         self.expandable_segments && text.is_some_and(|text| !text.contains("expandable_segments"))
     }
 
-    /// True if the release (2.9 or later) can have pools that never split (`MemPool(no_split=True)`).
+    /// True if there can be pools that never split (`MemPool(no_split=True)`, PyTorch 2.10 and later): the release is 2.9 or later.
     #[must_use]
     pub fn may_have_unsplit_pools(&self) -> bool {
         self.all.contains_key(SINCE_2_9)
