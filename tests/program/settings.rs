@@ -102,7 +102,7 @@ fn what_keeps_it_from_an_answer_is_said() {
     for (script, expected) in [
         ("echo 'unusable: has no PyTorch' >&2; exit 1", "python has no PyTorch; run this"),
         ("exit 0", "python did not record the requests; run this"),
-        ("echo 'RuntimeError: no' >&2; exit 1", "repeated with '' by "),
+        ("echo 'RuntimeError: no' >&2; exit 1", "repeated with the default settings by "),
     ] {
         let python = place.path().join("python");
         fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -115,6 +115,69 @@ fn what_keeps_it_from_an_answer_is_said() {
     let output = ptmem(place.path(), &["settings", &fixture("before.pkl"), "--python", "no-such-python"]);
     assert!(text(&output.stdout).contains(" at the peak, event "), "{}", text(&output.stdout));
 }
+
+/// A recording with a private pool, and a Python that repeats it with another segment: it has no pools that never split, and
+/// refuses other settings.
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+const OTHER_PYTHON: &str = r#"#!/bin/sh
+echo "$5" >> tried
+[ -z "$CUDA_VISIBLE_DEVICES" ] || { echo 'No CUDA GPUs are available' >&2; exit 1; }
+[ -z "$PYTORCH_CUDA_ALLOC_CONF" ] || { echo 'ValueError: Unrecognized key' >&2; exit 1; }
+[ "$5" = split ] || { echo 'pools that never split need a later release' >&2; exit 1; }
+cp repeated.pkl "$3" && echo 2.9.1
+"#;
+
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+#[test]
+fn what_could_not_be_tried_is_said() {
+    use crate::support::history::{pool, snapshot};
+    use crate::support::pickle::{Options, Value, write};
+
+    let place = tempfile::tempdir().unwrap();
+    let of_segment = |size: u64, blocks: &[(u64, bool)], keys: &[&'static str]| {
+        let segments = vec![segment(A, blocks).with("segment_pool_id", pool(1))];
+        let recorded = snapshot(segments, vec![event("segment_alloc", A, size), event("alloc", A, 64 * MIB)]);
+        let settings = keys.iter().fold(Value::dict([]), |settings, key| settings.with(key, ""));
+        write(&recorded.with("allocator_settings", settings), Options::default())
+    };
+    let python = place.path().join("python");
+    fs::write(&python, OTHER_PYTHON).unwrap();
+    fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let used = [(64 * MIB, true)];
+    let [older, newer] = [&["PYTORCH_CUDA_ALLOC_CONF"][..], &["PYTORCH_CUDA_ALLOC_CONF", SINCE_2_9]];
+    let run = |settings: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(place.path()).env("CUDA_VISIBLE_DEVICES", "3").args([
+            "settings",
+            "recorded.pkl",
+            "--python",
+        ]);
+        command.arg(&python).args(settings).output().unwrap()
+    };
+    fs::write(place.path().join("repeated.pkl"), of_segment(128 * MIB, &[used[0], (64 * MIB, false)], newer)).unwrap();
+    for (keys, tried) in [(older, "split\nsplit\n"), (newer, "split\nsplit\nno_split\n")] {
+        fs::write(place.path().join("recorded.pkl"), of_segment(64 * MIB, &used, keys)).unwrap();
+        let output = run(&[]);
+        let table = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(table.contains("no advice: with the recorded settings"), "{table}");
+        assert_eq!(table.contains("pools that never split need a later release"), keys == newer, "{table}");
+        assert_eq!(fs::read_to_string(place.path().join("tried")).unwrap(), tried);
+        fs::remove_file(place.path().join("tried")).unwrap();
+    }
+    fs::copy(place.path().join("recorded.pkl"), place.path().join("repeated.pkl")).unwrap();
+    let output = run(&["--settings", "no_such_key:3"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("could not be repeated with no_such_key:3 by ") && error.contains("Unrecognized key"),
+        "{error}"
+    );
+}
+
+/// A key of snapshots since PyTorch 2.9.
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+const SINCE_2_9: &str = "graph_capture_record_stream_reuse";
 
 fn fixture(name: &str) -> String {
     fixtures::folder().join(name).display().to_string()

@@ -48,7 +48,10 @@ class Allocator:
             if not hasattr(torch.cuda, "use_mem_pool"):
                 sys.exit("private pools need PyTorch 2.6 or later")
             if pool not in self.pools:
-                self.pools[pool] = torch.cuda.MemPool(**self.options)
+                try:
+                    self.pools[pool] = torch.cuda.MemPool(**self.options)
+                except TypeError:
+                    sys.exit("pools that never split need PyTorch 2.10 or later")
             self.entered = torch.cuda.use_mem_pool(self.pools[pool])
             self.entered.__enter__()
         self.pool = pool

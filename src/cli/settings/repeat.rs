@@ -60,8 +60,13 @@ struct Manner {
     no_split: bool,
 }
 
-/// The usual manner.
-const USUAL: Manner = Manner { addresses: "up", no_split: false };
+/// The usual manner, and those that are tried until one follows the recording to the byte.
+const MANNERS: [Manner; 4] = [
+    Manner { addresses: "up", no_split: false },
+    Manner { addresses: "down", no_split: false },
+    Manner { addresses: "up", no_split: true },
+    Manner { addresses: "down", no_split: true },
+];
 
 /// An outcome, the manner that led to it, the largest difference of its reserved bytes from the recording, and the release of
 /// PyTorch.
@@ -70,13 +75,6 @@ struct Repeated {
     outcome: Outcome,
     deviation: u64,
     release: String,
-}
-
-impl Repeated {
-    /// That of both which follows the recording more closely.
-    fn or_closer(self, other: Self) -> Self {
-        if other.deviation < self.deviation { other } else { self }
-    }
 }
 
 /// Tries the recorded settings, and if they lead to the recorded memory, others.
@@ -93,7 +91,9 @@ pub(super) fn tried(
     let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
     let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
     let Repetition { recording, recorded, .. } = &repetition;
-    let Repeated { manner, outcome, deviation, release } = repetition.closest(&study.recorded_settings)?;
+    let mut left_out = Vec::new();
+    let Repeated { manner, outcome, deviation, release } =
+        repetition.closest(&study.recorded_settings, &mut left_out)?;
     let mut trial = Trial {
         pytorch: release,
         device_memory: capacity,
@@ -105,7 +105,7 @@ pub(super) fn tried(
         self_check: SelfCheck::new(study.pinned.reserved_peak, outcome.reserved_peak, deviation),
         compared_with: 0,
         settings: vec![outcome],
-        left_out: Vec::new(),
+        left_out,
         advice: String::new(),
     };
     let own = &arguments.settings;
@@ -120,7 +120,7 @@ pub(super) fn tried(
         trial.compared_with = 1;
     }
     repetition.add(&mut trial, &singles, manner);
-    if trial.settings.len() <= trial.compared_with {
+    if trial.settings.len() <= trial.compared_with + 1 {
         bail!("{}", trial.left_out.join("; "));
     }
     if own.is_empty() {
@@ -151,17 +151,21 @@ impl Repetition<'_> {
     }
 
     /// What the recorded settings lead to, in the manner that follows the recording most closely.
-    fn closest(&self, settings: &str) -> Result<Repeated> {
-        let mut closest = self.as_recorded(settings, USUAL)?;
-        if closest.deviation > 0 {
-            closest = closest.or_closer(self.as_recorded(settings, Manner { addresses: "down", ..USUAL })?);
-        }
-        // Releases before 2.10 refuse such pools.
-        if closest.deviation > 0
-            && self.recording.private_pools > 0
-            && let Ok(unsplit) = self.as_recorded(settings, Manner { no_split: true, ..USUAL })
-        {
-            closest = closest.or_closer(unsplit);
+    fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<Repeated> {
+        let mut closest = self.as_recorded(settings, MANNERS[0])?;
+        let others = MANNERS[1..].iter().filter(|manner| !manner.no_split || self.recording.may_have_unsplit_pools);
+        for &manner in others {
+            if closest.deviation == 0 {
+                break;
+            }
+            match self.as_recorded(settings, manner) {
+                Ok(other) if other.deviation < closest.deviation => closest = other,
+                Ok(_) => {}
+                Err(error) => {
+                    left_out.push(error.to_string());
+                    break;
+                }
+            }
         }
         Ok(closest)
     }
@@ -190,7 +194,9 @@ impl Repetition<'_> {
         }
         // The memory of the card is that share already.
         let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
-        simulate.env_remove("PYTORCH_ALLOC_CONF").env_remove("PYTORCH_NO_CUDA_MEMORY_CACHING");
+        for variable in ["PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES"] {
+            simulate.env_remove(variable);
+        }
         simulate.env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","));
         let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
         if !ended.status.success() {
@@ -217,7 +223,8 @@ impl Repetition<'_> {
         let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
         let reason = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
         let reason = reason.copied().unwrap_or("it printed nothing");
-        anyhow!("the requests could not be repeated with '{settings}' by {python}: {reason}")
+        let settings = if settings.is_empty() { "the default settings" } else { settings };
+        anyhow!("the requests could not be repeated with {settings} by {python}: {reason}")
     }
 
     fn read(&self, dump: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Result<Repeated> {

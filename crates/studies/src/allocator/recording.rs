@@ -59,6 +59,8 @@ pub struct Recording {
     pub streams: usize,
     /// Number of private pools.
     pub private_pools: usize,
+    /// Whether one of them may never split its segments.
+    pub may_have_unsplit_pools: bool,
     /// The segments before the first event.
     pub(super) segments: Vec<(Segment, Lane)>,
     /// The numbers of the blocks in use then, by their addresses.
@@ -101,6 +103,7 @@ impl Recording {
             capacity: (least != u64::MAX).then_some(least.max(first.highest)),
             streams: reader.streams.len(),
             private_pools: reader.pools.len() - 1,
+            may_have_unsplit_pools: reader.pools.len() > 1 && snapshot.settings.may_have_unsplit_pools(),
             segments: segments.into_iter().zip(lanes).collect(),
             held,
             requests: reader.requests,
