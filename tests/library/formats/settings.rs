@@ -93,7 +93,7 @@ fn the_best_settings_let_no_other_request_fail() {
     let table = render(&study(), Format::Table);
     for expected in [
         "the same requests reserve 20.00 MiB (20.0 %) less with =1|<b>`",
-        "the recorded out-of-memory is avoided by =1|<b>`",
+        "the recorded out-of-memory error is avoided by =1|<b>`",
         "100.00 MiB at the peak, event 3",
         "228.00 MiB in 12 segments that are more than half free",
         "c:1; 1 other request did not fit",
@@ -106,6 +106,20 @@ fn the_best_settings_let_no_other_request_fail() {
 }
 
 #[test]
+fn settings_under_which_other_requests_fail_count_as_tried() {
+    let mut study = study();
+    let trial = study.trial.as_mut().unwrap();
+    trial.settings.retain(|outcome| outcome.settings != NAME);
+    let table = render(&study, Format::Table);
+    assert!(
+        table.contains("with each of the tried settings, requests fail that succeeded in the recording"),
+        "{table}"
+    );
+    study.trial.as_mut().unwrap().settings.truncate(1);
+    assert!(render(&study, Format::Table).contains("no other settings were tried"));
+}
+
+#[test]
 fn advice_needs_a_repetition_that_follows_the_recording() {
     let mut study = study();
     let trial = study.trial.as_mut().unwrap();
@@ -115,13 +129,20 @@ fn advice_needs_a_repetition_that_follows_the_recording() {
     for cause in [
         "requests failed, perhaps",
         "before the recording are unknown",
-        "settings or a memory limit that the program set",
+        "or a memory limit that the program set",
+        "the program may have changed the allocator settings: the snapshot states only those at the dump",
+        "recorded with the defaults\n",
     ] {
         assert!(table.contains(cause), "{cause}: {table}");
     }
     assert!(!table.contains("the allocator settings changed"), "{table}");
     study.settings_changed = true;
-    assert!(render(&study, Format::Table).contains("the allocator settings changed"));
+    let table = render(&study, Format::Table);
+    for cause in ["the allocator settings changed", "recorded with the defaults at the dump, and with others before it"]
+    {
+        assert!(table.contains(cause), "{cause}: {table}");
+    }
+    assert!(!table.contains("may have changed"), "{table}");
     study.settings_stated = false;
     assert!(render(&study, Format::Table).contains("Give them in ptmem.toml: allocator-settings"));
 }

@@ -18,11 +18,13 @@ pub(super) fn view(study: &Study, options: &RenderOptions) -> View {
 }
 
 fn recorded(study: &Study) -> String {
-    match (&*study.recorded_settings, study.settings_stated) {
-        ("", true) => "recorded with the defaults".to_owned(),
-        ("", false) => "not stated by the file: the defaults are assumed".to_owned(),
-        (settings, _) => format!("recorded with {settings}"),
-    }
+    let settings = match (&*study.recorded_settings, study.settings_stated) {
+        ("", true) => "the defaults",
+        ("", false) => return "not stated by the file: the defaults are assumed".to_owned(),
+        (settings, _) => settings,
+    };
+    let changed = if study.settings_changed { " at the dump, and with others before it" } else { "" };
+    format!("recorded with {settings}{changed}")
 }
 
 fn section(study: &Study, options: &RenderOptions) -> Section {
@@ -118,7 +120,7 @@ fn repetition(trial: &Trial) -> Vec<Fact> {
     if *streams > 1 || *private_pools > 0 {
         let streams = count(*streams as u64, "stream", "streams");
         let pools = count(*private_pools as u64, "private pool", "private pools");
-        let pools = (*private_pools > 0).then(|| format!("{pools} (of CUDA graphs, too) as torch.cuda.MemPool"));
+        let pools = (*private_pools > 0).then(|| format!("{pools}, repeated as torch.cuda.MemPool"));
         facts.push(Fact::of_lines("as recorded", vec![[streams].into_iter().chain(pools).collect()]));
     }
     if is_tried(trial, "garbage_collection_threshold") {

@@ -133,14 +133,19 @@ pub fn advice(study: &Study, trial: &Trial) -> String {
             let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
             format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
         }
-        None => "no other settings were tried".to_owned(),
+        None if trial.settings.len() <= trial.compared_with + 1 => "no other settings were tried".to_owned(),
+        None => "with each of the tried settings, requests fail that succeeded in the recording".to_owned(),
         Some(_) => "none of the tried settings reserves less for these requests".to_owned(),
     };
     if trial.failed_requests > 0 {
         let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed_requests);
         let avoiding: Vec<&str> = avoiding.map(|outcome| &*outcome.settings).collect();
         let avoiding = if avoiding.is_empty() { "none of them".to_owned() } else { avoiding.join(" and ") };
-        text += &format!("; the recorded out-of-memory is avoided by {avoiding}");
+        let errors = match trial.failed_requests {
+            1 => "the recorded out-of-memory error is".to_owned(),
+            many => format!("all {many} recorded out-of-memory errors are"),
+        };
+        text += &format!("; {errors} avoided by {avoiding}");
     }
     text
 }
@@ -152,12 +157,15 @@ fn no_advice(study: &Study, trial: &Trial) -> String {
                 does not state its settings. Give them in ptmem.toml: allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF"
             .to_owned();
     }
-    let release =
-        format!("another release of PyTorch than {}, settings or a memory limit that the program set", trial.pytorch);
+    let release = format!("another release of PyTorch than {}, or a memory limit that the program set", trial.pytorch);
     let causes = [
         (
             study.settings_changed,
             "the allocator settings changed, but all requests are repeated with those at the dump",
+        ),
+        (
+            !study.settings_changed,
+            "the program may have changed the allocator settings: the snapshot states only those at the dump",
         ),
         (
             study.recorded_settings.contains("garbage_collection_threshold"),
