@@ -74,9 +74,9 @@ fn answer(scale: &Scale) -> Vec<Fact> {
 
 fn section(scale: &Scale, device: &DeviceScale, options: &RenderOptions) -> Section {
     let mut blocks = vec![Content::Growth(growth(scale, device)), Content::Table(peaks(scale, device))];
-    if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
-        let full = Fact::new("device memory", full_at(full, budget.memory, &scale.name));
-        blocks.push(Content::Facts(vec![full, overhead(budget.overhead)]));
+    if let Some(budget) = device.budget {
+        let full = device.full.as_ref().map(|full| Fact::new("device memory", full_at(full, budget.memory, scale)));
+        blocks.push(Content::Facts(full.into_iter().chain([overhead(budget.overhead)]).collect()));
     }
     blocks.push(Content::Table(stacks(scale, device, options)));
     Section { name: device.device.to_string(), blocks, ..Section::default() }
@@ -107,12 +107,16 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
     }
 }
 
-/// The place at which the device is full.
-fn full_at(full: &Range<Option<f64>>, memory: u64, name: &str) -> String {
+/// The place at which the device is full: a whole number if those of all runs are.
+fn full_at(full: &Range<Option<f64>>, memory: u64, scale: &Scale) -> String {
     let memory = Size(memory);
-    let Some(best) = full.best.map(rounded) else { return format!("{memory} is never full") };
-    let [earliest, latest] = [full.low, full.high].map(|x| x.map_or("never".to_owned(), rounded));
-    format!("{memory} is full from {name} = {best} on (from {earliest} to {latest})")
+    let is_whole = scale.runs.iter().all(|run| run.x.fract() == 0.0);
+    let places = [full.low, full.best, full.high];
+    let [earliest, best, latest] = places.map(|x| x.map(|x| rounded(if is_whole { x.ceil() } else { x })));
+    let Some(best) = best else { return format!("{memory} is never full, by the fit") };
+    let earliest = earliest.unwrap_or_else(|| best.clone());
+    let latest = latest.map_or("or never".to_owned(), |latest| format!("to {latest}"));
+    format!("{memory} is full from {} = {best} on (from {earliest} {latest})", scale.name)
 }
 
 /// A place to three digits, or to a whole number.

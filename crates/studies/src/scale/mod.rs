@@ -105,6 +105,9 @@ pub struct Forecast {
     pub reserved: Option<Range>,
 }
 
+/// Fewer runs do not tell where a device is full: a line goes through any two.
+const FEWEST: usize = 3;
+
 /// The farthest place to look for a full device, in multiples of the last run's.
 const FARTHEST: f64 = 1e6;
 
@@ -143,7 +146,8 @@ impl DeviceScale {
         };
         let last = places.last().copied().unwrap_or(1.0);
         scale.forecasts = options.at.iter().filter_map(|&x| scale.forecast(x, last)).collect();
-        scale.full = scale.budget.map(|budget| scale.full(budget.usable(), last));
+        let budget = scale.budget.filter(|_| known.len() >= FEWEST);
+        scale.full = budget.map(|budget| scale.full(budget.usable(), last));
         scale
     }
 
