@@ -16,7 +16,7 @@ use super::{NARROWEST_TEXT, Page};
 const MOST_CHECKS: usize = 10;
 
 impl Page {
-    /// The warnings, each in a line unless there is only one, and the number of things that are left out of a group; all in
+    /// The warnings, each in a line unless there is only one or it is the answer of a search, and the number of things that are left out of a group; all in
     /// full where nothing is left out.
     pub(super) fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {
         let mut shown = group.open_remarks();
@@ -55,7 +55,8 @@ impl Page {
             Severity::Note => DIM,
         };
         // The notes that are shown belong to the verdict, and some end in a command.
-        let is_cut = self.more.is_some() && several && severity == Severity::Warning;
+        let is_answer = remark.code == Code::Bisected;
+        let is_cut = self.more.is_some() && several && severity == Severity::Warning && !is_answer;
         let head = format!("{severity}[{}]", remark.code);
         let text = format!("{head} {}{}", remark.scope, printable(&remark.message));
         let width = self.room.line.max(NARROWEST_TEXT);
