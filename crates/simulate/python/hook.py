@@ -454,8 +454,8 @@ class Recorder:
         self.facts.note_rank()
         # For a rank that runs alone, ptmem has named the file.
         path = self.path if ALONE else self.tools.path_of_rank(self.path, self.facts.rank)
-        # A process that took no memory has nothing to record.
-        if not self.facts.allocates() or not self.claim(path):
+        # A process that took no memory has nothing to record, unless its first request did not fit.
+        if (ending != "oom" and not self.facts.allocates()) or not self.claim(path):
             return
         try:
             self.write(path, ending, message)
