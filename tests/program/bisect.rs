@@ -96,6 +96,8 @@ fn the_first_bad_commit_is_compared_with_the_one_before_it() {
     // Each was run once, in a worktree that is gone.
     let runs = history.runs_of();
     assert!(runs.windows(2).all(|two| two[0] != two[1]), "{runs:?}");
+    let recorded = runs.iter().filter(|run| *run != "6").count();
+    assert!(report.contains(&format!("; {recorded} were judged, and this is")), "{runs:?}: {report}");
     assert_eq!(git(&history.root(), &["worktree", "list"]).lines().count(), 1);
     assert_eq!(git(&history.root(), &["status", "--short"]), "");
     // What was recorded is not recorded again.
@@ -166,6 +168,18 @@ fn a_range_without_growth_is_reported_as_it_is() {
     assert_eq!(history.runs_of(), ["1", "4", "8"]);
 }
 
+/// Several warnings are cut to a line each, but not the answer.
+#[test]
+fn the_answer_is_read_whole_beside_warnings() {
+    let history = History::new();
+    let copied = format!("cp '{}' \"$PTMEM_SNAPSHOT\"", folder().join("wrapped.pkl").display());
+    let mut command = history.command(&["main~7..main", "--max-growth", "5%"], &["sh", "-c", &copied]);
+    let report = text(&command.env("COLUMNS", "80").output().unwrap().stdout);
+    let words: Vec<&str> = report.split_whitespace().collect();
+    assert!(words.join(" ").contains("To search, name a range whose last commit exceeds the limit"), "{report}");
+    assert!(report.contains(" …\n"), "{report}");
+}
+
 /// An environment without PyTorch ends the search with the first commit, and `git bisect run` as well.
 #[test]
 fn nothing_is_searched_without_pytorch() {
@@ -197,6 +211,12 @@ fn mistakes_end_with_what_to_do() {
         (&["nonsense", "--max-growth", "5%"], "nonsense: is neither a range nor a snapshot"),
         (&["main~7..main"], "expected one, such as --max-growth 5%"),
         (&["main~2..main", "--max-growth", "5%"], "cannot be recorded: the command failed with exit code 7: no module"),
+        (
+            &["main~2..main", "--max-growth", "5%"],
+            "make it run with 'ptmem simulate', or give another end of the range",
+        ),
+        (&["six==1.17..1.16", "--max-growth", "5%"], "expected a package and two of its releases, the older first"),
+        (&["main~7..main", "--gpu", "a1000"], "did you mean 'a100'?; 'ptmem simulate --gpu list' prints all"),
     ] {
         let output = history.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

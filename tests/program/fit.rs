@@ -213,19 +213,22 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().to_str().unwrap();
     for (arguments, expected) in [
-        (&["batch", "--", "true", "{batch}"][..], "batch: expected a name and its numbers, such as batch=1..4096"),
-        (&["batch=9..4", "--", "true", "{batch}"], "expected a name and its numbers"),
+        (&["batch", "--", "true", "{batch}"][..], "the smallest (at least 1) first, such as batch=1..4096"),
+        (&["batch=9..4", "--", "true", "{batch}"], "expected a name and its numbers, the smallest (at least 1) first"),
         (&["batch=1..4", "--", "true"], "the command has no {batch}, which stands for the number"),
         (&["batch=1..4", "seq=1..2", "--", "true", "{batch}"], "the command has no {seq}"),
         (&["batch=1..4/0", "--", "true", "{batch}"], "expected a name and its numbers"),
-        (&["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"], "--gpu: unknown card 'h10'"),
         (
-            &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
-            "batch = 8: the command failed with exit code 2: unrecognized arguments: 8",
+            &["batch=1..4", "--gpu", "h10", "--", "true", "{batch}"],
+            "unknown card 'h10'; did you mean 'a10'?; 'ptmem simulate --gpu list' prints all",
+        ),
+        (
+            &["batch=1..4", "--steps", "3..1", "--", "true", "{batch}"],
+            "invalid steps '3..1'; expected one step or A..B, counted from 1",
         ),
         (
             &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],
-            "; give it an option that it has (its output: ",
+            "batch = 8: the command failed with exit code 2: unrecognized arguments: 8; give it an option that it has (its output: ",
         ),
         (&["batch=1..4", "--", "sh", "-c", "exit 2", "{batch}"], "search those, such as batch=8..512/8"),
         (
@@ -243,7 +246,10 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         let output =
             command.current_dir(&folder).env("XDG_CACHE_HOME", cache).arg("fit").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+        let error = text(&output.stderr);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+        // A mistyped option is not a matter of numbers.
+        assert!(!(error.contains("unrecognized") && error.contains("search those")), "{error}");
     }
     let output = ptmem(folder.path(), &["scale", "a.pkl"]);
     assert!(text(&output.stderr).contains("'ptmem fit' has replaced 'ptmem scale'"), "{}", text(&output.stderr));
@@ -306,6 +312,8 @@ fn answers_that_are_not_in_order_and_a_first_that_does_not_fit_are_told() {
     let output = search(folder.path(), &["batch=1..3"], &[], "[ $0 -le 2 ]");
     let found = text(&output.stdout);
     assert!(found.contains("batch = 2 took less than 1: numbers that were not tried may fit"), "{found}");
+    // A line goes through any two runs.
+    assert!(!found.contains("full"), "{found}");
     let output = search(folder.path(), &["batch=2..3"], &[], "false");
     let found = text(&output.stdout);
     assert!(found.contains("not even the first batch of 2..3 fits; give smaller numbers or a larger card"), "{found}");
@@ -321,25 +329,20 @@ fn torch_has_the_card_without_the_context() {
     let script = "import sys, torch\nfree = torch.cuda.mem_get_info()[0]\nassert free == (2048 - 474) << 20, free\n\
                   for _ in range(int(sys.argv[1])): torch.cuda.caching_allocator_alloc(64 << 20)\n";
     fs::write(folder.path().join("hold.py"), script).unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
-    command.args([
-        "fit",
-        "blocks=20..30",
-        "--device-memory",
-        "2GiB",
-        "--steps",
-        "all",
-        "--",
-        &python,
-        "hold.py",
-        "{blocks}",
-    ]);
-    let output = command.output().unwrap();
-    let found = text(&output.stdout);
-    assert!(
-        found.contains("blocks = 24 is the largest of 20..30 that fits, 25 does not"),
-        "{found}{}",
-        text(&output.stderr)
-    );
+    for (range, answer) in [
+        ("blocks=20..30", "blocks = 24 is the largest of 20..30 that fits, 25 does not"),
+        ("huge=9..9", "not even the first huge of 9..9 fits"),
+    ] {
+        let program = if range.starts_with("huge") { ["-c", FIRST, "{huge}"] } else { ["hold.py", "{blocks}", ""] };
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(&folder).env("XDG_CACHE_HOME", folder.path().join("cache"));
+        command.args(["fit", range, "--device-memory", "2GiB", "--steps", "all", "--", &python]).args(program);
+        let output = command.output().unwrap();
+        let found = text(&output.stdout);
+        assert!(found.contains(answer), "{found}{}", text(&output.stderr));
+    }
 }
+
+/// A program whose first request does not fit.
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+const FIRST: &str = "import sys, torch; torch.empty(int(sys.argv[1]) << 30, dtype=torch.uint8, device='cuda')";

@@ -156,7 +156,7 @@ pub(crate) struct Record {
 
 /// Steps of the optimizer, both included, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Steps {
+pub struct Steps {
     pub(super) first: u64,
     pub(super) last: u64,
     /// Whether the program runs on after the last step.

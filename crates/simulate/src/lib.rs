@@ -29,7 +29,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-pub use arguments::{SimulateArguments, StandInsArguments};
+pub use arguments::{SimulateArguments, StandInsArguments, Steps};
 pub use card::Card;
 pub use run::run;
 pub use stand_ins::run as add_stand_ins;

@@ -193,13 +193,19 @@ impl<S: Recordable> Bisection<'_, S> {
                 Verdict::Inconclusive => Answer::Skipped(gate.headline().in_full()),
             })
         })?;
-        let found = self.set.found(&asked)?;
-        let before = self.record(&found.before)?.map_or(of_good, |recorded| recorded.path);
-        let after = self.required(&found.bad)?;
+        let mut found = self.set.found(&asked)?;
+        let before = if let Ok(recorded) = self.record(&found.before)? {
+            recorded.path
+        } else {
+            found.before = good.clone();
+            of_good
+        };
+        let after = self.record(&found.bad)?.map_or(of_bad, |recorded| recorded.path);
         self.diff.git = self.set.show(&found, &self.recorder)?;
         let gate = judged(&mut self.diff, &self.loaded, &before, &after)?;
         let alone = gate.verdict();
-        let mut said = said(&found, &good, asked.len(), noun, alone);
+        let judged = asked.iter().filter(|(_, answer)| !matches!(answer, Answer::Skipped(_))).count();
+        let mut said = said(&found, &good, judged, noun, alone);
         said += &self.proof(&found, &gate, &before)?.unwrap_or_default();
         (self.diff.before, self.diff.after) = (Some(before), Some(after));
         let code = diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output)?;
@@ -247,7 +253,15 @@ impl<S: Recordable> Bisection<'_, S> {
     fn required(&self, one: &S::One) -> Result<PathBuf> {
         output::print_note(&format!("trying {one}"));
         let recorded = self.record(one)?;
-        Ok(recorded.map_err(|failure| refused(failure, &one.to_string(), "; or give another end of the range"))?.path)
+        Ok(recorded
+            .map_err(|failure| {
+                refused(
+                    failure,
+                    &one.to_string(),
+                    "; make it run with 'ptmem simulate', or give another end of the range",
+                )
+            })?
+            .path)
     }
 }
 
@@ -255,7 +269,8 @@ impl<S: Recordable> Bisection<'_, S> {
 fn refused(failure: Failure, one: &str, advice: &str) -> Error {
     match failure {
         Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
-        Failure::Unrecorded(_) | Failure::Candidate(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+        Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
+        Failure::Candidate(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
     }
 }
 
@@ -276,19 +291,19 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
 }
 
 /// Says which one was found, and what that rests on.
-fn said<C: Display>(found: &Found<C>, good: &C, recorded: usize, noun: &str, alone: Verdict) -> String {
+fn said<C: Display>(found: &Found<C>, good: &C, judged: usize, noun: &str, alone: Verdict) -> String {
     let Found { bad, before, unknown } = found;
     let mut text = match &unknown[..] {
         [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
         skipped => {
             let names: Vec<String> = skipped.iter().map(ToString::to_string).collect();
             format!(
-                "the first {noun} that exceeds the limits is {bad} or one that could not be recorded: {}",
+                "the first {noun} that exceeds the limits is {bad} or one that could not be judged: {}",
                 names.join(", ")
             )
         }
     };
-    text.push_str(&format!("; {recorded} were recorded, and this is {bad} compared with {before}"));
+    text.push_str(&format!("; {judged} were judged, and this is {bad} compared with {before}"));
     if alone == Verdict::Pass {
         text.push_str(". The growth between these two is within the limits: earlier ones grew as well");
     }

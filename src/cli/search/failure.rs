@@ -9,9 +9,9 @@ pub(super) enum Failure {
     /// The environment: no other candidate can be recorded either.
     #[error("{0}")]
     Environment(&'static str),
-    /// The command succeeds without a recording.
+    /// The command: it succeeds without a recording, or is mistyped.
     #[error("{0}")]
-    Unrecorded(String),
+    Command(String),
     /// The candidate: it cannot be made, or the command fails with it.
     #[error("{0}")]
     Candidate(String),
@@ -41,14 +41,14 @@ impl Failure {
             );
         }
         let advice = ADVICE.iter().find(|(words, _)| words.iter().any(|word| text.contains(word)));
-        let advice = advice.map(|(_, advice)| *advice);
+        let advice = advice.map_or("", |(_, advice)| advice);
         let log = log.display();
         if let Some(reason) = unrecorded(&text, code) {
-            return Self::Unrecorded(format!("{reason}{} (its output: {log})", advice.unwrap_or_default()));
+            return Self::Command(format!("{reason}{advice} (its output: {log})"));
         }
-        let advice = advice.unwrap_or("; make it run with ptmem simulate first");
         let words = last_words(&text);
-        Self::Candidate(format!("the command failed with exit code {code}{words}{advice} (its output: {log})"))
+        let failed = format!("the command failed with exit code {code}{words}{advice} (its output: {log})");
+        if advice.is_empty() { Self::Candidate(failed) } else { Self::Command(failed) }
     }
 }
 

@@ -35,7 +35,8 @@ impl Fitting<'_> {
                 );
             }
         }
-        let card = self.card()?;
+        let RecordArguments { gpu, steps, .. } = self.record;
+        let card = Card::named(gpu).ok().filter(|_| steps != "none");
         if let Some(card) = card {
             self.options.device_memory.get_or_insert(DeviceMemory { bytes: card.memory, overhead: None });
         }
@@ -45,15 +46,6 @@ impl Fitting<'_> {
             &own_files(),
         )?;
         (0..numbers.len()).map(|at| self.one(&numbers, at, card, &recorder)).collect()
-    }
-
-    /// The simulated card; `None` for a real one.
-    fn card(&self) -> Result<Option<Card>> {
-        let RecordArguments { gpu, steps, .. } = self.record;
-        if steps == "none" {
-            return Ok(None);
-        }
-        Card::named(gpu).map(Some).map_err(|error| anyhow!("--gpu: {error}"))
     }
 
     fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder<'_>) -> Result<Scale> {
@@ -142,8 +134,11 @@ impl Fitting<'_> {
         let recorded = recorded.map_err(|failure| {
             let pairs = numbers.iter().zip(&values).map(|(number, value)| format!("{} = {value}", number.name));
             let advice = match failure {
-                Failure::Candidate(_) => "; if it takes only some numbers, search those, such as batch=8..512/8",
-                Failure::Environment(_) | Failure::Unrecorded(_) => "",
+                Failure::Candidate(_) => {
+                    "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as \
+                     batch=8..512/8"
+                }
+                Failure::Environment(_) | Failure::Command(_) => "",
             };
             anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
         })?;

@@ -51,6 +51,8 @@ pub(super) fn search<C: Candidates>(
         let more = unknown.max(1).ilog2();
         let rest = if unknown == 1 { "the last".to_owned() } else { format!("then about {more} more") };
         let each = u64::try_from(asked.len() - given).ok().and_then(|done| began.elapsed().as_secs().checked_div(done));
+        // Kept recordings take no time.
+        let each = each.filter(|&each| each > 0);
         let estimate = each.map(|each| format!(", about {} s in all", each * u64::from(more + 1))).unwrap_or_default();
         output::print_note(&format!("trying {next} ({rest}{estimate})"));
         let answer = ask(&mut next)?;

@@ -55,7 +55,10 @@ impl Numbers {
             })
         };
         parts().with_context(|| {
-            format!("{text}: expected a name and its numbers, such as batch=1..4096 or seq=128..8192/128")
+            format!(
+                "{text}: expected a name and its numbers, the smallest (at least 1) first, such as batch=1..4096 or \
+                 seq=128..8192/128"
+            )
         })
     }
 

@@ -9,6 +9,7 @@ use std::{env, fs};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
+use ptmem_simulate::{Card, Steps};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
 
@@ -23,11 +24,11 @@ use super::failure::Failure;
 #[command(next_help_heading = heading::SEARCHED)]
 pub(in super::super) struct RecordArguments {
     /// Simulated card on which the command runs, such as h100
-    #[arg(long, value_name = "NAME", default_value = "a100")]
+    #[arg(long, value_name = "NAME", default_value = "a100", value_parser = card)]
     pub(super) gpu: String,
     /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
     /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
-    #[arg(long, value_name = "STEPS", default_value = "1..3")]
+    #[arg(long, value_name = "STEPS", default_value = "1..3", value_parser = steps)]
     pub(super) steps: String,
     /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]
@@ -35,6 +36,18 @@ pub(in super::super) struct RecordArguments {
     /// The command to record, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub(in super::super) command: Vec<OsString>,
+}
+
+/// Checks the name of a card.
+fn card(text: &str) -> Result<String, String> {
+    let card = Card::named(text).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"));
+    card.map(|_| text.to_owned())
+}
+
+/// Checks which steps to record.
+fn steps(text: &str) -> Result<String, String> {
+    let steps = if ["all", "none"].contains(&text) { Ok(()) } else { text.parse::<Steps>().map(drop) };
+    steps.map(|()| text.to_owned())
 }
 
 /// The recording of a candidate.
@@ -89,7 +102,9 @@ impl<'a> Recorder<'a> {
         let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
         let cache = cache.context("no place to keep recordings; set XDG_CACHE_HOME to a folder")?;
         let folder = std::path::absolute(cache)?.join("ptmem").join("search").join(format!("{:016x}", key.finish()));
-        fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| {
+            format!("{}: cannot be made; set XDG_CACHE_HOME to a folder that can be written", folder.display())
+        })?;
         let lock = lock(&folder)?;
         Ok(Self { arguments, folder, _lock: lock })
     }

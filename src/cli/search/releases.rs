@@ -40,8 +40,10 @@ impl Version {
 impl Releases {
     /// The releases that `NAME==GOOD..BAD` names, as the index of pip lists them.
     pub(super) fn of(package: &str, range: &str, python: OsString) -> Result<Self> {
-        let expected = "expected a package and two of its releases, such as 'transformers==4.36..4.40'";
+        let expected =
+            "expected a package and two of its releases, the older first, such as 'transformers==4.36..4.40'";
         let ends = range.split_once("..").and_then(|(good, bad)| Some((Version::of(good)?, Version::of(bad)?)));
+        let ends = ends.filter(|(good, bad)| good < bad);
         let (good, bad) = ends.with_context(|| format!("{package}=={range}: {expected}"))?;
         let listed = run(&python, &["-m", "pip", "index", "versions", package])
             .with_context(|| format!("{package}: pip lists no releases; {expected}, and a Python with pip"))?;
