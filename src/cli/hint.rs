@@ -77,7 +77,7 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
         ErrorKind::UnknownArgument => {
             let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else { return None };
             removed(found, arguments)
-                .or_else(|| option(found))
+                .or_else(|| option(found, is_simulate(arguments)))
                 .or_else(|| command_of_simulate(arguments))
                 .or_else(|| further_file(found, arguments))
         }
@@ -139,11 +139,14 @@ fn removed(found: &str, arguments: &[OsString]) -> Option<String> {
     })
 }
 
+fn is_simulate(arguments: &[OsString]) -> bool {
+    arguments.get(1).is_some_and(|word| word == "simulate")
+}
+
 /// The hint for a command to simulate that no -- comes before.
 fn command_of_simulate(arguments: &[OsString]) -> Option<String> {
-    let is_simulate = arguments.get(1).is_some_and(|word| word == "simulate");
     let has_dashes = arguments.iter().any(|word| word == "--");
-    (is_simulate && !has_dashes)
+    (is_simulate(arguments) && !has_dashes)
         .then(|| "put -- before the command to run: ptmem simulate [OPTIONS] -- python train.py".to_owned())
 }
 
@@ -165,9 +168,11 @@ fn further_file(found: &str, arguments: &[OsString]) -> Option<String> {
 }
 
 /// The option for words that mean the same.
-fn option(found: &str) -> Option<String> {
+fn option(found: &str, is_simulate: bool) -> Option<String> {
     let name = found.split('=').next().unwrap_or(found);
     let meant = match name {
+        "--output" | "-o" if is_simulate => "write the recording by --record FILE, as in --record snapshot.pkl",
+        _ if is_simulate => return None,
         "--threshold" | "--limit" | "--fail-on" | "--tolerance" => {
             "limits on growth are given by --max-growth, as in --max-growth 5%"
         }
@@ -222,5 +227,14 @@ mod tests {
                 false => assert_ne!(Config::parse(instead).expect(instead), Config::default(), "{instead}"),
             }
         }
+    }
+    #[cfg(feature = "simulate")]
+    #[test]
+    fn a_word_of_another_tool_names_an_option_that_simulate_has() {
+        let words = ["ptmem", "simulate", "--output", "a.pkl", "--", "true"].map(OsString::from);
+        let error = Arguments::try_parse_from(&words).expect_err("no such option");
+        let hint = hint(&error, &words).expect("a hint");
+        let simulate = Arguments::command().find_subcommand("simulate").cloned().expect("a command");
+        assert!(hint.contains("--record") && has_option(&simulate, "--record"), "{hint}");
     }
 }
