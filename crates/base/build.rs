@@ -22,5 +22,5 @@ fn code(description: &str) -> Option<String> {
     let [head, meaning, help] = description.lines().collect::<Vec<_>>().try_into().ok()?;
     let (name, weight) = head.split_once(' ')?;
     let words = name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
-    Some(format!("{} {name:?} {weight} {meaning:?} {help:?};\n", words.collect::<String>()))
+    Some(format!("{} {weight} {meaning:?} {help:?};\n", words.collect::<String>()))
 }

@@ -449,8 +449,8 @@ fn produce(code: Code) -> Codes {
 #[test]
 fn every_code_has_an_input_that_produces_it() {
     let missing: Vec<_> = Code::ALL
-        .into_iter()
-        .map(|code| (code, produce(code)))
+        .iter()
+        .map(|&code| (code, produce(code)))
         .filter(|(code, found)| !found.contains(code.name()))
         .collect();
     assert!(missing.is_empty(), "{missing:#?}");

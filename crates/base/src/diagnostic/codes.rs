@@ -5,6 +5,9 @@
 //! beside diagnostics that the command line has made. It may name an option. To say the same without options here and
 //! with options there would take a second table, and whoever adds a code would have to keep both.
 
+use serde::Serialize;
+use strum::VariantArray;
+
 use super::Severity;
 
 /// The weight of a code. Only a warning can be distrusted.
@@ -29,32 +32,32 @@ impl Weight {
 
 /// Everything that is said of a code.
 pub(super) struct Description {
-    pub(super) name: &'static str,
     pub(super) weight: Weight,
     pub(super) meaning: &'static str,
     pub(super) help: &'static str,
 }
 
-/// Defines the codes, each by its variant, name, weight, one line of meaning and one of help.
+/// Defines the codes, each by its variant, weight, one line of meaning and one of help.
 macro_rules! codes {
-    ($($variant:ident $name:literal $weight:ident $meaning:literal $help:literal;)*) => {
+    ($($variant:ident $weight:ident $meaning:literal $help:literal;)*) => {
         /// Every kind of diagnostic. Names are stable; `docs/diagnostics.md` lists them.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(strum::Display, strum::EnumString, strum::IntoStaticStr, strum::VariantArray)]
+        #[serde(rename_all = "kebab-case")]
+        #[strum(serialize_all = "kebab-case")]
         #[non_exhaustive]
         pub enum Code {
             $(#[doc = $meaning] $variant,)*
         }
 
-        const COUNT: usize = [$($name),*].len();
-
         impl Code {
             /// All codes, in the order of the documentation.
-            pub const ALL: [Self; COUNT] = [$(Self::$variant),*];
+            pub const ALL: &[Self] = Self::VARIANTS;
 
             pub(super) const fn description(self) -> Description {
                 match self {
                     $(Self::$variant => {
-                        Description { name: $name, weight: Weight::$weight, meaning: $meaning, help: $help }
+                        Description { weight: Weight::$weight, meaning: $meaning, help: $help }
                     })*
                 }
             }

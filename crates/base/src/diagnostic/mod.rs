@@ -3,9 +3,8 @@
 mod codes;
 
 use crate::device::DeviceId;
-use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use codes::Code;
 use codes::Weight;
@@ -24,8 +23,8 @@ pub enum Severity {
 impl Code {
     /// Stable kebab-case name, such as `history-truncated`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.description().name
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Weight of every diagnostic with this code.
@@ -57,24 +56,6 @@ impl Code {
     pub const fn help(self) -> &'static str {
         self.description().help
     }
-
-    /// The code of a name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|code| code.name() == name)
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
 }
 
 /// A name that this version does not know becomes [`Code::UnknownDiagnostic`]: a saved profile may come from a newer
@@ -82,7 +63,7 @@ impl Serialize for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Ok(Self::from_name(&name).unwrap_or(Self::UnknownDiagnostic))
+        Ok(name.parse().unwrap_or(Self::UnknownDiagnostic))
     }
 }
 
@@ -141,15 +122,15 @@ mod tests {
 
     #[test]
     fn names_are_distinct_kebab_case_and_lead_back_to_their_code() {
-        for code in Code::ALL {
-            assert_eq!(Code::from_name(code.name()), Some(code));
+        for &code in Code::ALL {
+            assert_eq!(code.name().parse(), Ok(code));
             assert!(code.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{code}");
         }
     }
 
     #[test]
     fn every_code_has_one_line_of_meaning_and_one_of_help() {
-        for code in Code::ALL {
+        for &code in Code::ALL {
             for line in [code.meaning(), code.help()] {
                 assert!(line.ends_with('.') && !line.contains('\n'), "{code}: {line}");
             }
@@ -160,7 +141,7 @@ mod tests {
     fn the_page_describes_every_code_in_the_same_words() {
         let page = include_str!("../../../../docs/diagnostics.md").replace("\r\n", "\n");
         let mut rest = &*page;
-        for code in Code::ALL {
+        for &code in Code::ALL {
             let weight = match code.severity() {
                 Severity::Note => "Note",
                 Severity::Warning if code.is_distrusted() => "Distrusted",
