@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use strum::IntoEnumIterator;
 
 use self::container::{Dict, List, MOST, Packed};
 use self::fill::Present;
@@ -91,7 +92,7 @@ impl Builder {
         Key::intern_all(tables);
         Unread::intern_not_needed(tables);
         tables.intern_tags(Tags::default());
-        builder.actions = Action::KNOWN.map(|(name, action)| (tables.intern_string(name), action)).to_vec();
+        builder.actions = Action::iter().map(|action| (tables.intern_string(action.into()), action)).collect();
         builder
     }
 

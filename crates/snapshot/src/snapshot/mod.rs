@@ -226,7 +226,8 @@ impl Event {
 }
 
 /// The action of an [`Event`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::EnumIter, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Action {
     /// A block was handed out; size: bytes requested.
     Alloc,
@@ -247,29 +248,17 @@ pub enum Action {
     /// An allocation failed; size: bytes that it would have occupied.
     Oom,
     /// Anything else; skipped.
+    #[strum(disabled)]
     Other(StringId),
 }
 
 impl Action {
-    /// The actions that PyTorch documents, with their names in the file.
-    pub const KNOWN: [(&'static str, Self); 9] = [
-        ("alloc", Self::Alloc),
-        ("free_requested", Self::FreeRequested),
-        ("free_completed", Self::FreeCompleted),
-        ("segment_alloc", Self::SegmentAlloc),
-        ("segment_free", Self::SegmentFree),
-        ("segment_map", Self::SegmentMap),
-        ("segment_unmap", Self::SegmentUnmap),
-        ("snapshot", Self::Snapshot),
-        ("oom", Self::Oom),
-    ];
-
     /// The name in the file, at most 64 bytes of it.
     #[must_use]
     pub fn name(self, tables: &Tables) -> &str {
         match self {
             Self::Other(name) => cut(tables.string(name), 64),
-            known => Self::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name),
+            known => known.into(),
         }
     }
 }

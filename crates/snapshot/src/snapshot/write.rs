@@ -254,7 +254,7 @@ impl<'s> SnapshotWriter<'s> {
         self.key(Key::Action);
         match event.action {
             Action::Other(name) => self.string(name),
-            known => self.word(Action::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name)),
+            known => self.word(known.into()),
         }
         self.entry(if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr }, event.addr);
         self.entry(Key::Size, event.size);

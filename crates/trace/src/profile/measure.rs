@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::text::{count, cut};
 use ptmem_snapshot::snapshot::{Action, Copier, Event, RunFacts, Snapshot, StackId, Tables};
+use strum::IntoEnumIterator;
 
 use super::{DeviceProfile, Error, Profile, ReadOptions, Source, guesses, phases};
 use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, Wanted, merged_pools};
@@ -95,7 +96,7 @@ fn not_read(snapshot: &Snapshot, devices: &[DeviceProfile]) -> Option<Diagnostic
     let keys = snapshot.unread.iter().map(|(part, name)| format!("key '{}' of {part}", cut(tables.string(*name), 64)));
     let mut parts: Vec<String> = keys.collect();
     for (name, number) in devices.iter().flat_map(|device| &device.actions) {
-        if !KNOWN_ACTIONS.contains(&name.as_str()) && !Action::KNOWN.iter().any(|(known, _)| known == name) {
+        if !KNOWN_ACTIONS.contains(&name.as_str()) && Action::iter().all(|known| name != <&str>::from(known)) {
             parts.push(format!("action '{name}' of {}", count(*number, "event", "events")));
         }
     }
