@@ -93,10 +93,10 @@ impl Tables {
         &self.strings.items()[id.index()]
     }
 
-    /// Number of strings.
+    /// All strings, by [`StringId::index`].
     #[must_use]
-    pub fn string_count(&self) -> usize {
-        self.strings.items().len()
+    pub fn strings(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.strings.items().iter().map(|text| &**text)
     }
 
     /// A frame.
@@ -137,14 +137,8 @@ impl Tables {
     }
 
     /// All stacks, in the order in which they were interned.
-    pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
+    pub fn stacks(&self) -> impl ExactSizeIterator<Item = StackId> + '_ {
         (0..self.stacks.items().len()).map(StackId::from_index)
-    }
-
-    /// How many distinct stacks there are.
-    #[must_use]
-    pub fn stack_count(&self) -> usize {
-        self.stacks.items().len()
     }
 
     /// All tags, by [`TagsId::index`].
@@ -194,7 +188,6 @@ impl Tables {
 
     /// The number of entries in the fullest table.
     pub(super) fn largest(&self) -> usize {
-        let Self { strings, frames, stacks, tags, has_forward: _ } = self;
-        strings.items().len().max(frames.items().len()).max(stacks.items().len()).max(tags.items().len())
+        self.strings().len().max(self.frames().len()).max(self.stacks().len()).max(self.all_tags().len())
     }
 }

@@ -63,9 +63,9 @@ impl<'s> SnapshotWriter<'s> {
         let tables = &contents.snapshot.tables;
         Self {
             out: Writer::default(),
-            strings: Vec::new(),
+            strings: vec![None; tables.strings().len()],
             frames: vec![None; tables.frames().len()],
-            stacks: vec![None; tables.stack_count()],
+            stacks: vec![None; tables.stacks().len()],
             forward: FxHashMap::default(),
             words: FxHashMap::default(),
             empty_list: None,
@@ -145,9 +145,6 @@ impl<'s> SnapshotWriter<'s> {
     }
 
     fn string(&mut self, id: StringId) {
-        if self.strings.len() <= id.index() {
-            self.strings.resize(id.index() + 1, None);
-        }
         if let Some(reference) = self.strings[id.index()] {
             return self.out.refer(reference);
         }

@@ -122,7 +122,7 @@ impl Tracer<'_> {
 
     /// The classes of the allocations, which take the places of their addresses.
     fn classify(&mut self, dump: Position) -> Vec<Class> {
-        let latest = vec![u32::MAX; self.snapshot.tables.stack_count()];
+        let latest = vec![u32::MAX; self.snapshot.tables.stacks().len()];
         let mut classes = Classes { all: Interner::default(), latest };
         for index in 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX) {
             let class = self.class(index, dump);

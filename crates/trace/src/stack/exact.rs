@@ -1,6 +1,6 @@
 //! Stacks with all of their frames and lines.
 
-use ptmem_snapshot::snapshot::{Frame, FrameId, StackId, StringId, Tables};
+use ptmem_snapshot::snapshot::{Frame, FrameId, StackId, Tables};
 use sha1::{Digest as _, Sha1};
 
 use super::classify;
@@ -36,8 +36,7 @@ impl<'t> ExactKeys<'t> {
     /// For the stacks of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables) -> Self {
-        let strings = (0..tables.string_count()).map(|index| tables.string(StringId::from_index(index)));
-        let strings: Vec<Digest> = strings.map(|text| sha1(&[text.as_bytes()])).collect();
+        let strings: Vec<Digest> = tables.strings().map(|text| sha1(&[text.as_bytes()])).collect();
         let mut frames = Vec::with_capacity(tables.frames().len());
         for Frame { name, filename, line, .. } in tables.frames() {
             let digest = sha1(&[&strings[name.index()], &strings[filename.index()], &line.to_le_bytes()]);
