@@ -66,12 +66,4 @@ impl<E: std::error::Error + 'static> ErrorKind<E> {
     pub(super) fn too_few(opcode: &'static str) -> Self {
         Self::Damaged { opcode, problem: "finds too few values on the stack" }
     }
-
-    pub(super) fn no_mark(opcode: &'static str) -> Self {
-        Self::Damaged { opcode, problem: "finds no MARK on the stack" }
-    }
-
-    pub(super) fn wrong_type(opcode: &'static str) -> Self {
-        Self::Damaged { opcode, problem: "is applied to a value of another type" }
-    }
 }

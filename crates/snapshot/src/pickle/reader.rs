@@ -40,7 +40,6 @@ struct Machine<'v, R, V: Visitor> {
     runs: Runs<V::Run>,
     /// Offset of the opcode in hand.
     at: u64,
-    scratch: Vec<u8>,
 }
 
 type Step<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
@@ -55,7 +54,6 @@ impl<'v, R: Read, V: Visitor> Machine<'v, R, V> {
             memo: Memo::new(),
             runs: Runs::new(),
             at: 0,
-            scratch: Vec::new(),
         }
     }
 

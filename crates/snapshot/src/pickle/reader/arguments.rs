@@ -36,13 +36,15 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
         Ok(())
     }
 
-    #[inline]
-    fn string(
+    /// A string behind its length in `N` bytes.
+    pub(super) fn prefixed<const N: usize>(
         &mut self,
         opcode: &'static str,
-        length: u64,
         make: impl FnOnce(&mut V, &[u8]) -> V::Value,
     ) -> Step<(), V> {
+        let mut length = [0; 8];
+        length[..N].copy_from_slice(&self.take::<N>(opcode)?);
+        let length = u64::from_le_bytes(length);
         let value = match usize::try_from(length) {
             Ok(length) if length <= 4096 => {
                 if !self.input.ensure(length)? {
@@ -53,28 +55,14 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
                 value
             }
             _ => {
-                self.scratch.clear();
-                let scratch = &mut self.scratch;
+                let mut scratch = Vec::new();
                 if !self.input.pieces(length, |piece| scratch.extend_from_slice(piece))? {
                     return Err(ErrorKind::Truncated { opcode });
                 }
-                let value = make(self.visitor, &self.scratch);
-                self.scratch = Vec::new();
-                value
+                make(self.visitor, &scratch)
             }
         };
         self.stack.push(value);
         Ok(())
-    }
-
-    /// A string behind its length in `N` bytes.
-    pub(super) fn prefixed<const N: usize>(
-        &mut self,
-        opcode: &'static str,
-        make: impl FnOnce(&mut V, &[u8]) -> V::Value,
-    ) -> Step<(), V> {
-        let mut length = [0; 8];
-        length[..N].copy_from_slice(&self.take::<N>(opcode)?);
-        self.string(opcode, u64::from_le_bytes(length), make)
     }
 }

@@ -26,7 +26,8 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
 
     #[inline]
     pub(super) fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
-        let start = self.marks.pop().ok_or(ErrorKind::no_mark(opcode))?;
+        let no_mark = ErrorKind::Damaged { opcode, problem: "finds no MARK on the stack" };
+        let start = self.marks.pop().ok_or(no_mark)?;
         if start > self.stack.len() { Err(ErrorKind::too_few(opcode)) } else { Ok(start) }
     }
 
@@ -72,5 +73,6 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
 
 /// The error of an operation that the visitor refused.
 pub(super) fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
-    error.map_or(ErrorKind::wrong_type(opcode), ErrorKind::Visitor)
+    let wrong_type = ErrorKind::Damaged { opcode, problem: "is applied to a value of another type" };
+    error.map_or(wrong_type, ErrorKind::Visitor)
 }
