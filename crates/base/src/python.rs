@@ -163,7 +163,7 @@ impl Scanner {
                 b'\n' => self.end(),
                 b'(' | b'[' | b'{' => self.depth += 1,
                 b')' | b']' | b'}' => self.depth = self.depth.saturating_sub(1),
-                b'#' => at += until_line_break(&text[at + 1..]),
+                b'#' => at += text[at + 1..].iter().take_while(|&&byte| byte != b'\n').count(),
                 b'\\' => {
                     at += 1 + usize::from(text.get(at + 1) == Some(&b'\r'));
                     self.line += u32::from(text.get(at) == Some(&b'\n'));
@@ -205,10 +205,6 @@ pub fn string_length(text: &[u8], quote: u8) -> usize {
         at += 1;
     }
     text.len()
-}
-
-fn until_line_break(text: &[u8]) -> usize {
-    text.iter().position(|&byte| byte == b'\n').unwrap_or(text.len())
 }
 
 #[cfg(test)]

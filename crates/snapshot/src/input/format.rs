@@ -88,12 +88,6 @@ impl Format {
         }
     }
 
-    /// True for both forms of JSON.
-    #[must_use]
-    pub fn is_json(self) -> bool {
-        matches!(self, Self::JsonObject | Self::JsonArray)
-    }
-
     /// Its name; `None` where there is none.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {

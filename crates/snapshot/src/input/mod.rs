@@ -65,7 +65,8 @@ impl<'r> Input<'r> {
         let mut head = format::head_of(stream)?;
         let format = Format::of(&head);
         // Readers of JSON take no byte order mark.
-        let start = if format.is_json() { head.len() - format::text_of(&head).len() } else { 0 };
+        let is_json = matches!(format, Format::JsonObject | Format::JsonArray);
+        let start = if is_json { head.len() - format::text_of(&head).len() } else { 0 };
         Ok(Self { format, stream: Cursor::new(head.split_off(start)).chain(stream) })
     }
 
@@ -83,7 +84,7 @@ impl Read for Input<'_> {
 }
 
 /// Passes the unwrapped input to `read`. Input without a wrapper is passed unchanged, whatever its size. Bytes that
-/// `read` leaves are read as well, so that checksums are verified.
+/// `read` leaves are read as well, so that checksums are verified. Gives the size of the input as it is, too.
 ///
 /// # Errors
 /// Errors of `read`; and an [`io::Error`] if a wrapping is damaged, holds no pickle, or expands to more than
@@ -92,20 +93,11 @@ pub fn unpack<T, E: From<io::Error>>(
     input: &mut dyn Read,
     max_bytes: Option<u64>,
     read: &mut dyn FnMut(Input<'_>) -> Result<T, E>,
-) -> Result<Unpacked<T>, E> {
+) -> Result<(T, u64), E> {
     let count = Cell::new(0);
     let limit = Limit { max_bytes, count: &count };
     let value = Unpacker { limit, read }.unpack(&mut Counted { input, count: &count }, MOST_LAYERS)?;
-    Ok(Unpacked { value, bytes: count.get() })
-}
-
-/// The result of reading an input.
-#[derive(Debug)]
-pub struct Unpacked<T> {
-    /// The value that was read.
-    pub value: T,
-    /// The size of the input as it is, wrapped.
-    pub bytes: u64,
+    Ok((value, count.get()))
 }
 
 /// Counts the bytes read.

@@ -16,11 +16,9 @@ pub(super) struct Entry<'a> {
 /// Reads `File "model.py", line 12, in forward`, with the source line that may follow.
 pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
     let first = text.trim_start().lines().next()?;
-    let mut parts = first.strip_prefix("File \"")?.splitn(2, "\", line ");
-    let file = parts.next()?;
-    let mut place = parts.next()?.splitn(2, ", in ");
-    let line = place.next()?.parse().ok()?;
-    Some(Entry { name: place.next()?.trim_end(), file, line })
+    let (file, place) = first.strip_prefix("File \"")?.split_once("\", line ")?;
+    let (line, name) = place.split_once(", in ")?;
+    Some(Entry { name: name.trim_end(), file, line: line.parse().ok()? })
 }
 
 /// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which

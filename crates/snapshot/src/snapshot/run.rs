@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use ptmem_base::device::DeviceId;
 use ptmem_base::text::cut;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -265,12 +264,6 @@ impl RunFacts {
         if self.ending.as_ref().is_none_or(|ending| ending.kind == EndingKind::Whole) {
             self.ending = Some(Ending { kind: EndingKind::Exception, message: format!("exit status {status}") });
         }
-    }
-
-    /// PyTorch's counters of a device.
-    #[must_use]
-    pub fn counters_of(&self, device: DeviceId) -> Option<&DeviceCounters> {
-        self.counters.iter().find(|counters| counters.device == device)
     }
 }
 

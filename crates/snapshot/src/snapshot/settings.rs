@@ -92,14 +92,9 @@ impl AllocatorSettings {
         is_default && self.present && self.text().is_some_and(String::is_empty)
     }
 
-    /// True if the text that was last given to the allocator is known, so that other settings may have been before.
+    /// The text that was last given to the allocator. Where it is known, other settings may have been before.
     #[must_use]
-    pub fn has_text(&self) -> bool {
-        self.text().is_some()
-    }
-
-    /// The text that was last given to the allocator.
-    fn text(&self) -> Option<&String> {
+    pub fn text(&self) -> Option<&String> {
         self.all.get(TEXT).or_else(|| self.all.get(TEXT_OF_XPU))
     }
 

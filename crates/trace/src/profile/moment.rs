@@ -160,9 +160,7 @@ impl Moment {
 
 /// Reads seconds with up to six decimals.
 fn microseconds(text: &str) -> Option<i64> {
-    let mut parts = text.splitn(2, '.');
-    let whole = parts.next()?;
-    let fraction = parts.next().unwrap_or_default();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() || fraction.len() > 6 || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
         return None;
     }

@@ -33,14 +33,14 @@ pub fn read(input: impl Read, path: &str, options: ReadOptions) -> Result<Profil
 /// Where the input is neither, or damaged.
 pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Opened, Error> {
     let read = &mut |unpacked: Input<'_>| open_unpacked(unpacked, path, &options);
-    let mut opened = input::unpack(&mut input, options.max_input, read)?;
+    let (mut opened, bytes) = input::unpack(&mut input, options.max_input, read)?;
     // The rest of the wrapping, behind the pickle, is read last.
-    let source = match &mut opened.value {
+    let source = match &mut opened {
         Opened::Snapshot(_, source) => source,
         Opened::Profile(profile) => &mut profile.source,
     };
-    source.bytes = opened.bytes;
-    Ok(opened.value)
+    source.bytes = bytes;
+    Ok(opened)
 }
 
 /// The most bytes of a table that are read.

@@ -288,11 +288,6 @@ impl Lifetimes {
             && allocation.is_freed_by_completion()
     }
 
-    /// The address of every allocation.
-    pub(super) fn addresses_of_allocations(&self) -> Vec<u64> {
-        self.allocations.iter().map(|allocation| self.addresses[allocation.place as usize]).collect()
-    }
-
     fn next_index(&self) -> u32 {
         number(self.allocations.len())
     }

@@ -30,14 +30,15 @@ pub(super) fn measure(
     wanted: Wanted<'_>,
 ) -> Result<Replay, Error> {
     let DeviceView { snapshot, id, device } = view;
-    let stated = snapshot.run.as_ref().and_then(|run| run.counters_of(id));
+    let stated = snapshot.run.as_ref().and_then(|run| run.counters.iter().find(|of| of.device == id));
     let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
     stated.into_iter().for_each(|stated| stated::fit_older(stated, &mut sizes, &mut lifetimes));
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
-    let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
+    let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);
+    let addresses: Vec<u64> = placed.map(|one| lifetimes.addresses[one.place as usize]).collect();
     let events = view.events();
     let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags: wanted.tags };
     let (trace, numbers) = tracer.trace(of_event, dump);

@@ -32,7 +32,7 @@ impl<'a> Occupied<'a> {
         if allocation.born == now {
             self.insert(allocation.place, index);
         } else if allocation.completed == now {
-            self.remove(allocation.place);
+            self.indices.remove(allocation.place as usize);
         }
     }
 
@@ -40,10 +40,6 @@ impl<'a> Occupied<'a> {
     pub(super) fn insert(&mut self, place: u32, allocation: u32) {
         self.indices.insert(place as usize);
         self.occupants[place as usize] = allocation;
-    }
-
-    fn remove(&mut self, place: u32) {
-        self.indices.remove(place as usize);
     }
 
     /// The address of an allocation.

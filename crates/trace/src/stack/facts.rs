@@ -100,7 +100,7 @@ impl Facts {
     #[must_use]
     pub fn new(tables: &Tables, rules: &Rules, qualified: &[FunctionsOfFile]) -> Self {
         let files = FilesOfFrames::new(tables);
-        let prefixes = Names::of_prefixes(&rules.strip_prefix);
+        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix, &Checkout::default());
         let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
         let frames = tables.frames().zip(&files.of_frames);
         let owners: Vec<Owner> =

@@ -103,11 +103,6 @@ impl Names {
         Self { prefixes, shown, suffixes }
     }
 
-    /// Nothing but the prefixes that the user wants to see stripped.
-    pub(super) fn of_prefixes(prefixes: &[String]) -> Self {
-        Self::new(&BTreeSet::new(), prefixes, &Checkout::default())
-    }
-
     /// The rest of a path behind a prefix to strip.
     pub(super) fn stripped<'p>(&self, path: &'p str) -> Option<&'p str> {
         self.prefixes.iter().find_map(|prefix| path.strip_prefix(prefix.as_str()))

@@ -93,7 +93,7 @@ impl Builder {
             run,
             has_traces: traces.or(host_traces).is_some(),
             lacks_block_addresses: self.lacks_block_addresses,
-            unread: self.unread.into_vec(),
+            unread: self.unread.0.into_iter().collect(),
         })
     }
 

@@ -25,7 +25,7 @@ const MOST_NAMES: usize = 20;
 
 /// The names of keys that were not read, and the part of the file that has them.
 #[derive(Default)]
-pub(super) struct Unread(BTreeSet<(Part, StringId)>);
+pub(super) struct Unread(pub(super) BTreeSet<(Part, StringId)>);
 
 impl Unread {
     /// Interns the names that are left out on purpose right after those of [`Key`].
@@ -43,11 +43,6 @@ impl Unread {
         {
             self.0.insert((part, name));
         }
-    }
-
-    /// All of them in order of their parts.
-    pub(super) fn into_vec(self) -> Vec<(Part, StringId)> {
-        self.0.into_iter().collect()
     }
 }
 

@@ -102,7 +102,7 @@ impl Rules {
         let has_expandable = device.segments.iter().any(|segment| segment.is_expandable)
             || (!settings.never_set() && snapshot.events_of(device).iter().any(maps));
         let source = match settings.present {
-            true if settings.never_set() || settings.given || !settings.has_text() => Source::Certain,
+            true if settings.never_set() || settings.given || settings.text().is_none() => Source::Certain,
             true => Source::Dump,
             false => Source::Assumed,
         };
