@@ -59,7 +59,8 @@ pub struct Case {
 }
 
 /// A counter that an input may state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 enum Gauge {
     Allocated,
     Active,
@@ -92,13 +93,6 @@ const KEYS: [(&str, Gauge, Point); 13] = [
     ("mem-reserved-bytes", Gauge::Reserved, Point::End),
 ];
 
-const GAUGES: [(&str, Gauge); 4] = [
-    ("allocated_bytes", Gauge::Allocated),
-    ("active_bytes", Gauge::Active),
-    ("requested_bytes", Gauge::Requested),
-    ("reserved_bytes", Gauge::Reserved),
-];
-
 const POINTS: [(&str, Point); 2] = [("peak", Point::Peak), ("current", Point::End)];
 
 /// The figure that a key names.
@@ -106,9 +100,8 @@ fn figure_of(key: &str) -> Option<(Gauge, Point)> {
     let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, gauge, point)| (gauge, point));
     named.or_else(|| {
         let (counter, point) = key.split_once(".all.")?;
-        let (_, gauge) = GAUGES.into_iter().find(|(name, _)| *name == counter)?;
         let (_, point) = POINTS.into_iter().find(|(name, _)| *name == point)?;
-        Some((gauge, point))
+        Some((counter.strip_suffix("_bytes")?.parse().ok()?, point))
     })
 }
 
@@ -219,7 +212,7 @@ fn numbers(object: &Map<String, Value>, place: &str) -> Result<Option<Numbers>, 
             is_known = true;
         }
         // `memory_stats_as_nested_dict()`.
-        let all = GAUGES.iter().any(|(name, _)| name == key).then(|| value.get("all")).flatten();
+        let all = value.get("all");
         for (point, _) in POINTS {
             let name = format!("{key}.all.{point}");
             if let (Some(value), Some(figure)) = (all.and_then(|all| all.get(point)), figure_of(&name)) {
