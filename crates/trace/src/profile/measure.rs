@@ -60,16 +60,14 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
     let mut profile = Profile {
         source,
-        recorded: None,
-        raises: Vec::new(),
         settings,
         keeps_annotations: snapshot.keeps_annotations,
         devices,
         run,
         diagnostics,
-        facts: None,
         options,
         tables,
+        ..Profile::default()
     };
     profile.with_devices(|profile, devices| {
         devices.iter_mut().for_each(|device| name_pools(&mut device.private_pools, &profile.code()));

@@ -44,11 +44,12 @@ use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::tags::HOW_TO_RECORD;
 
 /// The kind of input that a profile was computed from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum InputKind {
     /// A snapshot.
+    #[default]
     Snapshot,
     /// A list of segments without a history.
     Segments,
@@ -67,7 +68,7 @@ impl InputKind {
 }
 
 /// Where a profile came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Source {
     /// Path as the user gave it.
     pub path: String,
@@ -116,7 +117,7 @@ pub struct Raise {
 }
 
 /// The figures of one snapshot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Profile {
     /// Where it came from.

@@ -3,7 +3,6 @@
 mod bytes;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use csv::StringRecord;
 use ptmem_base::device::DeviceId;
@@ -13,7 +12,7 @@ use ptmem_snapshot::snapshot::RunFacts;
 use serde_json::{Map, Value};
 
 use super::measure::remarks;
-use super::{AllocatorSettings, DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
+use super::{DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 use bytes::bytes_of;
 
@@ -291,15 +290,10 @@ pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> R
     diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
     Ok(Profile {
         source,
-        recorded: None,
-        raises: Vec::new(),
         options,
-        settings: AllocatorSettings::default(),
-        keeps_annotations: false,
         devices: case.devices.iter().map(|(&device, numbers)| numbers.profile(device)).collect(),
         run: case.run.clone(),
         diagnostics,
-        tables: Arc::default(),
-        facts: None,
+        ..Profile::default()
     })
 }

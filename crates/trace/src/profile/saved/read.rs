@@ -50,7 +50,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
             .map(|saved| saved.found)
             .collect(),
         tables: Arc::new(reader.tables),
-        facts: None,
+        ..Profile::default()
     };
     profile.judge_guesses();
     profile.add_passes();
