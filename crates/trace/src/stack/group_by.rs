@@ -1,14 +1,12 @@
 //! The rules for stacks that count as one.
 
-use std::fmt;
-
 use strum::VariantArray;
 
 use super::legible;
 
 /// The rule for stacks that count as one.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum GroupBy {
@@ -89,12 +87,6 @@ impl GroupBy {
     pub fn is_tag(self) -> bool {
         matches!(self, Self::Metadata | Self::CompileContext | Self::Module | Self::Purpose | Self::Shape)
             || self.is_origin()
-    }
-}
-
-impl fmt::Display for GroupBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
