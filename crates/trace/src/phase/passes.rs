@@ -48,13 +48,8 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
 
 /// The pass of each class of allocations.
 pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
-    let mut passes: Vec<Option<Pass>> = Vec::with_capacity(trace.classes.len());
-    for class in &trace.classes {
-        passes.push(match class.origin {
-            Origin::Stack(stack) => code.pass(stack),
-            Origin::Bucket(_) => None,
-        });
-    }
+    let stacks = trace.classes.iter().map(|class| class.origin.stack());
+    let mut passes: Vec<Option<Pass>> = stacks.map(|stack| code.pass(stack?)).collect();
     // Where C++ was not recorded, the threads of autograd have no frames.
     if passes.contains(&Some(Pass::Forward)) && !passes.contains(&Some(Pass::Backward)) {
         for (pass, class) in passes.iter_mut().zip(&trace.classes) {

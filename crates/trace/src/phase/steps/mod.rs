@@ -14,7 +14,7 @@ pub use self::built::{BuiltUp, initializes};
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::stack::Code;
-use crate::trace::{Origin, Position, Trace};
+use crate::trace::{Position, Trace};
 
 /// A named part of a history, at which a step may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,10 +221,7 @@ impl Course {
                 continue;
             };
             let class = &trace.classes[life.class as usize];
-            let stack = match class.origin {
-                Origin::Stack(stack) => Some(stack),
-                Origin::Bucket(_) => None,
-            };
+            let stack = class.origin.stack();
             allocations.push(Allocated { event, stack, requested: class.requested, freed: life.freed });
         }
         Self { events: trace.symbols.len(), allocations }

@@ -184,7 +184,8 @@ impl<'c, 't> Rounds<'c, 't> {
     }
 
     fn kinds_of(&self, round: &Range<usize>) -> impl Iterator<Item = &StackInRounds> {
-        self.stacks_of(round).into_iter().filter_map(|stack| self.kinds.get(&stack))
+        let stacks: FxHashSet<Option<StackId>> = self.course.within(round).iter().map(|one| one.stack).collect();
+        stacks.into_iter().filter_map(|stack| self.kinds.get(&stack))
     }
 
     /// The number of nested module calls that contain most rounds.
@@ -223,24 +224,14 @@ impl<'c, 't> Rounds<'c, 't> {
 
     /// The Python frames that all allocations of a round have in common, outermost first.
     fn common(&self, round: &Range<usize>) -> &[FrameId] {
-        let stacks = self.stacks_of(round);
-        let kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
-        let common = kinds.filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
+        let known = self.kinds_of(round).filter(|kind| !kind.python.is_empty());
+        let common = known.map(|kind| &*kind.python).reduce(common_start);
         common.unwrap_or_default()
-    }
-
-    fn stacks_of(&self, round: &Range<usize>) -> FxHashSet<Option<StackId>> {
-        self.course.within(round).iter().map(|one| one.stack).collect()
     }
 
     /// Whether a round frees some of what it allocated, and has a backward pass where there is one elsewhere.
     fn frees_and_ends(&self, round: &Range<usize>) -> bool {
-        self.course.frees_own(round) && (!self.has_backward || self.runs_backward(round))
-    }
-
-    fn runs_backward(&self, round: &Range<usize>) -> bool {
-        let stacks = self.stacks_of(round);
-        stacks.iter().filter_map(|stack| self.kinds.get(stack)).any(|kind| kind.backward)
+        self.course.frees_own(round) && (!self.has_backward || self.kinds_of(round).any(|kind| kind.backward))
     }
 }
 
