@@ -307,7 +307,7 @@ fn headroom_is_left_on_the_device() {
 #[test]
 fn categories_add_up_to_the_change() {
     let diff = compare(allocating(8, vec![]), allocating(4, vec![]));
-    let categories: i128 = diff.devices[0].categories.iter().map(diff::CategoryChange::delta).sum();
+    let categories: i128 = diff.devices[0].categories.iter().map(|of| of.held.delta()).sum();
     assert_eq!(Some(categories), diff.devices[0].metric(Metric::Peak).gained());
 }
 

@@ -21,12 +21,6 @@ impl CategoryChange {
     pub(super) fn peak_elsewhere(closing: &Row) -> Self {
         Self { name: format!("[{}]", super::row::PEAK_ELSEWHERE), held: closing.held.map(|held| held.bytes) }
     }
-
-    /// Bytes gained.
-    #[must_use]
-    pub fn delta(&self) -> i128 {
-        i128::from(self.held.after) - i128::from(self.held.before)
-    }
 }
 
 /// Groups the memory of both sides by category: by the purposes that recorders saw, where both did.

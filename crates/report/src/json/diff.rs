@@ -129,7 +129,7 @@ object! {
         name: change.name,
         before: change.held.before,
         after: change.held.after,
-        delta: change.delta(),
+        delta: change.held.delta(),
     }
 }
 

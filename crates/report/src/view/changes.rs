@@ -52,8 +52,8 @@ impl Changed<'_> {
         let has_grown = self.device.metric(Metric::Peak).gained().is_some_and(|delta| delta > 0);
         let peak = self.device.peaks.after.as_ref().filter(|_| has_grown);
         let mut facts: Vec<Fact> = peak.map(|peak| Fact::new("peak now at", peak.to_string())).into_iter().collect();
-        let changes = self.device.categories.iter().filter(|of| of.delta() != 0);
-        let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.delta()))).collect();
+        let changes = self.device.categories.iter().filter(|of| of.held.delta() != 0);
+        let items: Vec<String> = changes.map(|of| format!("{} {}", of.name, Delta(of.held.delta()))).collect();
         facts.extend((!items.is_empty()).then(|| Fact::of_lines("categories", vec![items])));
         (!facts.is_empty()).then_some(Content::Facts(facts))
     }
