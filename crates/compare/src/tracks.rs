@@ -81,14 +81,11 @@ pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
     }
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.into_iter().map(|number| DeviceTrack::of(profiles, number)).collect()
-}
-
-impl DeviceTrack {
-    /// The device of one number.
-    fn of(profiles: &[Profile], number: DeviceId) -> Self {
-        Self { device: number, indices: profiles.iter().map(|profile| position(profile, number)).collect() }
-    }
+    let tracks = numbers.into_iter().map(|device| DeviceTrack {
+        device,
+        indices: profiles.iter().map(|profile| position(profile, device)).collect(),
+    });
+    tracks.collect()
 }
 
 fn active(profile: &Profile) -> Vec<usize> {
