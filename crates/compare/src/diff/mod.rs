@@ -127,22 +127,21 @@ impl Diff {
     /// Leaves nothing but what a report shows of one comparison among many, and moves the stacks to tables that these
     /// share, which [`Diff::share`] must get in the end.
     pub fn pool(&mut self, shared: &mut Sides<Tables>) {
-        let mut before = Copier::new(&self.profiles.before.tables, &mut shared.before);
-        let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);
         for device in &mut self.devices {
             device.alignment = None;
             device.rows.iter_mut().for_each(|row| row.members = Vec::new());
             device.rows.retain(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
             device.rows.shrink_to_fit();
-            for row in &mut device.rows {
-                row.stack.before = row.stack.before.map(|stack| before.stack(stack));
-                row.stack.after = row.stack.after.map(|stack| after.stack(stack));
-            }
         }
-        self.profiles.before.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut before));
-        self.profiles.after.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut after));
-        self.profiles.before.forget_stacks();
-        self.profiles.after.forget_stacks();
+        for side in Side::BOTH {
+            let profile = self.profiles.of_mut(side);
+            let mut copy = Copier::new(&profile.tables, shared.of_mut(side));
+            for row in self.devices.iter_mut().flat_map(|device| &mut device.rows) {
+                row.stack.of_mut(side).iter_mut().for_each(|stack| *stack = copy.stack(*stack));
+            }
+            profile.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut copy));
+            profile.forget_stacks();
+        }
     }
 
     /// Sets the tables that [`Diff::pool`] moved the stacks to.
@@ -167,7 +166,7 @@ impl Diff {
     /// The frames of both sides.
     #[must_use]
     pub fn codes(&self) -> Sides<Code<'_>> {
-        Sides { before: self.profiles.before.code(), after: self.profiles.after.code() }
+        self.profiles.map(Profile::code)
     }
 }
 

@@ -125,10 +125,7 @@ pub(super) fn compare_runs(profiles: &Sides<Profile>, devices: &[DeviceDiff], fo
 
 /// True if both sides are known to hold equally many steps, each of them whole: then neither lacks a part of one.
 pub(super) fn have_same_whole_steps(profiles: &Sides<Profile>) -> bool {
-    match (whole_steps(&profiles.before), whole_steps(&profiles.after)) {
-        (Some(before), Some(after)) => before == after,
-        _ => false,
-    }
+    profiles.map(whole_steps).both().is_some_and(|steps| steps.before == steps.after)
 }
 
 /// The number of steps that a profile holds whole, where it holds some and is not cut short.

@@ -40,9 +40,8 @@ impl Diff {
 
 /// The first allocation that differs, in words; `None` where a side does not have its history.
 fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> Option<String> {
-    let codes = Sides { before: profiles.before.code(), after: profiles.after.code() };
     let traces = sides.map(|device| &device.trace);
-    let mut labels = Labels { codes, before: FxHashMap::default(), after: FxHashMap::default() };
+    let mut labels = Labels { codes: profiles.map(Profile::code), known: Sides::default() };
     let mut numbered = allocations(traces.before).zip(allocations(traces.after)).zip(1_u64..);
     let differs = numbered.find_map(|((before, after), number)| {
         let classes = Sides { before: &traces.before.classes[before], after: &traces.after.classes[after] };
@@ -61,7 +60,7 @@ fn first_difference(profiles: &Sides<Profile>, sides: Sides<&DeviceProfile>) -> 
 }
 
 fn words(number: u64, bytes: Sides<u64>, labels: Sides<String>) -> String {
-    let Sides { before, after } = Sides { before: Size(bytes.before), after: Size(bytes.after) };
+    let Sides { before, after } = bytes.map(|bytes| Size(*bytes));
     if labels.before == labels.after {
         return format!(
             "the first difference is allocation {number}: {before} before and {after} after, in {}",
@@ -83,18 +82,15 @@ fn allocations(trace: &Trace) -> impl Iterator<Item = usize> {
 /// Labels of classes, each made once.
 struct Labels<'t> {
     codes: Sides<stack::Code<'t>>,
-    before: FxHashMap<usize, String>,
-    after: FxHashMap<usize, String>,
+    known: Sides<FxHashMap<usize, String>>,
 }
 
 impl Labels<'_> {
     fn of(&mut self, numbers: Sides<usize>, classes: Sides<&Class>) -> Sides<String> {
-        let Self { codes, before, after } = self;
-        let before = before
-            .entry(numbers.before)
-            .or_insert_with(|| classes.before.origin.label(|stack| codes.before.label(stack)));
-        let after =
-            after.entry(numbers.after).or_insert_with(|| classes.after.origin.label(|stack| codes.after.label(stack)));
-        Sides { before: before.clone(), after: after.clone() }
+        Sides::BOTH.map(|&side| {
+            let known = self.known.of_mut(side).entry(*numbers.of(side));
+            let code = self.codes.of(side);
+            known.or_insert_with(|| classes.of(side).origin.label(|stack| code.label(stack))).clone()
+        })
     }
 }

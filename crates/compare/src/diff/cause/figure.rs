@@ -144,12 +144,9 @@ impl Figure {
             }
             let mut members = Vec::with_capacity(of.members.len());
             for pair in &of.members {
-                let mut both = Sides::default();
-                for side in Side::BOTH {
-                    let member = pair.of(side).map(|member| (member.stack, held_by(side, member.stack)));
-                    *both.of_mut(side) = member;
-                    *held.of_mut(side) += member.map(|(_, held)| held).unwrap_or_default();
-                }
+                let both =
+                    Sides::BOTH.map(|&side| pair.of(side).map(|member| (member.stack, held_by(side, member.stack))));
+                held = held.plus(both.map(|member| member.map(|(_, held)| held).unwrap_or_default()));
                 members.push(both);
             }
             Holding { row, held, is_resized: false, members: grown_members(members.into_iter()) }

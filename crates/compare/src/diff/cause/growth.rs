@@ -61,22 +61,22 @@ pub(super) struct Lives<'d> {
 impl<'d> Lives<'d> {
     pub(super) fn new(device: &DeviceDiff, profiles: &'d Sides<Profile>) -> Option<Self> {
         let devices = devices(profiles, device.index).both()?;
-        let mut of = Sides { before: Vec::new(), after: Vec::new() };
-        for (side, profile) in devices.each() {
+        let of = Sides::BOTH.map(|&side| {
+            let trace = &devices.of(side).trace;
             let mut rows: FxHashMap<StackId, usize> = FxHashMap::default();
             for (index, row) in device.rows.iter().enumerate() {
                 let members = row.members.iter().filter_map(|pair| *pair.of(side));
                 rows.extend(members.map(|member| (member.stack, index)));
             }
-            let by_row: &mut Vec<Vec<Life>> = of.of_mut(side);
-            by_row.resize(device.rows.len(), Vec::new());
-            for life in profile.trace.lives() {
-                let stack = profile.trace.classes[life.class as usize].origin.stack();
+            let mut by_row: Vec<Vec<Life>> = vec![Vec::new(); device.rows.len()];
+            for life in trace.lives() {
+                let stack = trace.classes[life.class as usize].origin.stack();
                 if let Some(&row) = stack.and_then(|stack| rows.get(&stack)) {
                     by_row[row].push(life);
                 }
             }
-        }
+            by_row
+        });
         let trace = &devices.before.trace;
         let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
         let corresponds = device.places.as_ref().is_some_and(|places| places.reason.is_none());
