@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use ptmem_base::pattern::Pattern;
-use ptmem_base::sides::Sides;
+use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
@@ -54,14 +54,17 @@ impl Edit {
             "no_grad",
             "+=",
         ];
-        let keeps = |text: &str| {
+        const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
+        let may = |side: Side| {
+            let Some((_, text)) = self.line.of(side) else { return false };
             let (target, value) = text.split_once(" = ").unwrap_or_default();
-            // An empty container holds nothing yet.
-            !matches!(value.trim(), "{}" | "[]" | "dict()" | "list()" | "set()" | "deque()")
-                && (target.ends_with(']') || WORDS.iter().any(|word| text.contains(word)))
+            // A new empty container holds nothing yet; one that is gone emptied what was there.
+            let is_empty = side == Side::After && EMPTY.contains(&value.trim());
+            // Brackets after a colon are those of a type.
+            let is_item = target.ends_with(']') && !target.contains(": ");
+            !is_empty && (is_item || WORDS.iter().any(|word| text.contains(word)))
         };
-        let mut texts = [&self.line.before, &self.line.after].into_iter().flatten();
-        self.kind == EditKind::Code && texts.any(|(_, text)| keeps(text))
+        self.kind == EditKind::Code && Side::BOTH.into_iter().any(may)
     }
 
     /// True if it replaces a number by another one, and blocks that are so many times as large each follow from it.
@@ -69,8 +72,9 @@ impl Edit {
         let is_told = matches!(self.kind, EditKind::Code | EditKind::Configuration);
         let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
         let times = if after > before { after / before } else { before / after };
-        let is_near = |ratio: &f64| [times, times * times].iter().any(|times| (times / ratio - 1.0).abs() < 0.02);
-        !ratios.is_empty() && ratios.iter().all(|ratio| *ratio > 1.0 && is_near(ratio))
+        // Measured by the growth: a seed or a year that hardly changes is not near every small growth.
+        let is_near = |ratio: f64, times: f64| (times - ratio).abs() < 0.03 * (ratio - 1.0);
+        !ratios.is_empty() && ratios.iter().all(|&ratio| is_near(ratio, times) || is_near(ratio, times * times))
     }
 
     /// True if its new number is the larger one.
@@ -296,12 +300,40 @@ mod tests {
 
     #[test]
     fn a_number_explains_blocks_that_grew_as_it_did() {
-        let line = Sides { before: Some((1, "batch: 16".to_owned())), after: Some((1, "batch: 32".to_owned())) };
-        let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
-        for (ratios, is_explained) in
-            [(&[2.0][..], true), (&[4.0, 2.0], true), (&[3.0, 2.0], false), (&[1.0], false), (&[], false)]
-        {
-            assert_eq!(edit.explains(ratios), is_explained, "{ratios:?}");
+        for (old, new, ratios, is_explained) in [
+            ("batch: 16", "batch: 32", &[2.0][..], true),
+            ("batch: 16", "batch: 32", &[4.0, 2.0], true),
+            ("batch: 16", "batch: 32", &[3.0, 2.0], false),
+            ("batch: 16", "batch: 32", &[1.0], false),
+            ("batch: 16", "batch: 32", &[0.5], false),
+            ("batch: 16", "batch: 32", &[], false),
+            ("tokens: 50257", "tokens: 50304", &[50_304.0 / 50_257.0], true),
+            // Neither explains growth of a percent.
+            ("year: 2025", "year: 2026", &[1.01], false),
+            ("rate: 16", "rate: 16.0", &[1.01], false),
+        ] {
+            let line = Sides { before: old, after: new }.map(|text: &&str| Some((1, (*text).to_owned())));
+            let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
+            assert_eq!(edit.explains(ratios), is_explained, "{old} | {new} | {ratios:?}");
+        }
+    }
+
+    #[test]
+    fn an_edit_keeps_what_it_puts_somewhere_or_no_longer_removes() {
+        for (old, new, keeps) in [
+            (None, Some("seen[0] = h"), true),
+            (None, Some("total += loss"), true),
+            (Some("h.clear()"), None, true),
+            (None, Some("self.seen = []"), false),
+            // It emptied the list in each step.
+            (Some("self.seen = []"), None, true),
+            // The brackets are those of a type.
+            (None, Some("h: list[Tensor] = layer(x)"), false),
+            (None, Some("h = layer(x)"), false),
+        ] {
+            let line = Sides { before: old, after: new }.map(|text: &Option<&str>| Some((1, (*text)?.to_owned())));
+            let edit = Edit { line, kind: EditKind::Code, ..Edit::default() };
+            assert_eq!(edit.may_keep(), keeps, "{old:?} | {new:?}");
         }
     }
 }
