@@ -16,8 +16,8 @@ use super::{NARROWEST_TEXT, Page};
 const MOST_CHECKS: usize = 10;
 
 impl Page {
-    /// The warnings, each in a line unless there is only one or it is the answer of a search, and the number of things that are left out of a group; all in
-    /// full where nothing is left out.
+    /// The warnings, each cut to a line, and the number of things that are left out of a group. A single warning, the answer of
+    /// a search, and all where nothing is left out are in full.
     pub(super) fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {
         let mut shown = group.open_remarks();
         let notes = group.folded_remarks();

@@ -52,8 +52,7 @@ struct Change<'c, 'p> {
 
 /// The only edit that can matter, unless the recordings differ in more than the change says.
 fn only(edits: &[Edit], marks: &Sides<Marks<'_>>, diagnostics: &[Diagnostic]) -> Option<usize> {
-    let is_run = |at: usize| !edits[at].is_of_tests() || marks.before.marks(at) || marks.after.marks(at);
-    let mut all = (0..edits.len()).filter(|&at| edits[at].can_matter() && is_run(at));
+    let mut all = (0..edits.len()).filter(|&at| edits[at].can_matter() && may_run(at, edits, marks));
     let only = all.next().filter(|_| all.next().is_none())?;
     // A configuration has the sizes of inputs and the number of steps; code is not known to.
     let differs = |found: &Diagnostic| match found.code {
@@ -61,6 +60,11 @@ fn only(edits: &[Edit], marks: &Sides<Marks<'_>>, diagnostics: &[Diagnostic]) ->
         code => matches!(code, Code::SettingsDiffer | Code::RecordingsDiffer),
     };
     (!diagnostics.iter().any(differs)).then_some(only)
+}
+
+/// False for an edit of a test that did not run.
+fn may_run(at: usize, edits: &[Edit], marks: &Sides<Marks<'_>>) -> bool {
+    !edits[at].is_of_tests() || marks.before.marks(at) || marks.after.marks(at)
 }
 
 /// Adds packages of other versions; a line of the change that names one stands for it.
@@ -178,7 +182,7 @@ impl Seen<'_, '_> {
         let is_kept = matches!(growth, Growth::Kept(_));
         let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == Growth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
-        let ratio = ratios.iter().find_map(|ratios| of_ratios(edits, ratios));
+        let ratio = ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
@@ -207,8 +211,9 @@ impl Seen<'_, '_> {
 }
 
 /// The one edit of a number that explains how many times as large blocks are; of several, the one that raises its number.
-fn of_ratios(edits: &[Edit], ratios: &[f64]) -> Option<usize> {
-    let all: Vec<usize> = (0..edits.len()).filter(|&at| edits[at].explains(ratios)).collect();
+fn of_ratios(edits: &[Edit], marks: &Sides<Marks<'_>>, ratios: &[f64]) -> Option<usize> {
+    let explains = |&at: &usize| edits[at].explains(ratios) && may_run(at, edits, marks);
+    let all: Vec<usize> = (0..edits.len()).filter(explains).collect();
     let raised: Vec<usize> = all.iter().copied().filter(|&at| edits[at].raises_number()).collect();
     match (&raised[..], &all[..]) {
         ([one], _) | ([], [one]) => Some(*one),

@@ -18,7 +18,7 @@ use crate::diff::{ChangeKind, DeviceDiff, Row, devices};
 pub enum Growth {
     /// More allocations.
     More,
-    /// The same allocations, each larger.
+    /// Larger allocations, not more of them.
     Larger,
     /// The same allocations, freed later or never: the pass in which they were freed, and that in which they are now.
     Kept(Sides<Option<String>>),
@@ -32,7 +32,7 @@ impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::More => f.write_str("more allocations"),
-            Self::Larger => f.write_str("the same allocations, each larger"),
+            Self::Larger => f.write_str("larger allocations"),
             Self::New => f.write_str("new"),
             Self::MovedPeak => f.write_str("the same before, at another moment"),
             Self::Kept(passes) => {

@@ -18,7 +18,7 @@ pub enum How {
     Package,
     /// They pass through the function or class that is edited.
     Scope,
-    /// Each block is larger by the ratio of the numbers in a configuration.
+    /// Blocks are larger by the ratio of an edited number and the earlier one, or by its square.
     Ratio,
     /// The edited function ran when the blocks were freed before.
     Kept,

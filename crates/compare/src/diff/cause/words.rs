@@ -236,9 +236,9 @@ impl How {
             (Self::Scope, false) => format!("passes through {scope}, where this change {change} ({place})"),
             (Self::Scope, true) => format!("passes through {scope}"),
             (Self::Package, _) => format!("passes through {}", edit.words()),
-            (Self::Ratio, _) => format!(
-                "is in blocks that are larger by the ratio of the numbers at {place}, where this change {change} (inferred)"
-            ),
+            (Self::Ratio, _) => {
+                format!("is in blocks whose growth fits the numbers at {place}, where this change {change} (inferred)")
+            }
             (Self::Kept, _) if edit.package().is_some() => {
                 format!("was freed while the package ran before: {} (inferred)", edit.words())
             }
