@@ -136,13 +136,7 @@ impl<'d> Lives<'d> {
             sizes.of_mut(side).extend(held.map(|life| wanted(&classes[life.class as usize])));
             sizes.of_mut(side).sort_unstable();
         }
-        if sizes.before.len() != sizes.after.len() {
-            return Vec::new();
-        }
-        let whole = ratio(sizes.before.iter().sum(), sizes.after.iter().sum());
-        let differing = differing(&sizes);
-        let each = differing.before.iter().zip(&differing.after).map(|(before, after)| ratio(*before, *after));
-        vec![vec![whole], each.collect()]
+        ratios(&sizes)
     }
 
     /// The blocks of a row that the before freed.
@@ -154,6 +148,17 @@ impl<'d> Lives<'d> {
 /// The requested bytes of a block, or its own where a saved profile does not say.
 fn wanted(class: &Class) -> u64 {
     if class.requested > 0 { class.requested } else { class.bytes }
+}
+
+/// How many times as large sorted sizes are: all together, and each of those that differ.
+fn ratios(sizes: &Sides<Vec<u64>>) -> Vec<Vec<f64>> {
+    if sizes.before.len() != sizes.after.len() {
+        return Vec::new();
+    }
+    let whole = sizes.map(|sizes| sizes.iter().fold(0, |all: u64, size| all.saturating_add(*size)));
+    let differing = differing(sizes);
+    let each = differing.before.iter().zip(&differing.after).map(|(before, after)| ratio(*before, *after));
+    vec![vec![ratio(whole.before, whole.after)], each.collect()]
 }
 
 /// How many times as large a size is.
@@ -194,5 +199,16 @@ mod tests {
         assert_eq!(kept(Some("forward"), Some("backward")), "freed inside forward before, now kept until backward");
         assert_eq!(kept(Some("backward"), Some("backward")), "freed inside backward before, now kept longer");
         assert_eq!(kept(None, None), "freed before, now kept longer");
+    }
+
+    #[test]
+    fn sizes_of_any_number_and_size_have_ratios() {
+        let of = |before: &[u64], after: &[u64]| ratios(&Sides { before: before.to_vec(), after: after.to_vec() });
+        assert_eq!(of(&[1, 4], &[2, 4]), [vec![1.2], vec![2.0]]);
+        assert_eq!(of(&[1, 2], &[2, 4]), [vec![2.0], vec![4.0]]);
+        assert_eq!(of(&[], &[]), [vec![0.0], vec![]]);
+        assert_eq!(of(&[1], &[1, 1]), [[0.0; 0]; 0]);
+        // A damaged file states any sizes.
+        assert_eq!(of(&[1 << 63; 2], &[u64::MAX; 2])[1], [2.0; 2]);
     }
 }
