@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::config::Config;
-use ptmem::leak::{self, Search, Wanted};
+use ptmem::leak::{self, LeakOptions, Search, Wanted};
 use ptmem::pattern::Pattern;
-use ptmem::profile::{self, Moment};
+use ptmem::profile::ReadOptions;
 use ptmem::report::Subject;
 use ptmem::units::parse_size;
 use ptmem::verdict::{self, JudgedSearch, LeakGate, Node, Rank};
@@ -84,10 +84,10 @@ impl Run {
         self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
     }
 
-    fn search(&self, options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
+    fn search(&self, options: &LeakOptions) -> Result<Search> {
         let mut search = match &self.files[..] {
-            [file] => search_steps(&file.path, options, reading)?,
-            files => search_series(files, options, reading)?,
+            [file] => search_steps(&file.path, options)?,
+            files => search_series(files, options)?,
         };
         search.name.clone_from(&self.name);
         search.rank = self.rank;
@@ -97,16 +97,15 @@ impl Run {
 }
 
 /// The options by which leaks are looked for.
-fn options(arguments: &LeakArguments, config: &Config, reading: &profile::ReadOptions) -> leak::LeakOptions {
+fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
     let steps = match (&arguments.step, arguments.windows) {
         (Some(pattern), _) => Wanted::Named(pattern.clone()),
         (None, Some(count)) => Wanted::Windows(count.into()),
         (None, None) => Wanted::Any,
     };
-    leak::LeakOptions {
-        group_by: reading.group_by,
-        unfold: reading.unfold,
-        rules: reading.rules.clone(),
+    let reading = arguments.grouping.reading(config, &arguments.view.input);
+    LeakOptions {
+        reading: ReadOptions { device: arguments.view.device, ..reading },
         skip: arguments.skip,
         min_growth: arguments.min_growth,
         min_share: Some(arguments.min_share),
@@ -118,9 +117,7 @@ fn options(arguments: &LeakArguments, config: &Config, reading: &profile::ReadOp
 
 /// Looks for leaks, and judges what is found.
 fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<LeakGate> {
-    let reading = arguments.grouping.reading(config, &arguments.view.input);
-    let reading = profile::ReadOptions { at: Moment::End, device: arguments.view.device, ..reading };
-    let options = options(arguments, config, &reading);
+    let options = options(arguments, config);
     let limit = arguments.max_leak.unwrap_or(0);
     // The snapshots of a series are read one after the other.
     let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
@@ -129,7 +126,7 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
         ranks::jobs(arguments.view.jobs),
         &sizes,
         |index| {
-            let search = runs[index].search(&options, &reading)?;
+            let search = runs[index].search(&options)?;
             let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
             Ok(JudgedSearch { search, judgement })
         },
@@ -211,8 +208,8 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     Ok(runs.collect())
 }
 
-fn search_steps(path: &Path, options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
-    let profile = input::profile(path, reading)?;
+fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
+    let profile = input::profile(path, &options.reading())?;
     let found = leak::search(&profile, options);
     // A saved profile without usable steps is the first of a series.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
@@ -222,7 +219,7 @@ fn search_steps(path: &Path, options: &leak::LeakOptions, reading: &profile::Rea
     Ok(found)
 }
 
-fn search_series(files: &[Found], options: &leak::LeakOptions, reading: &profile::ReadOptions) -> Result<Search> {
+fn search_series(files: &[Found], options: &LeakOptions) -> Result<Search> {
     let mut profiles = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;
@@ -230,7 +227,7 @@ fn search_series(files: &[Found], options: &leak::LeakOptions, reading: &profile
         if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
-        match input::profile(path, reading) {
+        match input::profile(path, &options.reading()) {
             Ok(mut profile) => {
                 profile.forget_history();
                 profiles.push(profile);

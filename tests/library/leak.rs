@@ -21,6 +21,11 @@ fn search(path: &Path, options: &LeakOptions) -> Search {
     leak::search(&profile.unwrap(), options)
 }
 
+fn by(group_by: GroupBy) -> LeakOptions {
+    let reading = profile::ReadOptions { group_by, ..profile::ReadOptions::default() };
+    LeakOptions { reading, ..LeakOptions::default() }
+}
+
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
     leak::over(&profiles.into_iter().collect::<Vec<_>>(), &[], options)
 }
@@ -183,7 +188,7 @@ fn a_saved_profile_has_the_steps_of_its_snapshot() {
     let fixtures = fixtures::snapshots();
     for path in fixtures.iter().filter(|path| path.parent().unwrap().ends_with("fixtures")) {
         for group_by in [GroupBy::Stack, GroupBy::Line, GroupBy::Frames] {
-            let options = LeakOptions { group_by, ..LeakOptions::default() };
+            let options = by(group_by);
             let read = |bytes: &[u8]| profile::read(bytes, "x", options.reading()).unwrap();
             let live = read(&std::fs::read(path).unwrap());
             let saved = read(text_of(&live, &[]).unwrap().as_bytes());
@@ -356,8 +361,7 @@ fn several_leaks_are_told_apart() {
     let large = LeakOptions { min_growth: Some(10_000), ..LeakOptions::default() };
     assert_eq!(program.search(&large).leaks().count(), 1);
     // By line they are three.
-    let by_line = LeakOptions { group_by: GroupBy::Line, ..LeakOptions::default() };
-    assert_eq!(program.search(&by_line).leaks().count(), 3);
+    assert_eq!(program.search(&by(GroupBy::Line)).leaks().count(), 3);
 }
 
 #[test]

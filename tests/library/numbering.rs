@@ -42,7 +42,7 @@ fn json(subject: Subject<'_>) -> String {
 /// What is said of one recording.
 fn told(pickle: &[u8], path: &Path, by: GroupBy) -> Vec<String> {
     let profile = read(pickle, path, by);
-    let search = leak::search(&profile, &leak::LeakOptions { group_by: by, ..leak::LeakOptions::default() });
+    let search = leak::search(&profile, &leak::LeakOptions::default());
     let judgement = judge_leaks(&search, 0, false);
     let leaks = LeakGate::from(JudgedSearch { search, judgement });
     vec![json(Subject::Profile(&profile, None)), json(Subject::Leaks(&leaks)), text_of(&profile, &[]).unwrap()]

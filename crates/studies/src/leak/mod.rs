@@ -23,7 +23,7 @@ use ptmem_base::units::{Delta, approximate};
 use ptmem_compare::budget::DeviceMemory;
 use ptmem_snapshot::snapshot::{RunFacts, StackId, Tables};
 pub use ptmem_trace::phase::steps::Wanted;
-use ptmem_trace::profile::{self, Bucket, Held, Moment, Profile, Source};
+use ptmem_trace::profile::{Bucket, Held, Moment, Profile, ReadOptions, Source};
 use ptmem_trace::stack::{self, GroupBy, Grouper, Label, More, Rules};
 
 /// The subject of a search.
@@ -51,12 +51,8 @@ impl Mode {
 /// When something is a leak.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LeakOptions {
-    /// The grouping of stacks.
-    pub group_by: GroupBy,
-    /// Number of levels of layers that keep their numbers in the paths of modules.
-    pub unfold: u32,
-    /// Rules of the user about the code.
-    pub rules: Rules,
+    /// How to read the snapshots; their stacks are those at the end of each, whatever moment this names.
+    pub reading: ReadOptions,
     /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
     pub skip: Option<usize>,
     /// Bytes that a stack must have gained in total. By default 1 MiB over a series; steps show a leak of any size.
@@ -77,14 +73,8 @@ pub(crate) const MIN_SHARE: f64 = 0.8;
 impl LeakOptions {
     /// How to read the snapshots: only the end of each matters for a series.
     #[must_use]
-    pub fn reading(&self) -> profile::ReadOptions {
-        profile::ReadOptions {
-            group_by: self.group_by,
-            unfold: self.unfold,
-            at: Moment::End,
-            rules: self.rules.clone(),
-            ..profile::ReadOptions::default()
-        }
+    pub fn reading(&self) -> ReadOptions {
+        ReadOptions { at: Moment::End, ..self.reading.clone() }
     }
 
     fn min_share(&self) -> f64 {
