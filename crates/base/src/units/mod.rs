@@ -171,6 +171,13 @@ pub fn approximate(number: impl Into<i128>) -> f64 {
     number.into() as f64
 }
 
+/// An estimate that is never below 0 as a whole number.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+pub fn whole(estimate: f64) -> u64 {
+    estimate.round() as u64
+}
+
 /// The share of `part` in `whole` in percent with one decimal; `None` where `whole` is 0.
 #[must_use]
 pub fn format_share(part: u64, whole: u64) -> Option<String> {

@@ -11,7 +11,7 @@ use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
 use super::chart::path;
 use super::{name, parts};
 use crate::picture::Amounts;
-use crate::view::{Group, Growth, Row, Section, StepChart, Tone, Value, bytes, known_size, rounded};
+use crate::view::{Group, Growth, Row, Section, StepChart, Tone, Value, known_size, rounded};
 
 /// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
 const RANKS: u64 = 100;
@@ -199,7 +199,7 @@ fn same(lines: &[Amounts], at: usize) -> String {
 pub(super) fn of_growth(growth: &Growth) -> Markup {
     let Some((first, last)) = growth.fitted.first().zip(growth.fitted.last()) else { return html! {} };
     let domain = Domain { from: first.x, to: last.x };
-    let of_fit = growth.fitted.iter().map(|at| bytes(at.peak.high.max(at.reserved.map_or(0.0, |range| range.best))));
+    let of_fit = growth.fitted.iter().map(|at| at.peak.high.max(at.reserved.map_or(0, |range| range.best)));
     let highest = growth.measured.iter().filter_map(|(_, peak)| *peak).chain(of_fit).max().unwrap_or(0);
     let axes = Axes::new(GROWTH, highest, growth.budget);
     html! {
@@ -227,8 +227,8 @@ fn labels(growth: &Growth, domain: &Domain) -> Vec<(Place, String)> {
 }
 
 /// A line through one value of the fit at every place.
-fn through(places: impl Iterator<Item = (f64, f64)>, domain: &Domain, axes: &Axes) -> String {
-    path(places.map(|(x, value)| (domain.place(x, SPAN), axes.y(bytes(value)))))
+fn through(places: impl Iterator<Item = (f64, u64)>, domain: &Domain, axes: &Axes) -> String {
+    path(places.map(|(x, value)| (domain.place(x, SPAN), axes.y(value))))
 }
 
 fn lines(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {

@@ -3,14 +3,14 @@
 use maud::{Markup, html};
 use ptmem_base::sides::Side;
 use ptmem_base::text::thousands;
-use ptmem_base::units::Size;
+use ptmem_base::units::{Size, whole};
 use ptmem_trace::stack::OTHER;
 
 use super::axes::{ABOVE, Domain, Place, SPAN};
 use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
 use super::name;
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
-use crate::view::{bytes, seconds};
+use crate::view::seconds;
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.
 pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
@@ -233,7 +233,7 @@ fn labels(chart: &Chart<'_>) -> Vec<(Place, String)> {
 
 fn label_of(axis: Axis, value: f64, span: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
-    let size = bytes(value.abs());
+    let size = whole(value.abs());
     match axis {
         Axis::Program => format!("{sign}{} allocations", thousands(size)),
         Axis::Time => format!("{sign}{}", time(size, span)),

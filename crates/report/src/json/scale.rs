@@ -1,13 +1,13 @@
 //! `ptmem.fit/1`: how memory scales with the varied number.
 
 use ptmem_base::text::printable;
-use ptmem_studies::scale::{DeviceScale, Forecast, Range, Run, Scale, Search, StackScale};
+use ptmem_base::units::whole;
+use ptmem_studies::scale::{DeviceScale, Range, Run, Scale, Search, StackScale};
 use ptmem_trace::profile::{Bucket, Profile};
 
 use super::profile::ProfileReport;
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
 use crate::RenderOptions;
-use crate::view::bytes;
 use ptmem_base::json_writer::{list, object};
 
 object! {
@@ -54,27 +54,11 @@ object! {
         // One for each run.
         peaks: device.peaks,
         reserved: device.reserved,
-        forecasts: list(device.forecasts.iter().map(ForecastReport)),
+        forecasts: device.forecasts,
         device_memory?: device.budget.map(BudgetReport),
         full: device.full.map(FullReport),
         // At the peak of each run.
         stacks: list(device.stacks.iter().map(StackReport)),
-    }
-}
-
-object! {
-    ForecastReport<'a>(forecast: &'a Forecast) {
-        x: forecast.x,
-        peak: RangeReport(forecast.peak),
-        reserved: forecast.reserved.map(RangeReport),
-    }
-}
-
-object! {
-    RangeReport(range: Range) {
-        low: bytes(range.low),
-        best: bytes(range.best),
-        high: bytes(range.high),
     }
 }
 
@@ -94,7 +78,7 @@ object! {
         constant: stack.fit.best[0],
         linear: stack.fit.best[1],
         quadratic: stack.fit.best[2],
-        misses: bytes(stack.fit.misses),
+        misses: whole(stack.fit.misses),
         // One for each run.
         bytes: list(stack.track.held.iter().map(|held| held.bytes)),
     }

@@ -35,7 +35,7 @@ mod value;
 pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, known_size, seconds};
 pub(crate) use remarks::{CheckLine, Remark};
-pub(crate) use scale::{bytes, rounded};
+pub(crate) use scale::rounded;
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};

@@ -1,7 +1,7 @@
 //! The growth of memory with a number that was varied.
 
 use ptmem_base::text::count;
-use ptmem_base::units::Size;
+use ptmem_base::units::{Size, whole};
 use ptmem_compare::tracks::StackTrack;
 use ptmem_studies::scale::{DeviceScale, Fit, Forecast, Range, Run, Scale, Search, Shape};
 
@@ -111,11 +111,10 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
 fn full_at(full: &Range<Option<f64>>, memory: u64, scale: &Scale) -> String {
     let memory = Size(memory);
     let is_whole = scale.runs.iter().all(|run| run.x.fract() == 0.0);
-    let places = [full.low, full.best, full.high];
-    let [earliest, best, latest] = places.map(|x| x.map(|x| rounded(if is_whole { x.ceil() } else { x })));
+    let Range { low, best, high } = full.map(|x| x.map(|x| rounded(if is_whole { x.ceil() } else { x })));
     let Some(best) = best else { return format!("{memory} is never full, by the fit") };
-    let earliest = earliest.unwrap_or_else(|| best.clone());
-    let latest = latest.map_or("or never".to_owned(), |latest| format!("to {latest}"));
+    let earliest = low.unwrap_or_else(|| best.clone());
+    let latest = high.map_or("or never".to_owned(), |latest| format!("to {latest}"));
     format!("{memory} is full from {} = {best} on (from {earliest} {latest})", scale.name)
 }
 
@@ -126,13 +125,6 @@ pub(crate) fn rounded(x: f64) -> String {
     } else {
         format!("{x:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
     }
-}
-
-/// Bytes of an estimate, which is never below 0.
-pub(crate) fn bytes(estimate: f64) -> u64 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    let whole = estimate.round() as u64;
-    whole
 }
 
 /// The peaks of the runs, and those that are predicted.
@@ -146,9 +138,9 @@ fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
     let unfit = scale.search.iter().flat_map(|search| &search.too_large);
     let unfit = unfit.map(|&x| row(Tone::Plain, x, [const { Value::Nothing }; 3], "does not fit"));
     let predicted = device.forecasts.iter().map(|Forecast { x, peak, reserved }| {
-        let range = format!("{} - {}", Size(bytes(peak.low)), Size(bytes(peak.high)));
-        let reserved = Value::size(reserved.map(|reserved| bytes(reserved.best)));
-        row(Tone::Main, *x, [Value::Size(bytes(peak.best)), Value::words(range), reserved], "predicted")
+        let range = format!("{} - {}", Size(peak.low), Size(peak.high));
+        let reserved = Value::size(reserved.map(|reserved| reserved.best));
+        row(Tone::Main, *x, [Value::Size(peak.best), Value::words(range), reserved], "predicted")
     });
     let heads = [figure(&*scale.name), figure("peak").main(), words("from - to"), figure("reserved"), words("")];
     Table::new(heads, measured.chain(unfit).chain(predicted)).titled("peak")
@@ -185,5 +177,5 @@ fn grows(fit: &Fit, name: &str) -> String {
         shape @ (Shape::Constant | Shape::Irregular) => return shape.name().to_owned(),
     };
     let sign = if coefficient < 0.0 { "-" } else { "" };
-    format!("{}, {sign}{} per {name}{square}", fit.shape.name(), Size(bytes(coefficient.abs())))
+    format!("{}, {sign}{} per {name}{square}", fit.shape.name(), Size(whole(coefficient.abs())))
 }

@@ -46,7 +46,7 @@ pub struct Fit {
 }
 
 /// What the samples allow: bytes at a place, or places.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Range<T = f64> {
     /// The lowest.
     pub low: T,
@@ -56,10 +56,16 @@ pub struct Range<T = f64> {
     pub high: T,
 }
 
-impl Range {
+impl<T> Range<T> {
+    /// Each of its values as another one.
+    #[must_use]
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Range<U> {
+        Range { low: to(self.low), best: to(self.best), high: to(self.high) }
+    }
+
     /// Each of its values with that of another range.
-    pub(super) fn with(self, other: Self, by: fn(f64, f64) -> f64) -> Self {
-        Self { low: by(self.low, other.low), best: by(self.best, other.best), high: by(self.high, other.high) }
+    pub(super) fn with<U>(self, other: Self, by: fn(T, T) -> U) -> Range<U> {
+        Range { low: by(self.low, other.low), best: by(self.best, other.best), high: by(self.high, other.high) }
     }
 }
 
@@ -176,6 +182,8 @@ fn fit(powers: &[usize], samples: &[(f64, f64)], unit: f64) -> Option<Polynomial
 
 #[cfg(test)]
 mod tests {
+    use ptmem_base::units::whole;
+
     use super::*;
 
     const MIB: f64 = 1_048_576.0;
@@ -190,11 +198,6 @@ mod tests {
     fn fit_of(of: impl Fn(f64) -> f64, places: &[f64]) -> Fit {
         let held = places.iter().map(|&x| Held { bytes: whole(of(x)), blocks: 10 });
         Fit::of(places, &held.collect::<Vec<_>>()).unwrap()
-    }
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MiB")]
-    fn whole(bytes: f64) -> u64 {
-        bytes.round() as u64
     }
 
     #[test]

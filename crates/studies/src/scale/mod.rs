@@ -2,11 +2,9 @@
 
 mod fit;
 
-use std::ops::Mul;
-
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Diagnostic;
-use ptmem_base::units::approximate;
+use ptmem_base::units::{approximate, whole};
 use ptmem_compare::budget::{DeviceBudget, DeviceMemory};
 use ptmem_compare::tracks::{self, DeviceTrack, StackTrack};
 use ptmem_trace::profile::{Held, Profile};
@@ -95,14 +93,14 @@ pub struct StackScale {
 }
 
 /// The memory at a place.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Forecast {
     /// The place.
     pub x: f64,
     /// The allocated peak.
-    pub peak: Range,
+    pub peak: Range<u64>,
     /// The reserved peak.
-    pub reserved: Option<Range>,
+    pub reserved: Option<Range<u64>>,
 }
 
 /// Fewer runs do not tell where a device is full: a line goes through any two.
@@ -155,7 +153,8 @@ impl DeviceScale {
     #[must_use]
     pub fn forecast(&self, x: f64, last: f64) -> Option<Forecast> {
         let peak = self.fit.as_ref()?.at(x, x / last);
-        Some(Forecast { x, peak, reserved: self.overheads().map(|overheads| peak.with(overheads, Mul::mul)) })
+        let reserved = self.overheads().map(|overheads| peak.with(overheads, |peak, more| whole(peak * more)));
+        Some(Forecast { x, peak: peak.map(whole), reserved })
     }
 
     /// How many times as much was reserved as allocated at the peaks of the runs; `None` where one is not known.
@@ -172,11 +171,9 @@ impl DeviceScale {
 
     /// Where the device is full: where the reserved or the allocated peak exceeds its memory.
     fn full(&self, memory: u64, last: f64) -> Range<Option<f64>> {
-        const VALUES: [fn(Range) -> f64; 3] = [|peak| peak.high, |peak| peak.best, |peak| peak.low];
+        const VALUES: [fn(Range<u64>) -> u64; 3] = [|peak| peak.high, |peak| peak.best, |peak| peak.low];
         let [low, best, high] = VALUES.map(|value| {
-            first_place(last, |x| {
-                self.forecast(x, last).is_some_and(|at| value(at.higher_peak()) > approximate(memory))
-            })
+            first_place(last, |x| self.forecast(x, last).is_some_and(|at| value(at.higher_peak()) > memory))
         });
         Range { low, best, high }
     }
@@ -184,8 +181,8 @@ impl DeviceScale {
 
 impl Forecast {
     /// The allocated or the reserved peak, whichever is higher.
-    fn higher_peak(&self) -> Range {
-        self.reserved.map_or(self.peak, |reserved| self.peak.with(reserved, f64::max))
+    fn higher_peak(&self) -> Range<u64> {
+        self.reserved.map_or(self.peak, |reserved| self.peak.with(reserved, u64::max))
     }
 }
 
