@@ -2,7 +2,7 @@
 
 use ptmem_base::text::printable;
 use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
-use ptmem_studies::leak::{DeviceLeaks, Growth, Leak, Mode, Point, Search};
+use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
 use serde::Serialize;
@@ -23,7 +23,7 @@ object! {
         // The steps and the growth of the device that leaks most.
         steps: list(worst_device(findings).into_iter().flat_map(|device| &device.points).map(StepReport)),
         leaks: list(searches(findings).flat_map(|of| of.leaks().map(|(device, leak)| RowReport(of, device, leak)))),
-        totals: TotalsReport(worst_device(findings).map(|device| device.growth).unwrap_or_default()),
+        totals: worst_device(findings).map(|device| device.growth).unwrap_or_default(),
         devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),
         checks: list(findings.iter().flat_map(|of| {
             of.judgement.checks.iter().map(|check| OfRank { rank: of.search.rank, report: CheckReport(check) })
@@ -88,15 +88,6 @@ object! {
 }
 
 object! {
-    TotalsReport(growth: Growth) {
-        allocated_slope: growth.allocated,
-        reserved_slope: growth.reserved,
-        fragmentation_slope: growth.fragmentation,
-        runs_out_after: growth.runs_out_after,
-    }
-}
-
-object! {
     DeviceReport<'a>(device: &'a DeviceLeaks, rank: Option<u64>) {
         device: device.device,
         rank,
@@ -105,7 +96,7 @@ object! {
         steps_judged: device.judged,
         unclear: device.unclear.as_ref().map(|unclear| &unclear.reason),
         steps: list(device.points.iter().map(StepReport)),
-        totals: TotalsReport(device.growth),
+        totals: device.growth,
         device_memory?: device.budget.map(BudgetReport),
     }
 }

@@ -9,14 +9,17 @@ use ptmem_trace::profile::{Held, Oom};
 use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend};
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Growth {
     /// The trend of allocated bytes.
+    #[serde(rename = "allocated_slope")]
     pub allocated: Option<i128>,
     /// The trend of reserved bytes.
+    #[serde(rename = "reserved_slope")]
     pub reserved: Option<i128>,
     /// The trend of reserved bytes that are not active.
+    #[serde(rename = "fragmentation_slope")]
     pub fragmentation: Option<i128>,
     /// The number of further snapshots or steps after which the memory of the device is full.
     pub runs_out_after: Option<u64>,
