@@ -73,8 +73,7 @@ pub(crate) struct LeakArguments {
 
 /// Snapshots of one process, in order.
 struct Run {
-    name: Option<String>,
-    rank: Option<u64>,
+    rank: Option<Rank>,
     files: Vec<Found>,
 }
 
@@ -89,8 +88,8 @@ impl Run {
             [file] => search_steps(&file.path, options)?,
             files => search_series(files, options)?,
         };
-        search.name.clone_from(&self.name);
-        search.rank = self.rank;
+        search.name = self.rank.map(|rank| rank.to_string());
+        search.rank = self.rank.map(|rank| rank.number);
         advice::complete_search(&mut search);
         Ok(search)
     }
@@ -183,7 +182,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     }
     if by_rank.len() == 1 {
         let files = by_rank.into_values().flatten().collect();
-        return Ok(vec![Run { name: None, rank: None, files }]);
+        return Ok(vec![Run { rank: None, files }]);
     }
     if let Some(files) = by_rank.get(&None) {
         bail!(
@@ -200,12 +199,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
             few[0].path.display()
         );
     }
-    let runs = by_rank.into_iter().map(|(rank, files)| Run {
-        name: rank.map(|rank| rank.to_string()),
-        rank: rank.map(|rank| rank.number),
-        files,
-    });
-    Ok(runs.collect())
+    Ok(by_rank.into_iter().map(|(rank, files)| Run { rank, files }).collect())
 }
 
 fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
