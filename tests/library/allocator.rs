@@ -27,8 +27,6 @@ fn story() -> Snapshot {
     read(file(vec![first, segment(B, &[(40 * MIB, true)])], events))
 }
 
-const AS_RECORDED: Earlier = Earlier::AsRecorded { descending: false };
-
 fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
     let device = &snapshot.devices[&DeviceId::FIRST];
     let replay =
@@ -37,14 +35,14 @@ fn recording(snapshot: &Snapshot) -> Result<Recording, Error> {
 }
 
 fn requests(snapshot: &Snapshot, how: Earlier) -> String {
-    let requests = recording(snapshot).unwrap().requests(how);
+    let requests = recording(snapshot).unwrap().requests(how, false);
     requests.iter().map(|request| format!("{request}\n")).collect()
 }
 
 #[test]
 fn requests_are_those_of_the_recording_after_the_memory_from_before() {
     let snapshot = story();
-    let whole = requests(&snapshot, AS_RECORDED);
+    let whole = requests(&snapshot, Earlier::AsRecorded);
     let mib = |number: u64| number * MIB;
     // Each segment is made whole and filled, and then what was free is freed.
     let before = format!(
@@ -89,7 +87,7 @@ fn replaced(by: &str, conf: &str) -> Snapshot {
 
 #[test]
 fn segments_that_made_room_for_a_request_tell_the_memory_of_the_device() {
-    let requests_of = |by| requests(&replaced(by, ""), AS_RECORDED);
+    let requests_of = |by| requests(&replaced(by, ""), Earlier::AsRecorded);
     let capacity = |by| recording(&replaced(by, "")).unwrap().capacity;
     assert_eq!(requests_of("main"), format!("b\na 1 {} 0 0\nf 1\na 2 {} 0 0\n", 2 * MIB, 32 * MIB));
     assert_eq!(capacity("main"), Some(52 * MIB - 1));

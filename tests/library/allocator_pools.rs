@@ -13,7 +13,7 @@ fn requests(segments: Vec<Value>, events: Vec<Value>) -> Vec<Request> {
     let device = &snapshot.devices[&DeviceId::FIRST];
     let replay =
         replay::run_with(&snapshot, DeviceId::FIRST, device, Wanted { layout: true, ..Wanted::default() }).unwrap();
-    Recording::new(&snapshot, device, &replay).unwrap().requests(Earlier::AsRecorded { descending: false })
+    Recording::new(&snapshot, device, &replay).unwrap().requests(Earlier::AsRecorded, false)
 }
 
 /// The pools from which blocks are served, in order.

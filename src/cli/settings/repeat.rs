@@ -152,13 +152,13 @@ impl Repetition<'_> {
 
     /// What the recorded settings lead to, in the manner that follows the recording most closely.
     fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<Repeated> {
-        let mut closest = self.as_recorded(settings, MANNERS[0])?;
+        let mut closest = self.repeat(settings, MANNERS[0], Earlier::AsRecorded, 0)?;
         let others = MANNERS[1..].iter().filter(|manner| !manner.no_split || self.recording.may_have_unsplit_pools);
         for &manner in others {
             if closest.deviation == 0 {
                 break;
             }
-            match self.as_recorded(settings, manner) {
+            match self.repeat(settings, manner, Earlier::AsRecorded, 0) {
                 Ok(other) if other.deviation < closest.deviation => closest = other,
                 Ok(_) => {}
                 Err(error) => {
@@ -170,16 +170,11 @@ impl Repetition<'_> {
         Ok(closest)
     }
 
-    /// Repeats the requests with earlier memory as it was.
-    fn as_recorded(&self, settings: &str, manner: Manner) -> Result<Repeated> {
-        self.repeat(settings, manner, Earlier::AsRecorded { descending: manner.addresses == "down" }, 0)
-    }
-
     /// Repeats the requests; `number` distinguishes runs that go on at the same time.
     fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
         let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
-        let lines: Vec<String> =
-            self.recording.requests(earlier).iter().map(|request| format!("{request}\n")).collect();
+        let list = self.recording.requests(earlier, manner.addresses == "down");
+        let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
         fs::write(&requests, lines.concat())?;
         let limit = self.capacity.unwrap_or(UNLIMITED);
         let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());

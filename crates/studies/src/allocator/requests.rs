@@ -61,25 +61,22 @@ impl Display for Request {
 /// How to allocate what was held before the recording, whose requests are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
-    /// In segments as they were, with their free blocks, from the lowest or from the highest address.
-    AsRecorded {
-        /// From the highest.
-        descending: bool,
-    },
+    /// In segments as they were, with their free blocks.
+    AsRecorded,
     /// One block after the other, without free blocks between them.
     Packed,
 }
 
 impl Recording {
-    /// Requests that repeat it.
+    /// Requests that repeat it, on a card that gives out addresses from the lowest on, or `descending` from the highest.
     #[must_use]
-    pub fn requests(&self, how: Earlier) -> Vec<Request> {
+    pub fn requests(&self, how: Earlier, descending: bool) -> Vec<Request> {
         let mut list = Vec::new();
         let mut segments: Vec<_> = self.segments.iter().collect();
-        if how == (Earlier::AsRecorded { descending: true }) {
+        let is_packed = how == Earlier::Packed;
+        if descending && !is_packed {
             segments.reverse();
         }
-        let is_packed = how == Earlier::Packed;
         let mut free = Vec::new();
         // Blocks that only take place for now have numbers of their own.
         let mut fillers = self.blocks + 1..;
