@@ -162,7 +162,8 @@ impl Repetition<'_> {
                 Ok(other) if other.deviation < closest.deviation => closest = other,
                 Ok(_) => {}
                 Err(error) => {
-                    left_out.push(error.to_string());
+                    let tried = if manner.no_split { "pools that never split" } else { "addresses downwards" };
+                    left_out.push(format!("with {tried}, {error}"));
                     break;
                 }
             }
