@@ -138,9 +138,7 @@ impl Cause {
             text += ")";
         }
         text += ".";
-        let rest = self
-            .rest(lead.edit)
-            .map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
+        let rest = self.rest(lead.edit).map(|share| self.named(share));
         let others = self.others_than(lead.edit).map(Edit::words);
         let listed = list(rest.chain(others));
         if !listed.is_empty() {
@@ -150,10 +148,7 @@ impl Cause {
     }
 
     fn without_lead(&self) -> Option<String> {
-        let some = self
-            .shares
-            .iter()
-            .map(|share| format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words()));
+        let some = self.shares.iter().map(|share| self.named(share));
         let listed = list(some.chain(self.others().map(Edit::words)));
         if listed.is_empty() {
             return None;
@@ -163,6 +158,11 @@ impl Cause {
             _ => format!("Stacks lead from less than half of the growth {} to one edit", self.place),
         };
         Some(format!("{why}{}. Edits that can matter: {listed}.{}", self.without_python(), self.without_unread()))
+    }
+
+    /// An edit after its part of the growth.
+    fn named(&self, share: &Share) -> String {
+        format!("{}: {}", self.percent(share.bytes), self.edits[share.edit].words())
     }
 
     /// A sentence about the files that were not read.
