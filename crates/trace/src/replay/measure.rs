@@ -113,7 +113,8 @@ impl<'a> Findings<'a> {
             history: self.history,
             allocated: self.counter(Measure::Allocated)?,
             active: self.counter(Measure::Active)?,
-            requested: self.requested()?,
+            // PyTorch rounds requests for pinned host memory before it notes them.
+            requested: if self.view.id.is_device() { self.counter(Measure::Requested)? } else { Counter::default() },
             reserved: self.counter(Measure::Reserved)?,
             fragmentation: Fragmentation {
                 peak: knows_fragmentation
@@ -132,11 +133,6 @@ impl<'a> Findings<'a> {
             },
             timeline: Timeline::of(self.trace),
         })
-    }
-
-    /// Requested bytes. PyTorch rounds requests for pinned host memory before it notes them.
-    fn requested(&self) -> Result<Counter, Error> {
-        if self.view.id.is_device() { self.counter(Measure::Requested) } else { Ok(Counter::default()) }
     }
 
     /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
