@@ -123,7 +123,7 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
         if let Some((profile_before, before)) = earlier {
             let stacks = Sides { before: &*before.stacks, after: &*now.stacks };
             let groupers = Sides { before: &profile_before.grouper(), after: &profile.grouper() };
-            for (before, after) in diff::pairs(stacks, groupers, diff::DiffOptions::default()) {
+            for (before, after) in diff::paired(stacks, groupers, diff::DiffOptions::default()).pairs {
                 known[after] = Some(latest[before]);
             }
         }

@@ -30,7 +30,7 @@ pub(super) fn user_place(code: &Code<'_>, stack: StackId, options: &RenderOption
 pub(super) fn placed_frames(code: &Code<'_>, stack: StackId, options: &RenderOptions) -> Vec<(Frame, Option<Place>)> {
     // Frames with a path are those that identify the stack, in the opposite order.
     let mut ids = code.shown_frames(stack).into_iter().rev();
-    let frames = tree::frames(code, stack).into_iter().map(|frame| {
+    let frames = tree::frames(code, stack, false).into_iter().map(|frame| {
         let id = if frame.path.is_some() { ids.next() } else { None };
         (frame, id.and_then(|id| place(code, id, options)))
     });

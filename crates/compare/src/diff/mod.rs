@@ -34,7 +34,7 @@ use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
 pub use row::{ChangeKind, Listing, Row, RowKind, RowLine, RowLines, listed};
-pub use stacks::pairs;
+pub(crate) use stacks::paired;
 use stacks::rows;
 
 /// The bytes of a figure on both sides, where they are known.
@@ -314,7 +314,7 @@ impl Comparing<'_> {
     ) -> (Vec<Row>, Vec<CategoryChange>) {
         let groupers = Sides { before: &self.groupers.before, after: &self.groupers.after };
         let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
-        let paired = stacks::paired(stacks, groupers, self.options);
+        let paired = paired(stacks, groupers, self.options);
         if let Some(devices) = devices.both() {
             found.extend(inputs::compare(devices, &paired.pairs, groupers));
         }

@@ -76,14 +76,8 @@ fn naming_stack<'g>(row: &Row, groupers: &'g Sides<Grouper<'g>>) -> Option<(Key,
 }
 
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
-/// by, or similar where the code has changed.
-#[must_use]
-pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Vec<(usize, usize)> {
-    paired(stacks, groupers, options).pairs
-}
-
-/// The same, with parts of stacks that a change to the code took apart or put together.
-pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Paired {
+/// by, or similar where the code has changed; with parts of stacks that a change to the code took apart or put together.
+pub(crate) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: DiffOptions) -> Paired {
     let sides = stacks.zip(groupers).map_at_once(|&(totals, grouper)| groups(totals, grouper));
     let lines = groupers.map(|grouper| grouper.code().lines());
     pair((&sides.before, lines.before), (&sides.after, lines.after), options.match_ratio)

@@ -97,14 +97,10 @@ fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<Code<'_>>, internals: bool
     }
 }
 
-/// The frames of a stack that say something, from the outermost inwards, the operation last.
+/// The frames of a stack that say something, from the outermost inwards, the operation last; or also what is hidden
+/// otherwise ([`TreeOptions::internals`]).
 #[must_use]
-pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
-    frames_with(code, stack, false)
-}
-
-/// The same, also with what is hidden otherwise ([`TreeOptions::internals`]).
-pub fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
+pub fn frames(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
     steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }
 

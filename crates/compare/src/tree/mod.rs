@@ -10,8 +10,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_trace::profile::Held;
 
 use crate::diff::Sides;
-pub use build::{frames, of_device, of_diff};
-pub use build::{frames_with, module_frames};
+pub use build::{frames, module_frames, of_device, of_diff};
 
 /// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -133,7 +133,7 @@ impl<'p> Units<'p> {
         match &self.paths[unit] {
             Path::Stack(side, stack) => {
                 let grouper = self.groupers.of(*side).as_ref();
-                grouper.map(|of| tree::frames_with(of.code(), *stack, self.internals)).unwrap_or_default()
+                grouper.map(|of| tree::frames(of.code(), *stack, self.internals)).unwrap_or_default()
             }
             Path::Named(path) if self.by_module => module_frames(path),
             Path::Named(name) => vec![Frame::named(name)],
