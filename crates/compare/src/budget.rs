@@ -65,7 +65,8 @@ impl DeviceMemory {
         let card = run.and_then(|run| run.cards.iter().find(|card| card.device == device));
         let overhead = match (self.overhead, card) {
             (Some(bytes), _) => Overhead::Given(bytes),
-            (None, Some(card)) => Overhead::of(card),
+            (None, Some(CardFacts { others: Some(bytes), .. })) => Overhead::Measured(*bytes),
+            (None, Some(card)) => Overhead::Estimated(Estimate::of(card)),
             (None, None) => Overhead::Unknown,
         };
         DeviceBudget { memory: self.bytes, overhead }
@@ -88,13 +89,6 @@ impl DeviceBudget {
 }
 
 impl Overhead {
-    fn of(card: &CardFacts) -> Self {
-        match card.others {
-            Some(bytes) => Self::Measured(bytes),
-            None => Self::Estimated(Estimate::of(card)),
-        }
-    }
-
     /// Bytes of it.
     #[must_use]
     pub fn bytes(self) -> u64 {
