@@ -52,7 +52,8 @@ impl std::error::Error for TooLarge {}
 
 /// A stream of which the format is known.
 pub struct Input<'r> {
-    format: Format,
+    /// The format.
+    pub format: Format,
     stream: Chain<Cursor<Vec<u8>>, &'r mut dyn Read>,
 }
 
@@ -68,12 +69,6 @@ impl<'r> Input<'r> {
         let is_json = matches!(format, Format::JsonObject | Format::JsonArray);
         let start = if is_json { head.len() - format::text_of(&head).len() } else { 0 };
         Ok(Self { format, stream: Cursor::new(head.split_off(start)).chain(stream) })
-    }
-
-    /// The format.
-    #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
     }
 }
 

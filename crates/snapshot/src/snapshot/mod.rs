@@ -290,8 +290,8 @@ pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
 /// # Errors
 /// As [`read`].
 pub fn decode(input: Input<'_>) -> Result<Snapshot, Error> {
-    if input.format() != Format::Pickle {
-        return Err(Error::NotAPickle(input.format()));
+    if input.format != Format::Pickle {
+        return Err(Error::NotAPickle(input.format));
     }
     let mut builder = build::Builder::new();
     let root = pickle::read(input, &mut builder)?;

@@ -49,7 +49,7 @@ const MOST_TABLE: u64 = 64 << 20;
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
 fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, Error> {
     let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
-    let format = input.format();
+    let format = input.format;
     if format != Format::JsonObject && format != Format::Text {
         let snapshot = open_snapshot(input, options)?;
         let kind = if snapshot.has_traces { InputKind::Snapshot } else { InputKind::Segments };
