@@ -224,7 +224,7 @@ fn a_search_that_cannot_be_done_says_what_to_do() {
         ),
         (
             &["batch=1..4", "--steps", "3..1", "--", "true", "{batch}"],
-            "invalid steps '3..1'; expected one step or A..B, counted from 1",
+            "'--steps <STEPS>': expected one step or A..B, counted from 1, such as 3 or 1..3, or 'all' or 'none'",
         ),
         (
             &["batch=8..16/8", "--", "sh", "-c", "echo unrecognized arguments: $0 >&2; exit 2", "{batch}"],

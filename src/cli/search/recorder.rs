@@ -46,8 +46,12 @@ fn card(text: &str) -> Result<String, String> {
 
 /// Checks which steps to record.
 fn steps(text: &str) -> Result<String, String> {
-    let steps = if ["all", "none"].contains(&text) { Ok(()) } else { text.parse::<Steps>().map(drop) };
-    steps.map(|()| text.to_owned())
+    match text.parse::<Steps>() {
+        Err(_) if !["all", "none"].contains(&text) => {
+            Err("expected one step or A..B, counted from 1, such as 3 or 1..3, or 'all' or 'none'".to_owned())
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// The recording of a candidate.
