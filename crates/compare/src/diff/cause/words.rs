@@ -57,12 +57,14 @@ impl Edit {
         const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
         let may = |side: Side| {
             let Some((_, text)) = self.line.of(side) else { return false };
-            let (target, value) = text.split_once(" = ").unwrap_or_default();
+            let code = text.split(" #").next().unwrap_or_default().trim_end();
+            let (target, value) = code.split_once(" = ").unwrap_or_default();
             // A new empty container holds nothing yet; one that is gone emptied what was there.
-            let is_empty = side == Side::After && EMPTY.contains(&value.trim());
+            let is_empty = side == Side::After && EMPTY.contains(&value);
             // Brackets after a colon are those of a type.
             let is_item = target.ends_with(']') && !target.contains(": ");
-            !is_empty && (is_item || WORDS.iter().any(|word| text.contains(word)))
+            let is_count = code.split_once("+= ").is_some_and(|(_, value)| value.parse::<f64>().is_ok());
+            !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
         };
         self.kind == EditKind::Code && Side::BOTH.into_iter().any(may)
     }
@@ -323,8 +325,9 @@ mod tests {
         for (old, new, keeps) in [
             (None, Some("seen[0] = h"), true),
             (None, Some("total += loss"), true),
+            (None, Some("self.step += 1"), false),
             (Some("h.clear()"), None, true),
-            (None, Some("self.seen = []"), false),
+            (None, Some("self.seen = []  # append here"), false),
             // It emptied the list in each step.
             (Some("self.seen = []"), None, true),
             // The brackets are those of a type.
