@@ -164,18 +164,15 @@ impl Installer {
     }
 
     /// The folder of the packages of the environment.
-    fn packages(&self) -> Result<PathBuf> {
+    pub(super) fn packages(&self) -> Result<PathBuf> {
         let python = match self {
-            Self::Uv(_) => printed("uv", &["python", "find"])?,
-            Self::Pip(python) => python.to_string_lossy().into_owned(),
+            Self::Uv(_) => printed("uv", &["python", "find"])?.into(),
+            Self::Pip(python) => python.clone(),
         };
-        if python.is_empty() {
-            bail!("uv python find: found no Python");
-        }
         let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
         let folder = PathBuf::from(printed(&python, &["-c", script])?);
         if !folder.is_dir() {
-            bail!("{python}: says that its packages are in '{}'; expected a folder", folder.display());
+            bail!("{}: says that its packages are in '{}'; expected a folder", python.display(), folder.display());
         }
         Ok(folder)
     }
@@ -198,8 +195,14 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// The text that a program prints.
-fn printed(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = command(program, arguments).output().with_context(|| format!("{program}: cannot be started"))?;
+pub(super) fn printed(program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<String> {
+    let name = program.as_ref().to_string_lossy();
+    let output = command(&program, arguments).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{name}: cannot be started"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} {}: {}", arguments.join(" "), text.trim().lines().last().unwrap_or_default());
+    }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

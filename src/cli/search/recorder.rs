@@ -16,6 +16,7 @@ use rustix::fs::FlockOperation;
 use super::super::args::heading;
 #[cfg(unix)]
 use super::super::output;
+use super::super::pip::printed;
 use super::super::{checkout, input};
 use super::failure::Failure;
 
@@ -221,8 +222,7 @@ pub(super) fn python_of(command: &[OsString]) -> OsString {
 /// Names and versions of the packages of a Python; empty if that Python does not exist.
 fn packages(python: &OsStr) -> Vec<String> {
     let script = "import sys; print('\\n'.join(filter(None, sys.path)))";
-    let Ok(output) = Command::new(python).args(["-c", script]).stdin(Stdio::null()).output() else { return Vec::new() };
-    let folders = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folders = printed(python, &["-c", script]).unwrap_or_default();
     let entries = folders.lines().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".dist-info")).collect();

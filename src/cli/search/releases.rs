@@ -1,13 +1,12 @@
 //! Releases of a package, each installed over the packages of an environment.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::pip::Installer;
+use super::super::pip::{Installer, printed};
 use super::bisect::{Found, Recordable};
 use super::failure::Failure;
 use super::recorder::{Attempt, Job, Recorder};
@@ -45,7 +44,7 @@ impl Releases {
         let ends = range.split_once("..").and_then(|(good, bad)| Some((Version::of(good)?, Version::of(bad)?)));
         let ends = ends.filter(|(good, bad)| good < bad);
         let (good, bad) = ends.with_context(|| format!("{package}=={range}: {expected}"))?;
-        let listed = run(&python, &["-m", "pip", "index", "versions", package])
+        let listed = printed(&python, &["-m", "pip", "index", "versions", package])
             .with_context(|| format!("{package}: pip lists no releases; {expected}, and a Python with pip"))?;
         let versions = listed.lines().find_map(|line| line.trim().strip_prefix("Available versions: "));
         let versions = versions.unwrap_or_default();
@@ -78,22 +77,21 @@ impl Releases {
     /// where it cannot be installed.
     fn install(&self, version: &str, folder: &Path) -> Result<Result<Vec<(&'static str, OsString)>, String>> {
         let _ = fs::remove_dir_all(folder);
-        run(&self.python, &["-m", "venv", "--without-pip", &folder.to_string_lossy()])?;
-        let paths = run(
+        printed(&self.python, &["-m", "venv", "--without-pip", &folder.to_string_lossy()])?;
+        let paths = printed(
             &self.python,
             &["-c", "import sys; print('\\n'.join(p for p in sys.path if p.endswith('-packages')))"],
         )?;
-        let own = folder.join("bin").join("python");
-        let packages =
-            PathBuf::from(run(own.as_os_str(), &["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])?);
+        let bin = folder.join("bin");
+        let pip = Installer::Pip(bin.join("python").into());
+        let packages = pip.packages()?;
         fs::write(packages.join("environment.pth"), paths + "\n")?;
         let requirement = format!("{}=={version}", self.package);
         let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"].map(OsString::from);
         let words: Vec<OsString> = quiet.into_iter().chain([requirement.into()]).collect();
-        if let Err(reason) = Installer::Pip(own.clone().into()).install(&words)? {
+        if let Err(reason) = pip.install(&words)? {
             return Ok(Err(format!("pip cannot install it: {reason}")));
         }
-        let bin = folder.join("bin");
         let path = env::join_paths([bin].into_iter().chain(paths_of("PATH")))?;
         let python_path = env::join_paths([packages].into_iter().chain(paths_of("PYTHONPATH")))?;
         Ok(Ok(vec![("PATH", path), ("PYTHONPATH", python_path), ("VIRTUAL_ENV", folder.into())]))
@@ -103,18 +101,6 @@ impl Releases {
 /// The folders in a variable.
 pub(super) fn paths_of(variable: &str) -> Vec<PathBuf> {
     env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
-}
-
-/// The output of a program.
-fn run(program: &OsStr, words: &[&str]) -> Result<String> {
-    let name = program.to_string_lossy();
-    let output = Command::new(program).args(words).stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{name}: cannot be started"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        bail!("{name} {}: {}", words[..words.len().min(3)].join(" "), text.trim().lines().last().unwrap_or_default());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 impl Recordable for Releases {
