@@ -1,9 +1,9 @@
 //! `ptmem fit` with a command: runs it with each number that the search asks for.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
@@ -11,7 +11,7 @@ use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
 use ptmem::scale::{Options, Run, Scale, Search};
 use ptmem_simulate::Card;
 
-use super::super::input;
+use super::super::{input, ranks};
 use super::failure::Failure;
 use super::numbers::{Numbers, by, falling};
 use super::recorder::{Job, RecordArguments, Recorder, own_files};
@@ -147,12 +147,8 @@ impl Fitting<'_> {
 
     /// The recording of a run; of several ranks that of the one that reserved most.
     fn profile(&self, path: &Path) -> Result<Profile> {
-        if !path.is_dir() {
-            return input::profile(path, self.reading);
-        }
-        let files = fs::read_dir(path)?.flatten().map(|entry| entry.path());
-        let files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|ending| ending == "pkl")).collect();
-        let profiles = files.iter().map(|file| input::profile(file, self.reading)).collect::<Result<Vec<_>>>()?;
+        let files = ranks::files(&[path.to_owned()])?;
+        let profiles = files.iter().map(|file| input::profile(&file.path, self.reading)).collect::<Result<Vec<_>>>()?;
         let fullest = profiles.into_iter().max_by_key(|profile| reserved(fullest(profile)));
         fullest.with_context(|| format!("{}: has no recording", path.display()))
     }
