@@ -133,8 +133,18 @@ impl DeviceLeaks {
             return None;
         }
         let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
-        let since = (trend.since > 0).then(|| self.counted()[trend.since].name.clone());
-        Some(Leak { since, ..Leak::of_course(&trend, held) })
+        let end = held.last().copied().unwrap_or_default();
+        Some(Leak {
+            since: (trend.since > 0).then(|| self.counted()[trend.since].name.clone()),
+            bytes: trend.gained,
+            blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
+            bytes_per_step: trend.slope.unwrap_or_default(),
+            grew: trend.grew,
+            judged: trend.steps,
+            end,
+            course: values,
+            ..Leak::default()
+        })
     }
 
     /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is

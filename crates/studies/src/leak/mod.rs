@@ -172,21 +172,6 @@ const MOST_NAMES: usize = 4;
 const FRAGMENTATION: &str = "<fragmentation>";
 
 impl Leak {
-    /// The figures of something with these bytes at each point that counts.
-    fn of_course(trend: &Trend, held: &[Held]) -> Self {
-        let end = held.last().copied().unwrap_or_default();
-        Self {
-            bytes: trend.gained,
-            blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
-            bytes_per_step: trend.slope.unwrap_or_default(),
-            grew: trend.grew,
-            judged: trend.steps,
-            end,
-            course: held.iter().map(|held| held.bytes).collect(),
-            ..Self::default()
-        }
-    }
-
     /// The same leak with the stacks that leak as one, the largest first. Those of a tag go by its name.
     fn of_stacks(self, grouper: &Grouper<'_>, stacks: &[StackId]) -> Self {
         let named = if grouper.by().is_tag() { &[] } else { stacks };
@@ -261,8 +246,6 @@ impl Search {
         // Without a leak the report shows no stack.
         let has_leaks = devices.iter().any(|device| !device.leaks.is_empty());
         Self {
-            name: None,
-            rank: None,
             sources: vec![latest.source.clone()],
             mode,
             devices,
@@ -271,6 +254,7 @@ impl Search {
             group_by: latest.options.group_by,
             tables: if has_leaks { Arc::clone(&latest.tables) } else { Arc::default() },
             rules: latest.options.rules.clone(),
+            ..Self::default()
         }
     }
 
