@@ -97,7 +97,7 @@ fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     }
     if let Some(outlook) = &device.outlook {
         let steadily = if outlook.grows { ", steadily" } else { "" };
-        facts.push(Fact::new("trend", format!("{} per profile{steadily}", Delta(outlook.per_point))));
+        facts.push(Fact::new("trend", format!("{} per profile{steadily}", Delta(outlook.per_profile))));
         if let Some(budget) = device.budget {
             facts.push(Fact::new("device memory", full(outlook, budget.memory)));
             facts.push(overhead(budget.overhead));

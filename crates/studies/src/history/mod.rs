@@ -133,8 +133,7 @@ impl Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Outlook {
     /// Change from one profile to the next, since the latest change of course.
-    #[serde(rename = "per_profile")]
-    pub per_point: i128,
+    pub per_profile: i128,
     /// Whether that is steady growth.
     pub grows: bool,
     /// Bytes that are left of the device, where its memory is known; 0 where it is full.
@@ -232,8 +231,8 @@ impl Outlook {
         let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
         let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
         let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
-        let per_point = peak.trend.slope?;
-        Some(Self { per_point, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
+        let per_profile = peak.trend.slope?;
+        Some(Self { per_profile, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
     }
 }
 
