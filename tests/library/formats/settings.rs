@@ -115,8 +115,25 @@ fn settings_under_which_other_requests_fail_count_as_tried() {
         table.contains("with each of the tried settings, requests fail that succeeded in the recording"),
         "{table}"
     );
+    // One of them avoids one error, and causes another.
+    study.trial.as_mut().unwrap().failed_requests = 2;
+    let table = render(&study, Format::Table);
+    assert!(
+        table.contains("; none of them avoids all 2 recorded out-of-memory errors without causing others"),
+        "{table}"
+    );
     study.trial.as_mut().unwrap().settings.truncate(1);
-    assert!(render(&study, Format::Table).contains("no other settings were tried"));
+    let table = render(&study, Format::Table);
+    assert!(table.contains("no other settings were tried") && !table.contains("avoid"), "{table}");
+}
+
+#[test]
+fn the_defaults_have_a_name_where_they_avoid_an_error() {
+    let mut study = study();
+    study.recorded_settings = NAME.to_owned();
+    study.trial.as_mut().unwrap().settings = vec![outcome(NAME, 100 * MIB), outcome("", 80 * MIB)];
+    let table = render(&study, Format::Table);
+    assert!(table.contains("the recorded out-of-memory error is avoided by the defaults"), "{table}");
 }
 
 #[test]

@@ -108,6 +108,13 @@ pub struct Outcome {
     pub new_failed_requests: usize,
 }
 
+impl Outcome {
+    /// Its settings in a sentence.
+    fn name(&self) -> &str {
+        if self.settings.is_empty() { "the defaults" } else { &self.settings }
+    }
+}
+
 impl Trial {
     /// The row that others are compared with.
     #[must_use]
@@ -130,22 +137,23 @@ pub fn advice(study: &Study, trial: &Trial) -> String {
         Some(best) if best.reserved_peak < base.reserved_peak => {
             let less = base.reserved_peak - best.reserved_peak;
             let share = format_share(less, base.reserved_peak).unwrap_or_default();
-            let settings = if best.settings.is_empty() { "the defaults" } else { &best.settings };
-            format!("the same requests reserve {} ({share}) less with {settings}", Size(less))
+            format!("the same requests reserve {} ({share}) less with {}", Size(less), best.name())
         }
-        None if trial.settings.len() <= trial.compared_with + 1 => "no other settings were tried".to_owned(),
+        None if trial.settings.len() <= trial.compared_with + 1 => return "no other settings were tried".to_owned(),
         None => "with each of the tried settings, requests fail that succeeded in the recording".to_owned(),
         Some(_) => "none of the tried settings reserves less for these requests".to_owned(),
     };
     if trial.failed_requests > 0 {
         let avoiding = trial.fitting().filter(|outcome| outcome.failed_requests_avoided == trial.failed_requests);
-        let avoiding: Vec<&str> = avoiding.map(|outcome| &*outcome.settings).collect();
-        let avoiding = if avoiding.is_empty() { "none of them".to_owned() } else { avoiding.join(" and ") };
-        let errors = match trial.failed_requests {
-            1 => "the recorded out-of-memory error is".to_owned(),
-            many => format!("all {many} recorded out-of-memory errors are"),
+        let avoiding: Vec<&str> = avoiding.map(Outcome::name).collect();
+        let (errors, are) = match trial.failed_requests {
+            1 => ("the recorded out-of-memory error".to_owned(), "is"),
+            many => (format!("all {many} recorded out-of-memory errors"), "are"),
         };
-        text += &format!("; {errors} avoided by {avoiding}");
+        text += &match &avoiding[..] {
+            [] => format!("; none of them avoids {errors} without causing others"),
+            some => format!("; {errors} {are} avoided by {}", some.join(" and ")),
+        };
     }
     text
 }
