@@ -214,6 +214,24 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
     let said = "is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6`";
     assert!(lead.contains(said), "{lead}");
+    // A function that was edited, and that they come from, is a better guess than a number in code, and not than one of a
+    // configuration.
+    checkout.write("m.py", BEFORE.replace("relu", "gelu"));
+    let guess = |checkout: &Checkout| cause(checkout, "0")["edits"][0]["how"].take();
+    assert_eq!(guess(&checkout)["scope"], MIB / 2);
+    checkout.write("conf.yaml", "n: 1\n");
+    checkout.git(&["add", "conf.yaml"]);
+    checkout.commit("numbers");
+    checkout.git(&["branch", "--force", "main"]);
+    checkout.write("m.py", BEFORE.replace("relu", "tanh"));
+    checkout.write("conf.yaml", "n: 2\n");
+    assert_eq!(guess(&checkout)["ratio"], MIB / 2);
+    checkout.write("m.py", BEFORE);
+    checkout.write("conf.yaml", "other: true\n");
+    checkout.write("sizes.py", "LIMIT = 3\n");
+    checkout.commit("back");
+    checkout.git(&["branch", "--force", "main"]);
+    checkout.write("sizes.py", "LIMIT = 6\n");
     // Nor does a number of a test that did not run explain it.
     checkout.write("tests/test_sizes.py", "LIMIT = 6\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();

@@ -182,15 +182,17 @@ impl Seen<'_, '_> {
         let is_kept = matches!(growth, Growth::Kept(_));
         let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == Growth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
-        let ratio = ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios));
+        let of_ratio = ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios)).map(|edit| (edit, How::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
             let own = line.filter(|(_, how)| *how == How::Line || !is_kept);
             own.or(kept.map(|edit| (edit, How::Kept)))
                 .or(line)
-                .or(ratio.map(|edit| (edit, How::Ratio)))
+                .or(of_ratio.filter(|(edit, _)| edits[*edit].kind == EditKind::Configuration))
                 .or_else(|| marks.after.scope(stack).map(|edit| (edit, How::Scope)))
+                // Code has many numbers, of which some fit by chance: an edited function on the way comes first.
+                .or(of_ratio)
         };
         // Each member grew by its part.
         let members = &holding.members;
