@@ -228,6 +228,7 @@ mod tests {
             }
         }
     }
+
     #[cfg(feature = "simulate")]
     #[test]
     fn a_word_of_another_tool_names_an_option_that_simulate_has() {

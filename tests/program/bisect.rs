@@ -125,8 +125,9 @@ fn a_search_waits_for_another_of_the_same_command() {
         let mut command = history.command(&["main~7..main", "--max-growth", "5%"], &["sh", "run.sh"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let first = start();
+    let mut first = start();
     while !history.runs().exists() {
+        assert!(first.try_wait().unwrap().is_none(), "the first search ended before it recorded");
         thread::sleep(Duration::from_millis(20));
     }
     let mut second = start();
