@@ -305,9 +305,10 @@ def checks():
 
 
 def finite():
-    """Checks that a number is finite, as loops of training have them: what is not known is finite. Its text decides nothing."""
+    """Checks that a number is finite, as training loops do: what is not known is finite. Its text decides nothing."""
     loss = torch.randn((), device="cuda").exp()
-    assert str(loss) and str(torch.randn(9, 9, device="cuda"))
+    assert str(loss)
+    assert str(torch.randn(9, 9, device="cuda"))
     assert torch.isfinite(loss)
     assert not torch.isnan(loss)
     assert not torch.isinf(loss)

@@ -260,7 +260,7 @@ class Engine:
     def followed(self, kind):
         """Notes that something followed from values that are not known, and in which line of the program."""
         place = guesses.Place.current(*self.prefixes)
-        if place.is_text() or kind == CONDITION and place.is_guard():
+        if place.is_text() or (kind == CONDITION and place.is_guard()):
             return
         self.library.followed(kind)
         if self.guesses.add(kind, place) == 1:

@@ -116,7 +116,14 @@ pub(super) fn tried(
         return Ok(trial);
     }
     if recording.reserved_before > 0 {
-        singles.insert(0, study.recorded_settings.clone());
+        match repetition.repeat(&study.recorded_settings, manner, Earlier::Packed, 0) {
+            Ok(packed) => trial.settings.push(packed.outcome),
+            // Nothing to compare other settings with.
+            Err(error) => {
+                trial.left_out.push(error.to_string());
+                return Ok(trial);
+            }
+        }
         trial.compared_with = 1;
     }
     repetition.add(&mut trial, &singles, manner);
