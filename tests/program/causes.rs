@@ -173,13 +173,18 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     assert!(lead.contains("where this change adds `seen[0] = h` (m.py:12; inferred)"), "{lead}");
 }
 
+/// Commits what was written as the base of the change.
+fn commit_base(checkout: &Checkout) {
+    checkout.commit("base");
+    checkout.git(&["branch", "--force", "main"]);
+}
+
 /// A checkout whose change edits a configuration, with the recordings of both sides.
 fn configured(old: &str, new: &str, stories: [&str; 2]) -> Checkout {
     let checkout = Checkout::new("m.py");
     checkout.write("conf.yaml", old);
     checkout.git(&["add", "conf.yaml"]);
-    checkout.commit("numbers");
-    checkout.git(&["branch", "--force", "main"]);
+    commit_base(&checkout);
     checkout.write("conf.yaml", new);
     for (name, story) in ["before.pkl", "after.pkl"].into_iter().zip(stories) {
         fs::write(checkout.path().join(name), program(story)).unwrap();
@@ -207,31 +212,12 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     let checkout = configured("", "", stories);
     checkout.write("sizes.py", "LIMIT = 3\n");
     checkout.write("tests/test_sizes.py", "LIMIT = 3\n");
-    checkout.commit("sizes");
-    checkout.git(&["branch", "--force", "main"]);
+    commit_base(&checkout);
     checkout.write("sizes.py", "LIMIT = 6\n");
     checkout.write("conf.yaml", "other: true\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
     let said = "is in blocks whose growth fits the numbers at sizes.py:1, where this change writes `LIMIT = 6`";
     assert!(lead.contains(said), "{lead}");
-    // A function that was edited, and that they come from, is a better guess than a number in code, and not than one of a
-    // configuration.
-    checkout.write("m.py", BEFORE.replace("relu", "gelu"));
-    let guess = |checkout: &Checkout| cause(checkout, "0")["edits"][0]["how"].take();
-    assert_eq!(guess(&checkout)["scope"], MIB / 2);
-    checkout.write("conf.yaml", "n: 1\n");
-    checkout.git(&["add", "conf.yaml"]);
-    checkout.commit("numbers");
-    checkout.git(&["branch", "--force", "main"]);
-    checkout.write("m.py", BEFORE.replace("relu", "tanh"));
-    checkout.write("conf.yaml", "n: 2\n");
-    assert_eq!(guess(&checkout)["ratio"], MIB / 2);
-    checkout.write("m.py", BEFORE);
-    checkout.write("conf.yaml", "other: true\n");
-    checkout.write("sizes.py", "LIMIT = 3\n");
-    checkout.commit("back");
-    checkout.git(&["branch", "--force", "main"]);
-    checkout.write("sizes.py", "LIMIT = 6\n");
     // Nor does a number of a test that did not run explain it.
     checkout.write("tests/test_sizes.py", "LIMIT = 6\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
@@ -239,6 +225,25 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     checkout.write("sizes.py", "LIMIT = 3\n");
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
     assert!(!lead.contains("fits"), "{lead}");
+}
+
+/// How the blocks that are twice as large lead to an edit.
+fn guess(checkout: &Checkout) -> Value {
+    cause(checkout, "0")["edits"][0]["how"].take()
+}
+
+#[test]
+fn an_edited_function_is_a_better_guess_than_a_number_in_code_and_not_than_one_of_a_configuration() {
+    let checkout = configured("n: 1\n", "n: 1\n", ["+X1 +W1", "+x1 +W1"]);
+    checkout.write("sizes.py", "LIMIT = 3\n");
+    commit_base(&checkout);
+    checkout.write("sizes.py", "LIMIT = 6\n");
+    assert_eq!(guess(&checkout)["ratio"], MIB / 2);
+    checkout.write("m.py", BEFORE.replace("relu", "gelu"));
+    assert_eq!(guess(&checkout)["scope"], MIB / 2);
+    checkout.write("sizes.py", "LIMIT = 3\n");
+    checkout.write("conf.yaml", "n: 2\n");
+    assert_eq!(guess(&checkout)["ratio"], MIB / 2);
 }
 
 #[test]

@@ -35,6 +35,11 @@ impl Edit {
 
     /// True if its text puts something somewhere, or no longer removes it.
     pub(super) fn may_keep(&self) -> bool {
+        self.kind == EditKind::Code && Side::BOTH.into_iter().any(|side| self.text_may_keep(side))
+    }
+
+    /// The same of its text on one side.
+    fn text_may_keep(&self, side: Side) -> bool {
         const WORDS: [&str; 17] = [
             "append",
             ".add(",
@@ -55,21 +60,18 @@ impl Edit {
             "+=",
         ];
         const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
-        let may = |side: Side| {
-            let Some((_, text)) = self.line.of(side) else { return false };
-            let code = text.split(" #").next().unwrap_or_default().trim_end();
-            let (target, value) = code.split_once(" = ").unwrap_or_default();
-            // A new empty container holds nothing yet; one that is gone emptied what was there.
-            let is_empty = side == Side::After && EMPTY.contains(&value);
-            // Brackets after a colon are those of a type.
-            let is_item = target.ends_with(']') && !target.contains(": ");
-            let is_count = code.split_once("+= ").is_some_and(|(_, value)| value.parse::<f64>().is_ok());
-            !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
-        };
-        self.kind == EditKind::Code && Side::BOTH.into_iter().any(may)
+        let Some((_, text)) = self.line.of(side) else { return false };
+        let code = text.split(" #").next().unwrap_or_default().trim_end();
+        let (target, value) = code.split_once(" = ").unwrap_or_default();
+        // A new empty container holds nothing yet; one that is gone emptied what was there.
+        let is_empty = side == Side::After && EMPTY.contains(&value);
+        // Brackets after a colon are those of a type.
+        let is_item = target.ends_with(']') && !target.contains(": ");
+        let is_count = code.split_once("+= ").is_some_and(|(_, value)| value.parse::<f64>().is_ok());
+        !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
     }
 
-    /// True if it replaces a number by another one, and blocks that are so many times as large each follow from it.
+    /// True if it replaces a number, and blocks that grew by these ratios all grew by that of its numbers, or by its square.
     pub(super) fn explains(&self, ratios: &[f64]) -> bool {
         let is_told = matches!(self.kind, EditKind::Code | EditKind::Configuration);
         let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
