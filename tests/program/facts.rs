@@ -135,7 +135,7 @@ fn reports_tell_the_facts_in_a_line_and_what_differs_in_one_more() {
     assert!(output.contains(told) && output.contains("transformers 4.37.2 → 4.38.2"), "{output}");
 }
 
-/// The advice to record both sides alike helps nobody whose release cannot.
+/// PyTorch 2.0 cannot record both sides alike, so the report gives no such advice.
 #[test]
 fn frames_that_pytorch_2_0_lacks_are_its_fault() {
     let folder = tempfile::tempdir().unwrap();

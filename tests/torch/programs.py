@@ -305,7 +305,7 @@ def checks():
 
 
 def finite():
-    """Checks that a number is finite, as training loops do: what is not known is finite. Its text decides nothing."""
+    """A loop that checks whether its loss is finite: an unknown number is. Its text decides nothing."""
     loss = torch.randn((), device="cuda").exp()
     assert str(loss)
     assert str(torch.randn(9, 9, device="cuda"))

@@ -68,7 +68,7 @@ pub enum Earlier {
 }
 
 impl Recording {
-    /// Requests that repeat it, on a card that gives out addresses from the lowest on, or `descending` from the highest.
+    /// Requests that repeat it on a card whose addresses rise, or fall where they are `descending`.
     #[must_use]
     pub fn requests(&self, how: Earlier, descending: bool) -> Vec<Request> {
         let mut list = Vec::new();

@@ -103,7 +103,7 @@ pub struct Forecast {
     pub reserved: Option<Range<u64>>,
 }
 
-/// Fewer runs do not tell where a device is full: a line goes through any two.
+/// With fewer runs, no full device is forecast: a line fits any two.
 const FEWEST: usize = 3;
 
 /// The farthest place to look for a full device, in multiples of the last run's.
