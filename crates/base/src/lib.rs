@@ -6,6 +6,7 @@
 
 pub mod device;
 pub mod diagnostic;
+pub mod difference;
 pub mod interner;
 pub mod json_writer;
 pub mod label;

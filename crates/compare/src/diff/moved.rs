@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use ptmem_base::difference::difference;
 use ptmem_base::sides::Side;
 use ptmem_base::units::approximate;
 use ptmem_snapshot::snapshot::StackId;
@@ -231,7 +232,7 @@ impl<'c> Likeness<'c> {
 
     /// Whether the same operator allocates, and the part of the functions that is the same; `None` where that is too small.
     fn score(&self, new: &Self) -> Option<(bool, f64)> {
-        let same: usize = ptmem_trace::stack::differences(&self.functions, &new.functions)
+        let same: usize = difference(Sides { before: &self.functions, after: &new.functions })
             .into_iter()
             .map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 })
             .sum();

@@ -2,10 +2,10 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use ptmem_base::difference::difference;
 use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
-use ptmem_trace::stack::differences;
-use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
+use similar::{DiffOp, DiffTag};
 
 use super::CodeLine;
 
@@ -58,7 +58,7 @@ impl Edit {
             let has = |line: Option<usize>, range: Range<usize>| line.is_some_and(|line| range.contains(&line));
             op.tag() != DiffTag::Equal && (has(line.before, op.old_range()) || has(line.after, op.new_range()))
         };
-        let ops = capture_diff_slices(Algorithm::Myers, &before, &after);
+        let ops = difference(Sides { before: &before, after: &after });
         let own: Vec<&DiffOp> = ops.iter().filter(is_own).collect();
         let mut lines = after.clone();
         for op in own.iter().rev() {
@@ -82,7 +82,7 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let statements = texts.map(|text| of_text(text));
     let functions = texts.map(|text| Functions::new(text));
     let keys = keys(&statements, &functions);
-    let changes = differences(&keys.before, &keys.after);
+    let changes = difference(keys.map(Vec::as_slice));
     let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
     let edits = hunks(&changes, &statements).into_iter().map(|hunk| {
         let moves = moves(&hunk, &keys, &statements);
@@ -146,7 +146,7 @@ pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -
     });
     let keys = lines.map(|lines| lines.iter().map(|(_, line)| *line).collect::<Vec<_>>());
     let mut edits = Vec::new();
-    for change in differences(&keys.before, &keys.after) {
+    for change in difference(keys.map(Vec::as_slice)) {
         if matches!(change, DiffOp::Equal { .. }) {
             continue;
         }

@@ -1,8 +1,8 @@
 //! The parts of a file that a change touches, as ranges of statements.
 
+use ptmem_base::difference::difference;
 use ptmem_base::python::Functions;
 use ptmem_base::sides::{Side, Sides};
-use ptmem_trace::stack::differences;
 use similar::DiffOp;
 
 use super::tokens::{Statement, renamed};
@@ -18,7 +18,7 @@ pub(super) struct Hunk {
 pub(super) fn keys(statements: &Sides<Vec<Statement<'_>>>, functions: &Sides<Functions>) -> Sides<Vec<String>> {
     let plain = statements.map(|all| all.iter().map(|statement| statement.text(&[])).collect::<Vec<_>>());
     let mut pairs = Vec::new();
-    for change in differences(&plain.before, &plain.after) {
+    for change in difference(plain.map(Vec::as_slice)) {
         let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
         if matches!(change, DiffOp::Replace { .. }) && old.len() == new.len() {
             pairs.extend(old.iter().zip(new).map(|(before, after)| Sides { before, after }));

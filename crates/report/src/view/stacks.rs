@@ -1,10 +1,11 @@
 //! The call stacks of rows: the frames of one side, or how they changed, as a unified diff.
 
+use ptmem_base::difference::difference;
 use ptmem_base::sides::Sides;
 use ptmem_base::text::thousands;
 use ptmem_snapshot::snapshot::{FrameId, StackId};
 use ptmem_trace::stack::{Code, Token};
-use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
+use similar::{ChangeTag, DiffOp, group_diff_ops};
 
 use super::{Row, Value};
 use crate::RenderOptions;
@@ -136,7 +137,7 @@ pub(super) fn frames(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<
             return only.map(|step| StackLine::new(ChangeTag::Equal, step.text)).collect();
         }
     };
-    let ops = capture_diff_slices(Algorithm::Myers, &identities(&old), &identities(&new));
+    let ops = difference(Sides { before: &identities(&old), after: &identities(&new) });
     if ops.iter().all(|op| matches!(op, DiffOp::Equal { .. })) {
         // The same functions on both sides: the whole stack says where that is.
         return ops.iter().flat_map(|op| lines_of(op, &old, &new)).collect();

@@ -1,11 +1,11 @@
 //! The difference of two stacks, in bounded time.
 
-use std::hash::Hash;
-
+use ptmem_base::difference::{numbered, of_numbers};
+use ptmem_base::sides::Sides;
 use rustc_hash::FxHashMap;
 use similar::DiffOp;
 
-use super::order::diff;
+use super::Token;
 
 /// Stacks whose lengths, without their common first and last frames, have a larger product are compared by bit-parallel
 /// code: the time of Myers' algorithm grows with the square of the differences, and a file may have thousands of
@@ -13,13 +13,18 @@ use super::order::diff;
 const MOST_BY_MYERS: usize = 1 << 12;
 
 /// The difference of two stacks of a few hundred frames.
-pub(super) fn stack_differences<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
+pub(super) fn stack_differences(stacks: Sides<&[Token]>) -> Vec<DiffOp> {
+    differences(&numbered(stacks))
+}
+
+fn differences(items: &Sides<Vec<usize>>) -> Vec<DiffOp> {
+    let Sides { before: old, after: new } = items;
     let first = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let behind = old[first..].iter().rev().zip(new[first..].iter().rev()).take_while(|(old, new)| old == new).count();
     let old_middle = &old[first..old.len() - behind];
     let new_middle = &new[first..new.len() - behind];
     if old_middle.len().saturating_mul(new_middle.len()) <= MOST_BY_MYERS {
-        return diff(old, new);
+        return of_numbers(items);
     }
     let mut pairs: Vec<_> = (0..first).map(|at| (at, at)).collect();
     pairs.extend(common(old_middle, new_middle).into_iter().map(|(i, j)| (first + i, first + j)));
@@ -28,10 +33,10 @@ pub(super) fn stack_differences<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec
 }
 
 /// A longest common subsequence, by the positions of its items: the algorithm of Hyyrö, a bit for each item of `old`.
-fn common<T: Hash + Eq>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
+fn common(old: &[usize], new: &[usize]) -> Vec<(usize, usize)> {
     let words = old.len().div_ceil(64);
-    let mut places: FxHashMap<&T, Vec<u64>> = FxHashMap::default();
-    for (at, item) in old.iter().enumerate() {
+    let mut places: FxHashMap<usize, Vec<u64>> = FxHashMap::default();
+    for (at, &item) in old.iter().enumerate() {
         places.entry(item).or_insert_with(|| vec![0; words])[at / 64] |= 1 << (at % 64);
     }
     // A row for each item of `new`: a bit is 0 where the subsequence up to there grows by an item of `old`.
@@ -105,14 +110,15 @@ mod tests {
         /// Both algorithms keep as many items, and the operations are those of the sequences.
         #[test]
         fn bits_keep_as_many_items_as_myers(
-            old in prop::collection::vec(0_u8..9, 0..300),
-            new in prop::collection::vec(0_u8..9, 0..300),
+            old in prop::collection::vec(0_usize..9, 0..300),
+            new in prop::collection::vec(0_usize..9, 0..300),
         ) {
-            let expected = diff(&old, &new);
+            let items = Sides { before: old.clone(), after: new.clone() };
+            let expected = of_numbers(&items);
             let found = operations(&common(&old, &new), old.len(), new.len());
             prop_assert_eq!(kept(&found), kept(&expected));
-            prop_assert_eq!(kept(&stack_differences(&old, &new)), kept(&expected));
-            for operations in [found, stack_differences(&old, &new)] {
+            prop_assert_eq!(kept(&differences(&items)), kept(&expected));
+            for operations in [found, differences(&items)] {
                 let mut places = (0, 0);
                 for operation in &operations {
                     prop_assert_eq!((operation.old_range().start, operation.new_range().start), places);

@@ -38,7 +38,7 @@ pub use facts::Facts;
 pub use group_by::{GroupBy, folded_module};
 pub use label::tell_apart;
 pub use languages::Languages;
-pub use order::{InOrder, diff as differences, pair_in_order};
+pub use order::{InOrder, pair_in_order};
 pub use pairing::{Group, GroupFigures, Paired, pair};
 pub use qualified::{FunctionsOfTexts, names_by_texts};
 pub use rules::{CategoryRule, Rules};

@@ -1,12 +1,13 @@
 //! Pairs the lines of a function where lines have moved: their order stays.
 
+use ptmem_base::difference::difference;
+use ptmem_base::sides::Sides;
+use similar::DiffOp;
+
 use super::GroupFigures;
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
-use std::hash::Hash;
-use std::time::{Duration, Instant};
 
 /// The allocations on one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InOrder<'t> {
     /// The operators that allocate; empty where none were recorded.
     pub operators: &'t [&'t str],
@@ -32,7 +33,9 @@ pub fn pair_in_order(before: &[InOrder<'_>], after: &[InOrder<'_>]) -> Vec<(usiz
                 left.push(gap);
                 continue;
             }
-            for op in diff(&aspects(before, &gap.old, figures), &aspects(after, &gap.new, figures)) {
+            let aspects =
+                Sides { before: aspects(before, &gap.old, figures), after: aspects(after, &gap.new, figures) };
+            for op in difference(aspects.map(Vec::as_slice)) {
                 let old = &gap.old[op.old_range()];
                 let new = &gap.new[op.new_range()];
                 if matches!(op, DiffOp::Equal { .. }) {
@@ -62,13 +65,6 @@ struct Gap {
 fn aspects<'t>(side: &[InOrder<'t>], indices: &[usize], figures: fn(GroupFigures) -> GroupFigures) -> Vec<InOrder<'t>> {
     let lines = indices.iter().map(|&index| side[index]);
     lines.map(|line| InOrder { figures: figures(line.figures), ..line }).collect()
-}
-
-/// The difference of two sequences. The deadline is far beyond what stacks take; it keeps a hostile input from
-/// taking long.
-pub fn diff<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
-    let deadline = Instant::now() + Duration::from_millis(500);
-    capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(deadline))
 }
 
 #[cfg(test)]

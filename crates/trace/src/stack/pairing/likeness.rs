@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ptmem_base::sides::Sides;
 use similar::DiffOp;
 
 use super::super::Token;
@@ -147,7 +148,7 @@ impl Pairing<'_> {
 
     /// The parts that two stacks have in common, and the differences in between.
     pub(super) fn hunks(&self, old: &[Token], new: &[Token]) -> Vec<Hunk> {
-        stack_differences(old, new).into_iter().map(|op| self.hunk(op, old, new)).collect()
+        stack_differences(Sides { before: old, after: new }).into_iter().map(|op| self.hunk(op, old, new)).collect()
     }
 
     fn hunk(&self, op: DiffOp, old: &[Token], new: &[Token]) -> Hunk {
