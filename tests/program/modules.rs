@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::recorded::{assert_counters_equal, figures};
-use crate::simulated_torch::python_since;
+use crate::simulated_torch::{CHECKPOINTED, COMPILED, python_since};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
@@ -67,17 +67,17 @@ fn bytes_of(rows: &[(String, u64)], label: &str) -> u64 {
 fn memory_belongs_to_modules() {
     let Some(python) = suitable_python() else { return };
     let place = TempDir::new().unwrap();
-    for (name, option, with_plain) in [
-        ("transformer", "--modules", false),
-        ("checkpointed", "--shapes", true),
-        ("convolutional", "--shapes", false),
-        ("recurrent", "--modules", false),
-        ("compiled", "--modules", true),
+    for (name, option, plain) in [
+        ("transformer", "--modules", None),
+        ("checkpointed", "--shapes", Some(&CHECKPOINTED)),
+        ("convolutional", "--shapes", None),
+        ("recurrent", "--modules", None),
+        ("compiled", "--modules", Some(&COMPILED)),
     ] {
         let (named, counters) = record(&python, name, &[option], "", &place);
         assert_counters_equal(name, &named, &counters, &[]);
-        if with_plain {
-            let (plain, _) = record(&python, name, &[], "", &place);
+        if let Some(plain) = plain {
+            let plain = plain.join("snapshot.pkl");
             let diff = [
                 "diff".as_ref(),
                 plain.as_os_str(),
@@ -124,28 +124,32 @@ fn metadata_of_the_program_stays() {
     assert!(bytes_of(&rows, "Linear") >= 64 * 64 * 4, "{rows:?}");
 }
 
-/// At most 5 % of the peak of models of four kinds has no purpose, or no module, and the passes of a step are there.
+/// At most 5 % of the peak of a model has no purpose, or no module, and the passes of a step are there.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn memory_has_a_purpose_and_steps_have_passes() {
     let Some(python) = suitable_python() else { return };
     let place = TempDir::new().unwrap();
-    for name in ["transformer", "closure", "resnet", "u_net", "experts"] {
+    for name in ["closure", "resnet", "u_net", "experts"] {
         let (snapshot, _) = record_of(MODELS, &python, name, &["--modules"], ",steps=3..3", &place);
-        for (grouping, nameless) in [("purpose", &["other", "<no purpose>"][..]), ("module", &["<no module>"])] {
-            let (rows, peak) = at_peak(&snapshot, grouping);
-            let is_unknown = |label: &str| nameless.contains(&label) || label.starts_with(OUTSIDE);
-            let unknown: u64 = rows.iter().filter(|(label, _)| is_unknown(label)).map(|(_, bytes)| bytes).sum();
-            assert!(unknown * 20 <= peak, "{name}: {unknown} of {peak} bytes have no {grouping}: {rows:?}");
-        }
-        let (modules, peak) = at_peak(&snapshot, "module");
-        assert!(!modules.iter().any(|(label, _)| label.starts_with("<optimizer>.")), "{name}: {modules:?}");
-        let (rows, _) = at_peak(&snapshot, "purpose");
-        for purpose in ["parameters", "optimizer state", "activations"] {
-            assert!(bytes_of(&rows, purpose) > 0 && bytes_of(&rows, purpose) < peak, "{name}: {purpose}: {rows:?}");
-        }
-        assert_passes(name, &figures(&snapshot, &["--phases"]));
+        assert_purposes_and_passes(name, &snapshot);
     }
+}
+
+fn assert_purposes_and_passes(name: &str, snapshot: &Path) {
+    for (grouping, nameless) in [("purpose", &["other", "<no purpose>"][..]), ("module", &["<no module>"])] {
+        let (rows, peak) = at_peak(snapshot, grouping);
+        let is_unknown = |label: &str| nameless.contains(&label) || label.starts_with(OUTSIDE);
+        let unknown: u64 = rows.iter().filter(|(label, _)| is_unknown(label)).map(|(_, bytes)| bytes).sum();
+        assert!(unknown * 20 <= peak, "{name}: {unknown} of {peak} bytes have no {grouping}: {rows:?}");
+    }
+    let (modules, peak) = at_peak(snapshot, "module");
+    assert!(!modules.iter().any(|(label, _)| label.starts_with("<optimizer>.")), "{name}: {modules:?}");
+    let (rows, _) = at_peak(snapshot, "purpose");
+    for purpose in ["parameters", "optimizer state", "activations"] {
+        assert!(bytes_of(&rows, purpose) > 0 && bytes_of(&rows, purpose) < peak, "{name}: {purpose}: {rows:?}");
+    }
+    assert_passes(name, &figures(snapshot, &["--phases"]));
 }
 
 /// A step has its passes one after the other, and all of them end.
@@ -185,6 +189,7 @@ fn the_python_package_records_modules_too() {
     let Some(python) = suitable_python() else { return };
     let place = TempDir::new().unwrap();
     let (other, _) = record_of(MODELS, &python, "transformer", &["--modules"], ",steps=3..3", &place);
+    assert_purposes_and_passes("transformer", &other);
     // Releases before 2.10 keep no metadata.
     for hidden in ["", "import torch; del torch._C._cuda_setMemoryMetadata"] {
         let snapshot = record_with_package(&python, hidden, &place);

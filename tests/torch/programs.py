@@ -207,7 +207,7 @@ def objects_of_two_backends():
 
 
 def objects(backend="nccl"):
-    """Ranks that send each other Python objects get those of the others."""
+    """Ranks that send each other Python objects get those of the others, and find that they have the same lists."""
     local = start_group(backend)
     dist = torch.distributed
     gathered = [None, None]
@@ -230,6 +230,7 @@ def objects(backend="nccl"):
     dist.gather_object(local, collected, dst=0)
     assert local == 1 or collected == [0, 1], collected
     dist.barrier()
+    same_lists()
 
 
 def small_values():
@@ -494,7 +495,6 @@ def same_lists():
     import tempfile
     import textwrap
 
-    start_group()
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.join(place, "deepspeed", "runtime", "zero")
         os.makedirs(folder)
