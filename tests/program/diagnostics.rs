@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::edit::Edited;
 use crate::support::history::{A, B, KIB, MIB, Tensors, event, frames, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{commit, ptmem, text};
+use crate::support::tool::{commit, git, ptmem, text};
 use crate::support::{fixtures, signed};
 use ptmem::diagnostic::Code;
 use serde_json::{Value as Json, json};
@@ -361,6 +361,16 @@ fn produce(code: Code) -> Codes {
             &of_run(json!({"commit": "b", "packages": [imported_elsewhere()]})),
             &[],
         ),
+        Code::SwappedSides => {
+            let head = || git(case.folder.path(), &["rev-parse", "HEAD"]).trim().to_owned();
+            fs::write(case.path("a.py"), "a = 1\n").unwrap();
+            commit(case.folder.path(), &["a.py"]);
+            let first = head();
+            git(case.folder.path(), &["commit", "--quiet", "--allow-empty", "--message", "more"]);
+            let [old, new] = [first, head()].map(|commit| of_run(json!({"commit": commit})));
+            assert!(!case.diff(&old, &new, &["--git", "main"]).contains("swapped-sides"));
+            case.diff(&new, &old, &["--git", "main"])
+        }
         Code::SameInput => case.codes(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]),
         Code::WithinError => case.diff(&story([]), &bounded(), &["--max-growth", "6MiB"]),
         Code::AcceptedGrowth => {

@@ -1,7 +1,7 @@
 //! Makes the comparisons: of two files, or of every rank of a job.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Result, bail};
 use ptmem::config::{Config, Usage};
@@ -60,6 +60,8 @@ struct Run<'a> {
     names: Names,
     /// Whether both sides of a comparison are read at the same time.
     parallel: bool,
+    /// The commits of the first comparison, and whether that of its before follows the other.
+    swapped: OnceLock<(Sides<String>, bool)>,
 }
 
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
@@ -69,7 +71,7 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
     let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
-    let run = Run { arguments, config, patch, names: Names::default(), parallel };
+    let run = Run { arguments, config, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
     let mut usage = Usage::new(config);
     let mut comparisons = Vec::with_capacity(items.len());
@@ -150,7 +152,9 @@ impl Run<'_> {
             self.names.give(&mut profiles, base, patch);
         }
         self.require_updatable(&profiles)?;
+        let swapped = self.swapped(&profiles);
         let mut diff = self.diff(pair, profiles);
+        diff.diagnostics.extend(swapped);
         if output::is_same_file(item.files.before, item.files.after) {
             let message = "before and after are the same file: nothing can have changed";
             diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
@@ -174,6 +178,23 @@ impl Run<'_> {
             require_moment(profile)?;
         }
         Ok(profiles)
+    }
+
+    /// That the before is of a later commit than the after: the ranks of a job are asked about once.
+    fn swapped(&self, profiles: &Sides<Profile>) -> Option<Diagnostic> {
+        self.arguments.git.as_ref()?;
+        let runs = Sides { before: profiles.before.run.as_ref()?, after: profiles.after.run.as_ref()? };
+        let commits = Sides { before: runs.before.commit.as_deref()?, after: runs.after.commit.as_deref()? };
+        let ask = || git::follows(commits.before, commits.after);
+        let (first, is_swapped) = self.swapped.get_or_init(|| (commits.map(|&commit| commit.to_owned()), ask()));
+        if !(if first.map(String::as_str) == commits { *is_swapped } else { ask() }) {
+            return None;
+        }
+        let message = format!(
+            "the before is of commit {:.10}, which follows {:.10}, the commit of the after: the two may be swapped",
+            commits.before, commits.after
+        );
+        Some(Diagnostic::new(Code::SwappedSides, None, message))
     }
 
     /// Refuses a before that `--update` cannot rewrite.

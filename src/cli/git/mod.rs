@@ -197,6 +197,14 @@ pub(super) fn texts_at<'p>(
     repository.texts_at(&commit.ok()?, paths).ok()
 }
 
+/// True if a commit of the checkout has another one in its history.
+pub(super) fn follows(commit: &str, other: &str) -> bool {
+    // A recording may say anything.
+    let are_commits = [commit, other].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let Some(repository) = Repository::find().ok().filter(|_| are_commits && commit != other) else { return false };
+    output(&mut repository.git(), &["merge-base", "--is-ancestor", other, commit]).is_ok()
+}
+
 /// A checkout.
 struct Repository {
     root: PathBuf,
