@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use uppsala::parse;
 
-use crate::page_data::{History, data};
+use crate::page_data::History;
+use crate::support::html::data;
 use crate::support::program::Program;
 use crate::support::tool::{browser, commit, ptmem, text, verdict_line};
 
@@ -98,7 +99,7 @@ fn the_history_of_a_page_has_the_figures_of_the_json() {
         let counters = history.counters();
         let peaks = [0, 1].map(|at| counters.iter().map(|values| values[at]).max());
         assert_eq!(peaks, ["peak", "reserved"].map(|metric| metrics[metric][side].as_i64()));
-        let moments = section["flame"]["moments"].as_array().unwrap();
+        let moments = section["moments"].as_array().unwrap();
         for (title, metric) in [("peak", "peak"), ("start of the recording", "baseline"), ("end", "end")] {
             let moment = moments.iter().find(|moment| moment["title"] == title).unwrap();
             let held = history.held(moment[side].as_u64().unwrap());
@@ -118,7 +119,7 @@ fn rows_hold_what_the_json_says_where_lines_have_moved() {
         let labels = section["rows"].as_array().unwrap();
         for side in ["before", "after"] {
             let history = History::of(&section, side);
-            let place = section["flame"]["moments"][0][side].as_u64().unwrap();
+            let place = section["moments"][0][side].as_u64().unwrap();
             for stack in json["devices"][0]["stacks"].as_array().unwrap() {
                 let row = labels.iter().position(|label| *label == stack["label"]).unwrap();
                 assert_eq!(Some(history.held_by_row(place, row)), stack[side].as_i64(), "{side} {}", stack["label"]);
@@ -199,7 +200,7 @@ fn the_aligned_moment_is_that_of_the_command_line() {
         ["leak.pkl", "no-leak.pkl"],
     ] {
         let data = data(&page(&["diff", &fixture(before), &fixture(after)]));
-        let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
+        let moments = data["sections"][0]["moments"].as_array().unwrap();
         let aligned =
             moments.iter().find(|moment| moment["title"].as_str().unwrap().starts_with("peak of the after")).unwrap();
         let all = ["--at", "aligned", "--all", "--min-delta", "0", "--top", "0", "--format", "json"];
@@ -229,8 +230,8 @@ fn frames_of_the_checkout_show_their_source() {
     program.free("a");
     fs::write(folder.path().join("a.pkl"), program.snapshot()).unwrap();
     let page = text(&ptmem(folder.path(), &["show", "a.pkl", "--format", "html"]).stdout);
-    let frames = &data(&page)["sections"][0]["flame"]["frames"];
-    let sources: Vec<_> = frames.as_array().unwrap().iter().filter_map(|frame| frame["source"].as_str()).collect();
+    let nodes = &data(&page)["sections"][0]["nodes"];
+    let sources: Vec<_> = nodes.as_array().unwrap().iter().filter_map(|node| node["source"].as_str()).collect();
     assert_eq!(sources, ["return torch.zeros(1 << 20)"]);
 }
 
@@ -280,7 +281,7 @@ fn hostile_names_are_text() {
     assert!(!text.contains("<b class") && !text.contains("<i>") && !text.contains("<!--"));
     assert!(!text.contains('\u{202e}') && !text.contains('\u{1b}') && !text.contains('\u{2028}'));
     assert!(text.len() < MOST_BYTES, "{}", text.len());
-    assert!(data(&text)["sections"][0]["flame"]["frames"].to_string().contains("</script>"), "as it is called");
+    assert!(data(&text)["sections"][0]["nodes"].to_string().contains("</script>"), "as it is called");
 }
 
 #[test]
@@ -384,7 +385,7 @@ fn a_saved_profile_has_the_curve_of_its_snapshot() {
     let [saved, live] = [&profile, &fixture("before.pkl")].map(|before| page(&["diff", before, &fixture("after.pkl")]));
     assert!(!saved.contains("The curve is coarse"));
     let [saved, live] = [&saved, &live].map(|page| data(page)["sections"][0].clone());
-    assert_eq!(saved["flame"]["moments"], live["flame"]["moments"]);
+    assert_eq!(saved["moments"], live["moments"]);
     assert_eq!(saved["curves"], live["curves"]);
     let text = page(&["show", &fixture("state-only.pkl")]);
     assert!(text.contains("No timeline"));

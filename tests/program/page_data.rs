@@ -1,26 +1,16 @@
-//! The data of a page, read as its script reads it.
+//! The histories in the data of a page, read as its script reads them.
 
 use std::collections::HashMap;
-use std::io::Read;
 
-use data_encoding::BASE64;
-use flate2::read::ZlibDecoder;
+use serde::Deserialize;
 use serde_json::Value;
 
-/// The data that the script of a page draws from.
-pub(crate) fn data(page: &str) -> Value {
-    let (_, rest) = page.split_once("type=\"application/json\">").unwrap();
-    let (json, _) = rest.split_once("</script>").unwrap();
-    serde_json::from_str(json).unwrap()
-}
-
 /// The history of a side.
+#[derive(Deserialize)]
 pub(crate) struct History {
     columns: HashMap<String, Vec<i64>>,
     pub(crate) events: usize,
-    reserved: i64,
-    base: i64,
-    unit: i64,
+    reserved: Option<i64>,
     homes: Vec<String>,
 }
 
@@ -30,25 +20,7 @@ pub(crate) type Segment = (i64, i64, String);
 impl History {
     /// That of a side of a section.
     pub(crate) fn of(section: &Value, side: &str) -> Self {
-        let record = &section["records"][side];
-        let packed = BASE64.decode(record["packed"].as_str().unwrap().as_bytes()).unwrap();
-        let mut bytes = Vec::new();
-        ZlibDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
-        let mut bytes = bytes.into_iter();
-        let columns = record["columns"].as_array().unwrap().iter().map(|column| {
-            let values = (0..column[1].as_u64().unwrap()).map(|_| number(&mut bytes)).collect();
-            (column[0].as_str().unwrap().to_owned(), values)
-        });
-        let columns = columns.collect();
-        assert_eq!(bytes.next(), None, "columns end where their bytes do");
-        Self {
-            columns,
-            events: usize::try_from(record["events"].as_u64().unwrap()).unwrap(),
-            reserved: record["reserved"].as_i64().unwrap_or(0),
-            base: record["base"].as_i64().unwrap(),
-            unit: record["unit"].as_i64().unwrap(),
-            homes: serde_json::from_value(record["homes"].clone()).unwrap(),
-        }
+        Self::deserialize(&section["records"][side]).unwrap()
     }
 
     fn column(&self, name: &str) -> &[i64] {
@@ -67,7 +39,7 @@ impl History {
     pub(crate) fn counters(&self) -> Vec<[i64; 2]> {
         let start: i64 =
             self.column("startAllocated").iter().zip(self.column("bytes")).map(|(n, bytes)| n * bytes).sum();
-        let mut now = [start, self.reserved];
+        let mut now = [start, self.reserved.unwrap_or(0)];
         let mut all = vec![now];
         for symbol in self.until(self.events as u64) {
             let bytes =
@@ -107,7 +79,7 @@ impl History {
     fn addresses(&self, name: &str) -> Vec<i64> {
         let places = self.column(name).iter().scan(0, |sum, step| {
             *sum += step;
-            Some(self.base + *sum * self.unit)
+            Some(*sum)
         });
         places.collect()
     }
@@ -179,20 +151,5 @@ impl History {
         let mut blocks: Vec<_> = alive.map(|block| (addresses[block], self.column("bytes")[classes[block]])).collect();
         blocks.sort_unstable();
         blocks
-    }
-}
-
-/// The next number: groups of seven bits, the lowest first, with the sign in the lowest bit.
-fn number(bytes: &mut impl Iterator<Item = u8>) -> i64 {
-    let mut value: u64 = 0;
-    let mut shift = 0;
-    loop {
-        let byte = bytes.next().unwrap();
-        value |= u64::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte < 0x80 {
-            let size = i64::try_from(value >> 1).unwrap();
-            return if value & 1 == 1 { -size } else { size };
-        }
     }
 }

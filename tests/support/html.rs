@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, missing_docs, dead_code, unreachable_pub)]
 
+use data_encoding::BASE64;
+use flate2::read::ZlibDecoder;
 use serde_json::Value;
 
 use super::readers::require_printable;
@@ -10,14 +12,22 @@ use super::readers::require_printable;
 pub fn check_html(page: &str) {
     let (start, rest) = page.split_once("<style>").unwrap();
     let (_, rest) = rest.split_once("</style>").unwrap();
-    let (body, rest) = rest.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
+    let (body, rest) = rest.split_once(DATA).unwrap();
     let (data, rest) = rest.split_once("</script><script>").unwrap();
     let (_, end) = rest.split_once("</script>").unwrap();
     for part in [start, body, data, end] {
         require_printable(part, "html");
     }
-    // The script shows texts as they are, without the escapes of JSON.
-    check_data(&serde_json::from_str(data).unwrap());
+    check_data(&self::data(page));
+}
+
+const DATA: &str = "<script id=\"data\" type=\"text/plain\">";
+
+/// The data that the script of a page draws from, read as that does.
+pub fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once(DATA).unwrap();
+    let (text, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_reader(ZlibDecoder::new(&*BASE64.decode(text.as_bytes()).unwrap())).unwrap()
 }
 
 fn check_data(data: &Value) {

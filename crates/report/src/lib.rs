@@ -330,12 +330,3 @@ fn grouped<T, K: Eq + Hash>(all: impl IntoIterator<Item = T>, key: impl Fn(&T) -
     }
     groups
 }
-
-/// Adds a number in groups of seven bits, the lowest first, each in a byte whose highest bit says that more follow.
-fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(0x80 | value.to_le_bytes()[0]);
-        value >>= 7;
-    }
-    bytes.push(value.to_le_bytes()[0]);
-}

@@ -10,8 +10,8 @@ use super::axes::{Axes, Domain, Place, SPAN};
 use crate::picture::{Amounts, Curve, Picture, Spot};
 
 /// The scale along the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Axis {
     /// By allocations of the program.
     Program,
@@ -22,15 +22,8 @@ pub(super) enum Axis {
 }
 
 impl Axis {
-    pub(super) const ALL: [Self; 3] = [Self::Program, Self::Time, Self::Event];
-
-    /// Its name in the page's data.
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// The place of a moment on it.
-    pub(super) fn value(self, spot: &Spot) -> Option<i64> {
+    fn value(self, spot: &Spot) -> Option<i64> {
         match self {
             Self::Program => spot.program,
             Self::Time => i64::try_from(spot.time_us?).ok(),
@@ -42,7 +35,7 @@ impl Axis {
     /// The scales on which every point of every curve has a place, the best first.
     pub(super) fn of(picture: &Picture) -> Vec<Self> {
         let points = picture.curves.iter().flat_map(|curve| &curve.points);
-        let axes = Self::ALL.into_iter();
+        let axes = [Self::Program, Self::Time, Self::Event].into_iter();
         axes.filter(|axis| points.clone().all(|point| axis.value(&point.spot).is_some())).collect()
     }
 }

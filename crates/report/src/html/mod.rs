@@ -6,7 +6,6 @@ mod chart;
 mod charts;
 mod data;
 mod flame;
-mod packed;
 mod page;
 mod parts;
 mod svg;
@@ -41,7 +40,7 @@ fn with_pictures(options: &RenderOptions) -> RenderOptions {
 }
 
 /// A name as it is shown: without control characters, and cut to a readable length.
-fn name(text: &str) -> String {
+pub(super) fn name(text: &str) -> String {
     let text = ptmem_base::text::printable(text);
     let short = ptmem_base::text::cut(&text, LONGEST_NAME);
     if short.len() < text.len() { format!("{short}…") } else { text }

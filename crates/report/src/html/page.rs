@@ -34,7 +34,7 @@ const MOST_OPEN: usize = 4;
 /// The whole page.
 pub(super) fn page(view: &View, options: &RenderOptions) -> io::Result<Markup> {
     let sections = view.sections();
-    let data = data::json(&sections, options)?;
+    let data = data::packed(&sections, options)?;
     Ok(html! {
         (DOCTYPE)
         html lang="en" {
@@ -63,7 +63,7 @@ pub(super) fn page(view: &View, options: &RenderOptions) -> io::Result<Markup> {
                     @if !view.acceptance.is_empty() { (parts::acceptance(&view.acceptance)) }
                 }
                 footer { "ptmem " (env!("CARGO_PKG_VERSION")) }
-                script #data type="application/json" { (PreEscaped(data)) }
+                script #data type="text/plain" { (data) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }

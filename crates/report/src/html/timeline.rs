@@ -173,16 +173,6 @@ fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
     }
 }
 
-/// The words for a mark.
-pub(super) fn mark_text(curve: &Curve, event: &Event) -> String {
-    let side = curve.side.map(|side| format!("{side} ")).unwrap_or_default();
-    match event.kind {
-        EventKind::AllocatedPeak => format!("{side}peak {}", Size(event.bytes)),
-        EventKind::ReservedPeak => format!("{side}reserved peak {}", Size(event.bytes)),
-        EventKind::OutOfMemory { requested, .. } => format!("{side}out of memory: {} refused", Size(requested)),
-    }
-}
-
 fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
     let x = chart.x(&event.spot, 100);
     let y = chart.axes.down(event.bytes);
@@ -191,7 +181,7 @@ fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
     let shift = if anchor == "end" { "-8" } else { "8" };
     // Peaks of both sides are often at one place: one label goes above, the other below.
     let lift = if curve.side == Some(Side::Before) { 16.0 } else { -6.0 };
-    let text = mark_text(curve, event);
+    let text = &event.text;
     html! {
         @match event.kind {
             EventKind::OutOfMemory { .. } => {
@@ -214,12 +204,11 @@ fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
     let from = chart.x(&band.from, 100);
     let width = Place((chart.x(&band.to, 100).0 - from.0).max(0.0));
     let y = ABOVE + PLOT + 2 + u64::from(band.depth) * LANE;
-    let name = name(&band.name);
     html! {
         svg.phase x=(percent(from)) y=(y) width=(percent(width)) height=(LANE - 2) {
-            title { (name) ": peak " (Size(band.peak)) }
+            title { (band.name) ": peak " (Size(band.peak)) }
             rect width="100%" height="100%" {}
-            text x="3" y="12" { (name) }
+            text x="3" y="12" { (band.name) }
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The encoding of protocol buffers, as far as a trace needs it: <https://protobuf.dev/programming-guides/encoding>.
 
-use crate::push_varint;
-
 /// A message under construction.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
@@ -46,4 +44,13 @@ impl Message {
     fn key(&mut self, field: u32, wire: Wire) {
         push_varint(&mut self.0, u64::from(field) << 3 | wire as u64);
     }
+}
+
+/// Adds a number in groups of seven bits, the lowest first, each in a byte whose highest bit says that more follow.
+fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(0x80 | value.to_le_bytes()[0]);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
 }

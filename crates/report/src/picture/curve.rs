@@ -4,11 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ptmem_base::sides::Side;
+use ptmem_base::units::Size;
 use ptmem_trace::profile::{Bucket, Occurrence, PrivatePool};
 use ptmem_trace::replay::{HistoryKind, Position};
 use ptmem_trace::trace::Measure;
+use serde::Serialize;
 
 use super::record::Past;
+use crate::html::name;
 
 /// Phases of one device that are drawn: the longest ones.
 const MOST_BANDS: usize = 80;
@@ -52,20 +55,23 @@ impl Curve {
 }
 
 /// A moment of a recording on the three scales.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Spot {
     /// Its place.
+    #[serde(rename = "event")]
     pub at: Position,
     /// Microseconds since the first event of any device.
+    #[serde(rename = "time")]
     pub time_us: Option<u64>,
     /// Allocations of the program before it, of the after where two are aligned.
     pub program: Option<i64>,
 }
 
 /// The counters at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct SpotValue {
     /// The moment.
+    #[serde(flatten)]
     pub spot: Spot,
     /// Allocated bytes.
     pub allocated: u64,
@@ -74,18 +80,22 @@ pub(crate) struct SpotValue {
 }
 
 /// A moment that has a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Event {
     /// The moment.
     pub spot: Spot,
     /// The reason for the mark.
+    #[serde(flatten)]
     pub kind: EventKind,
     /// The value of the curve there.
     pub bytes: u64,
+    /// The mark in words.
+    pub text: String,
 }
 
 /// Reasons for a mark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum EventKind {
     /// The peak of allocated memory.
     AllocatedPeak,
@@ -101,7 +111,7 @@ pub(crate) enum EventKind {
 }
 
 /// A named part of the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Band {
     /// Its name, with the number of the occurrence.
     pub name: String,
@@ -146,6 +156,18 @@ impl Past<'_> {
             None if self.is_compared || !self.device.has_moves() => None,
             _ => i64::try_from(place).ok(),
         }
+    }
+}
+
+impl Past<'_> {
+    fn event(&self, at: Position, kind: EventKind, bytes: u64) -> Event {
+        let side = if self.is_compared { format!("{} ", self.side) } else { String::new() };
+        let text = match kind {
+            EventKind::AllocatedPeak => format!("{side}peak {}", Size(bytes)),
+            EventKind::ReservedPeak => format!("{side}reserved peak {}", Size(bytes)),
+            EventKind::OutOfMemory { requested, .. } => format!("{side}out of memory: {} refused", Size(requested)),
+        };
+        Event { spot: self.spot(at), kind, bytes, text }
     }
 }
 
@@ -233,12 +255,11 @@ fn events(past: &Past<'_>) -> Vec<Event> {
         [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();
     let peaks = counters.filter_map(|(kind, counter)| {
         counter.peak_error?;
-        Some(Event { spot: past.spot(counter.peak_at?), kind, bytes: counter.peak? })
+        Some(past.event(counter.peak_at?, kind, counter.peak?))
     });
-    let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
-        spot: past.spot(Position::after(oom.event as usize)),
-        kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.largest_free },
-        bytes: oom.allocated.unwrap_or(0),
+    let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| {
+        let kind = EventKind::OutOfMemory { requested: oom.requested, largest: oom.largest_free };
+        past.event(Position::after(oom.event as usize), kind, oom.allocated.unwrap_or(0))
     });
     peaks.chain(failures).collect()
 }
@@ -250,7 +271,7 @@ fn bands(past: &Past<'_>) -> Vec<Band> {
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
     let bands = longest.into_iter().map(|(_, phase)| Band {
-        name: format!("{} #{}", phase.name, phase.number + 1),
+        name: name(&format!("{} #{}", phase.name, phase.number + 1)),
         depth: phase.depth,
         from: past.spot(phase.window.from),
         to: past.spot(phase.window.to),

@@ -11,7 +11,7 @@ mod record;
 mod units;
 
 pub(crate) use curve::{Amounts, Band, Curve, Event, EventKind, Spot};
-pub(crate) use flame::{Flame, FlameMoment};
+pub(crate) use flame::{Flame, FlameMoment, Node};
 pub(crate) use record::Record;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +22,7 @@ use ptmem_compare::align::Alignment;
 use ptmem_compare::diff::{DeviceDiff, Diff, Row};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
+use crate::html::name;
 use record::Past;
 use units::Units;
 
@@ -111,7 +112,13 @@ impl Picture {
 
     /// Whether a side has the addresses of its blocks.
     pub(crate) fn has_layout(&self) -> bool {
-        [&self.records.before, &self.records.after].into_iter().flatten().any(|record| record.layout.is_some())
+        [&self.records.before, &self.records.after].into_iter().flatten().any(Record::has_layout)
+    }
+
+    /// Whether everything that the curves show is known event by event.
+    pub(crate) fn has_histories(&self) -> bool {
+        let known = self.records.each().into_iter().filter(|(_, record)| record.is_some()).count();
+        known > 0 && known == self.curves.len()
     }
 
     /// The number of the row of a stack by its key.
@@ -144,8 +151,8 @@ fn highest(pasts: &[Past<'_>], units: usize) -> Vec<u64> {
 /// The labels of the rows of the report, each with its key.
 fn rows(pictured: &Pictured<'_>) -> Vec<(String, String)> {
     let rows = pictured.rows.unwrap_or_default().iter().filter(|row| row.kind.is_memory());
-    let rows = rows.map(|row| (row.label.clone(), row.key.clone()));
+    let rows = rows.map(|row| (name(&row.label), row.key.clone()));
     let alone = pictured.devices.after.filter(|_| pictured.rows.is_none());
     let totals = alone.map(|device| &*device.stacks).unwrap_or_default().iter();
-    rows.chain(totals.map(|total| (total.label.clone(), total.key.0.clone()))).collect()
+    rows.chain(totals.map(|total| (name(&total.label), total.key.0.clone()))).collect()
 }

@@ -1,15 +1,16 @@
 //! The history of one side: as the parts of a picture ask for it, and event by event, as the script of a page replays it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ptmem_base::interner::Interner;
 use ptmem_base::sides::Side;
 use ptmem_compare::align::Alignment;
 use ptmem_snapshot::snapshot::StringId;
 use ptmem_trace::profile::{DeviceProfile, Profile, identity};
-use ptmem_trace::replay::{Layout, Position};
+use ptmem_trace::replay::{Home, Layout, Position};
 use ptmem_trace::stack::GroupBy;
-use ptmem_trace::trace::{Origin, Trace};
+use ptmem_trace::trace::{Measure, Origin, Trace};
+use serde::Serialize;
 
 use super::{Pictured, units::Units};
 
@@ -66,27 +67,17 @@ fn categories(profile: &Profile, device: &DeviceProfile, names: &mut Interner<St
     categories.collect()
 }
 
-/// The history of one side.
-#[derive(Debug)]
+/// The history of one side in columns of numbers. The script of a page has a description of each column.
+#[derive(Debug, Serialize)]
 pub(crate) struct Record {
-    /// What happened.
-    pub trace: Trace,
-    /// Where blocks and segments lie, where a snapshot was read.
-    pub layout: Option<Layout>,
-    /// Microseconds since the first event of any device at some places.
-    pub times: Vec<(Position, u64)>,
-    /// Whether the reserved bytes are known.
-    pub has_reserved: bool,
-    /// The innermost frame of each class, as a node of the flame graph.
-    pub nodes: Vec<usize>,
-    /// The row of each class, as an index into [`super::Picture::rows`]; `None` where it has none.
-    pub rows: Vec<Option<usize>>,
-    /// The category of each class, as an index into [`super::Picture::categories`].
-    pub categories: Vec<usize>,
-    /// Where two sides are aligned: of the before, the place of the after that corresponds to each of its places.
-    pub places: Vec<i64>,
-    /// Where two sides are aligned: of the after, the allocation of the before that each of its allocations is.
-    pub partners: Vec<Option<usize>>,
+    /// Number of events; the symbols behind them belong to the dump.
+    events: usize,
+    /// Reserved bytes before the first event; `None` where they are not known.
+    reserved: Option<i64>,
+    /// The requests that segments serve, in words.
+    homes: Vec<String>,
+    /// The columns by name. A number that there is none of is -1.
+    columns: BTreeMap<String, Vec<i64>>,
 }
 
 impl Record {
@@ -103,18 +94,138 @@ impl Record {
     ) -> Option<Self> {
         let device = Some(past.device).filter(|device| device.has_moves())?;
         let keys = device.keys(units.groupers.of(past.side).as_ref()?);
-        let [before, after] = Side::BOTH.map(|side| Some(&past.alignment?.map).filter(|_| past.side == side));
+        let rows = keys.iter().map(|key| rows.get(units.shared(past.side, &key.0)));
+        let trace = &device.trace;
+        let mut record = Self {
+            events: trace.symbols.len(),
+            reserved: device.figures.reserved.baseline.map(|_| i64::try_from(trace.reserved).unwrap_or(0)),
+            homes: Vec::new(),
+            columns: BTreeMap::new(),
+        };
+        record.add("nodes", past.units.iter().map(|&unit| signed(leaves[unit as usize] as u64)));
+        record.add("rows", rows.map(|row| row.map_or(-1, |&row| signed(row as u64))));
+        record.add("categories", past.categories.iter().map(|&category| signed(layers[category as usize] as u64)));
+        record.add_trace(trace);
+        record.add_differences("timePlaces", device.times.iter().map(|(place, _)| signed(place.count() as u64)));
+        record.add_differences("times", device.times.iter().map(|&(_, us)| signed(us)));
+        record.add_alignment(past);
+        if let Some(layout) = &device.layout {
+            record.add_layout(layout);
+        }
+        Some(record)
+    }
+
+    /// Whether it has the addresses of blocks.
+    pub(super) fn has_layout(&self) -> bool {
+        self.columns.contains_key("addresses")
+    }
+
+    fn add(&mut self, name: impl Into<String>, values: impl Iterator<Item = i64>) {
+        self.columns.insert(name.into(), values.collect());
+    }
+
+    /// Adds each value as the difference to the one before it.
+    fn add_differences(&mut self, name: impl Into<String>, values: impl Iterator<Item = i64>) {
+        let mut last = 0;
+        self.add(name, values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))));
+    }
+
+    /// Adds the classes, the moves with the classes of the blocks that each begins, frees and completes, and the events.
+    fn add_trace(&mut self, trace: &Trace) {
+        self.add("bytes", trace.classes.iter().map(|class| signed(class.bytes)));
+        self.add("requested", trace.classes.iter().map(|class| signed(class.requested)));
+        self.add("startAllocated", trace.start.iter().map(|start| start.allocated.into()));
+        self.add("startPending", trace.start.iter().map(|start| start.pending.into()));
+        self.add("begins", trace.moves.iter().map(|one| number(one.begins().map(|block| block.class))));
+        self.add("frees", trace.moves.iter().map(|one| number(one.frees())));
+        self.add("completes", trace.moves.iter().map(|one| number(one.completes())));
+        let reserves = trace.moves.iter().map(|one| one.change(Measure::Reserved, &trace.classes));
+        self.add("reserves", reserves.map(|bytes| i64::try_from(bytes).unwrap_or(0)));
+        self.add("symbols", trace.symbols.iter().chain(&trace.implied).map(|&symbol| symbol.into()));
+        self.add("ages", ages(trace).into_iter());
+    }
+
+    /// Adds, where two sides are aligned, of the before the place of the after that corresponds to each of its places, and of
+    /// the after the allocation of the before that each of its allocations is, counted from 1; 0 is none.
+    fn add_alignment(&mut self, past: &Past<'_>) {
+        let [before, after] = Side::BOTH.map(|side| past.alignment.filter(|_| past.side == side));
         let begun = past.begun.len();
-        Some(Self {
-            trace: device.trace.clone(),
-            layout: device.layout.clone(),
-            times: device.times.clone(),
-            has_reserved: device.figures.reserved.baseline.is_some(),
-            nodes: past.units.iter().map(|&unit| leaves[unit as usize]).collect(),
-            rows: keys.iter().map(|key| rows.get(units.shared(past.side, &key.0)).copied()).collect(),
-            categories: past.categories.iter().map(|&category| layers[category as usize]).collect(),
-            places: before.map(|map| (0..=begun).map(|at| map.after_of(at)).collect()).unwrap_or_default(),
-            partners: after.map(|map| (0..begun).map(|at| map.before_of(at)).collect()).unwrap_or_default(),
-        })
+        let places = before.into_iter().flat_map(|of| (0..=begun).map(|at| of.map.after_of(at)));
+        self.add_differences("places", places);
+        let partners = after.into_iter().flat_map(|of| (0..begun).map(|at| of.map.before_of(at)));
+        self.add_differences("partners", partners.map(|partner| partner.map_or(0, |at| signed(at as u64 + 1))));
+    }
+
+    /// Adds where blocks and segments lie.
+    fn add_layout(&mut self, layout: &Layout) {
+        self.add_differences("addresses", layout.blocks.iter().copied().map(signed));
+        for (name, parts) in [("segment", &layout.segments), ("change", &layout.changes)] {
+            self.add_differences(format!("{name}s"), parts.iter().map(|part| signed(part.address)));
+            self.add(format!("{name}Bytes"), parts.iter().map(|part| signed(part.bytes)));
+            self.add(format!("{name}Mapped"), parts.iter().map(|part| part.is_mapped.into()));
+            let homes: Vec<i64> = parts.iter().map(|part| self.home(words(part.home, part.is_mapped))).collect();
+            self.add(format!("{name}Home"), homes.into_iter());
+        }
+    }
+
+    /// The number of a text among the homes, to which it is added.
+    fn home(&mut self, text: String) -> i64 {
+        let known = self.homes.iter().position(|known| *known == text);
+        let number = known.unwrap_or_else(|| {
+            self.homes.push(text);
+            self.homes.len() - 1
+        });
+        signed(number as u64)
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The number of a class, -1 for none.
+fn number(class: Option<u32>) -> i64 {
+    class.map_or(-1, i64::from)
+}
+
+/// For each move that ends a block, how many blocks younger than it there were: numbers that repeat from step to step.
+fn ages(trace: &Trace) -> Vec<i64> {
+    let mut blocks: i64 = trace.start.iter().map(|start| i64::from(start.allocated + start.pending)).sum();
+    let mut ended = trace.ended.iter();
+    let mut ages = Vec::with_capacity(trace.ended.len());
+    for &symbol in trace.symbols.iter().chain(&trace.implied) {
+        let one = trace.moves[symbol as usize];
+        if one.ends().is_some() {
+            ages.extend(ended.next().map(|&number| blocks - i64::from(number)));
+        }
+        blocks += i64::from(one.begins().is_some());
+    }
+    ages
+}
+
+/// The stream, the pool and the kind of a segment, as far as they are known.
+fn words(home: Home, is_mapped: bool) -> String {
+    let stream = home.stream.map(|stream| match stream {
+        0 => "default stream".to_owned(),
+        stream => format!("stream 0x{stream:x}"),
+    });
+    let pool = home.private_pool().map(|(first, second)| format!("private pool {first}:{second}"));
+    let size = home.small.map(|small| if small { "requests up to 1 MiB" } else { "larger requests" }.to_owned());
+    let kind = is_mapped.then(|| "expandable".to_owned());
+    let parts: Vec<String> = [stream, pool, size, kind].into_iter().flatten().collect();
+    if parts.is_empty() { "stream and pool unknown".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_named_by_its_stream_its_pool_and_its_kind() {
+        let home = Home { stream: Some(0), pool_id: Some((0, 0)), small: Some(true) };
+        assert_eq!(words(home, false), "default stream, requests up to 1 MiB");
+        let home = Home { stream: Some(0x7f00), pool_id: Some((0, 2)), small: None };
+        assert_eq!(words(home, true), "stream 0x7f00, private pool 0:2, expandable");
+        assert_eq!(words(Home::default(), false), "stream and pool unknown");
     }
 }

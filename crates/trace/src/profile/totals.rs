@@ -15,7 +15,7 @@ use crate::stack::{GroupBy, Grouper, Key, tell_apart};
 use crate::trace::{Bucket, Class, Highest, Origin, Trace};
 
 /// Memory that is held at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
 pub struct Held {
     /// Allocated bytes.
     pub bytes: u64,

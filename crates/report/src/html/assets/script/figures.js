@@ -42,7 +42,7 @@ function ticks(top) {
 
 function sums(differences) {
   let sum = 0;
-  return differences && differences.map((difference) => sum += difference);
+  return differences.map((difference) => sum += difference);
 }
 
 // The last index below `length` for which a rising function is not above a value; 0 where there is none.

@@ -7,8 +7,8 @@ const VIEWS = [["difference", "difference"], ["before", "before"], ["after", "af
 
 class Flame {
   constructor(figure, section) {
-    const { flame: { frames, parent, frame }, compared } = section.data;
-    Object.assign(this, { figure, section, frames, parent, frame, compared, root: -1, query: "", view: compared ? "difference" : "after" });
+    const { nodes, compared } = section.data, parent = nodes.map((node) => node.parent ?? -1);
+    Object.assign(this, { figure, section, nodes, parent, compared, root: -1, query: "", view: compared ? "difference" : "after" });
     this.children = parent.map(() => []);
     this.outermost = [];
     parent.forEach((parent, node) => (parent < 0 ? this.outermost : this.children[parent]).push(node));
@@ -65,7 +65,7 @@ class Flame {
     this.chosen = this.section.nodesOfRows();
   }
 
-  text(node) { return this.frames[this.frame[node]].text; }
+  text(node) { return this.nodes[node].text; }
 
   amount(node) {
     const before = this.before[node], after = this.after[node];
@@ -75,8 +75,7 @@ class Flame {
   }
 
   style(node) {
-    const frame = this.frames[this.frame[node]];
-    if (this.view !== "difference") return "box " + (frame.user ? "user" : "library");
+    if (this.view !== "difference") return "box " + (this.nodes[node].user ? "user" : "library");
     const delta = this.after[node] - this.before[node], share = 100 * Math.abs(delta) / Math.max(this.width[node], 1);
     const level = share < 2 ? 0 : share < 25 ? 1 : share < 60 ? 2 : 3;
     return level === 0 ? "box same" : "box " + (delta > 0 ? "more" : "less") + level;
@@ -173,7 +172,7 @@ class Flame {
   tell(event) {
     const node = this.nodeOf(event);
     if (node < 0) return;
-    const frame = this.frames[this.frame[node]];
+    const frame = this.nodes[node];
     const name = frame.href ? html("a", { href: frame.href }, frame.text) : html("code", {}, frame.text);
     this.readout.replaceChildren(name, " " + this.amount(node));
     if (frame.source) this.readout.append(html("br"), html("code", { class: "source" }, frame.source));

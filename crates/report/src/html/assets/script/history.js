@@ -3,38 +3,17 @@
 // A place is the number of events before it: 0 is the start, the one behind the last event is the dump. A class stands for
 // blocks of one stack and size. Each event is a symbol, the number of a move, which says what it changes.
 
-// Takes the packed columns of a history apart.
-async function unpack(record) {
-  const packed = Uint8Array.from(atob(record.packed), (character) => character.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer()), columns = {};
-  let at = 0;
-  for (const [name, length] of record.columns) {
-    const column = new Float64Array(length);
-    for (let i = 0; i < length; i += 1) {
-      let value = 0, scale = 1;
-      for (; bytes[at] >= 128; at += 1, scale *= 128) value += (bytes[at] - 128) * scale;
-      value += bytes[at] * scale;
-      at += 1;
-      column[i] = value % 2 ? -Math.floor(value / 2) : value / 2;
-    }
-    columns[name] = column;
-  }
-  return new Replay(record, columns);
-}
+// The columns of a record: of each class its bytes, its requested bytes, its node, row and category, and its blocks at the
+// start; of each move the classes that it begins, frees and completes, and the bytes that it reserves; of each event its symbol;
+// of each move that ends a block how many blocks younger than it there were. -1 is none. Those in RISING have differences.
+const RISING = ["places", "partners", "timePlaces", "times", "addresses", "segments", "changes"];
 
 class Replay {
-  constructor(record, columns) {
-    Object.assign(this, columns);
-    this.events = record.events;
-    this.homes = record.homes;
+  constructor({ events, reserved, homes, columns }) {
+    for (const [name, column] of Object.entries(columns)) this[name] = Float64Array.from(RISING.includes(name) ? sums(column) : column);
+    Object.assign(this, { events, homes, last: events + 1 });
     this.symbols = Uint32Array.from(columns.symbols);
-    for (const name of ["places", "partners", "timePlaces", "times"]) this[name] = sums(columns[name]);
-    this.last = this.events + 1;
-    this.run(record.reserved);
-    if (columns.addresses) {
-      for (const name of ["addresses", "segments", "changes"]) this[name] = sums(columns[name]).map((place) => record.base + place * record.unit);
-    }
+    this.run(reserved);
   }
 
   // The counters and the number of allocations at every place.
@@ -175,16 +154,16 @@ class Replay {
 
 // A coarse curve, which answers as a history does; its places are its points.
 class Points {
-  constructor(data) {
-    this.columns = { time: sums(data.time), event: sums(data.event) };
-    this.allocated = sums(data.allocated);
-    this.reserved = sums(data.reserved);
-    this.last = this.allocated.length - 1;
+  constructor(points) {
+    this.points = points;
+    this.allocated = points.map((point) => point.allocated);
+    this.reserved = points.some((point) => point.reserved === null) ? null : points.map((point) => point.reserved);
+    this.last = points.length - 1;
   }
 
-  value(axis, place) { return this.columns[axis][place]; }
+  value(axis, place) { return this.points[place][axis]; }
 
-  event(place) { return this.columns.event[place]; }
+  event(place) { return this.points[place].event; }
 
   placeAt(axis, value) { return lastNotAbove(this.last + 1, (place) => this.value(axis, place), value); }
 }

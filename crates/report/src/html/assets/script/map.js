@@ -41,7 +41,7 @@ class MemoryMap {
       segment.holes = holesOf(segment);
       segment.home = history.homes[segment.home];
     }
-    const failed = marks.find((mark) => mark.kind === "failure" && isUnchanged(history, place, mark.at[2]));
+    const failed = marks.find((mark) => mark.kind === "out-of-memory" && isUnchanged(history, place, mark.spot.event));
     return { segments, failed };
   }
 

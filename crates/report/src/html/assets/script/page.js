@@ -4,7 +4,7 @@ class Section {
   constructor(element, data, histories) {
     Object.assign(this, { element, data, histories, window: null, rows: new Set(), axis: data.axes[0] || "event" });
     this.isExact = data.curves.length > 0 && data.curves.every((curve) => histories[curve.side]);
-    this.moments = data.flame.moments.map((moment) => ({ ...moment, name: moment.title.split(" ")[0] }));
+    this.moments = data.moments.map((moment) => ({ ...moment, name: moment.title.split(" ")[0] }));
     this.moment = this.moments[0] || { title: "", before: null, after: null };
     const line = element.querySelector("figure.timeline"), boxes = element.querySelector("figure.flame");
     if (line && data.curves.length) this.timeline = new Timeline(line, this);
@@ -89,7 +89,7 @@ class Section {
     const of = ({ side, label, history }) => {
       const place = moment[side], name = label ? label + ": " : "";
       if (place === null || place === undefined) return name + "none";
-      if (!(history instanceof Replay)) return `${name}${eventText(Math.min(place - 1, history.columns.event.at(-1)))}`;
+      if (!(history instanceof Replay)) return `${name}${eventText(Math.min(place - 1, history.event(history.last)))}`;
       return `${name}${eventText(history.event(place))}${withBytes ? ", " + size(history.allocated[place]) : ""}`;
     };
     const sides = this.timeline ? this.timeline.curves.map(of) : [];
@@ -98,13 +98,13 @@ class Section {
 
   // The bytes and blocks that each node of the flame graph holds itself at the moment.
   held() {
-    const nodes = this.data.flame.parent.length, held = {};
+    const nodes = this.data.nodes.length, held = {};
     for (const name of ["before", "after", "blocksBefore", "blocksAfter"]) held[name] = new Float64Array(nodes);
     const known = this.moment.held;
-    if (known) sums(known.node).forEach((node, at) => {
-      held.before[node] = known.beforeBytes[at]; held.after[node] = known.afterBytes[at];
-      held.blocksBefore[node] = known.beforeBlocks[at]; held.blocksAfter[node] = known.afterBlocks[at];
-    });
+    if (known) for (const [node, { before, after }] of Object.entries(known)) {
+      held.before[node] = before.bytes; held.after[node] = after.bytes;
+      held.blocksBefore[node] = before.blocks; held.blocksAfter[node] = after.blocks;
+    }
     else for (const [side, history] of Object.entries(this.histories)) {
       if (this.moment[side] === null) continue;
       const of = side === "before" ? held.blocksBefore : held.blocksAfter;
@@ -119,7 +119,7 @@ class Section {
     if (this.rows.size === 0) return nodes;
     for (const history of Object.values(this.histories)) {
       history.rows.forEach((row, at) => {
-        if (this.rows.has(row)) for (let node = history.nodes[at]; node >= 0 && !nodes.has(node); node = this.data.flame.parent[node]) nodes.add(node);
+        if (this.rows.has(row)) for (let node = history.nodes[at]; node >= 0 && !nodes.has(node); node = this.data.nodes[node].parent ?? -1) nodes.add(node);
       });
     }
     return nodes;
@@ -182,10 +182,20 @@ class Section {
 
 // --- The page ---
 
-async function start(element, data) {
+// Data of a section without a picture.
+const NOTHING = { compared: false, axes: [], curves: [], records: {}, rows: [], categories: [], nodes: [], moments: [] };
+
+function start(element, data) {
   const histories = {};
-  for (const [side, record] of Object.entries(data.records || {})) histories[side] = await unpack(record);
-  return new Section(element, data, histories);
+  for (const [side, record] of Object.entries(data.records)) if (record) histories[side] = new Replay(record);
+  new Section(element, data, histories);
+  element.classList.add("ready");
+}
+
+// The data of the page: JSON, deflated, in base64.
+async function unpack(text) {
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
 }
 
 function openTarget() {
@@ -193,19 +203,19 @@ function openTarget() {
   if (target && target.tagName === "DETAILS") target.open = true;
 }
 
-function startPage() {
-  const data = JSON.parse(document.getElementById("data").textContent);
+async function startPage() {
   document.documentElement.classList.add("script");
   openTarget();
-  for (const section of document.querySelectorAll("details.section")) {
-    // What is folded away is drawn once it is opened.
-    const begin = () => start(section, data.sections[Number(section.dataset.section)]).then(() => section.classList.add("ready"));
-    if (section.open) begin();
-    else section.addEventListener("toggle", begin, { once: true });
-  }
   for (const table of document.querySelectorAll("table")) if (!table.closest("details.section")) new Table(table, () => {});
   addEventListener("hashchange", openTarget);
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));
+  const { sections } = await unpack(document.getElementById("data").textContent);
+  for (const section of document.querySelectorAll("details.section")) {
+    // What is folded away is drawn once it is opened.
+    const begin = () => start(section, sections[Number(section.dataset.section)] || NOTHING);
+    if (section.open) begin();
+    else section.addEventListener("toggle", begin, { once: true });
+  }
 }
 
 startPage();

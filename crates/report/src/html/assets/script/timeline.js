@@ -1,7 +1,6 @@
 // --- Timeline ---
 
 const SPAN = 1000, PLOT = 240, ABOVE = 14, LANE = 18, LANES = 4, BELOW = 22, MINIMAP = 34, OWN = 90;
-const AXES = ["program", "time", "event"];
 // Equal parts of what is shown: each gives its lowest and its highest point.
 const PARTS = 600;
 
@@ -188,17 +187,17 @@ class Timeline {
   }
 
   // The place along the chart of a moment, given as its values on the three scales.
-  along(curve, at) {
-    if (curve.history instanceof Replay) return this.x(curve.history.value(this.axis, at[2] + 1));
-    return this.x(at[AXES.indexOf(this.axis)] ?? 0);
+  along(curve, spot) {
+    if (curve.history instanceof Replay) return this.x(curve.history.value(this.axis, spot.event + 1));
+    return this.x(spot[this.axis] ?? 0);
   }
 
   mark(curve, mark) {
-    const x = this.along(curve, mark.at), y = ABOVE + this.y(mark.bytes) * PLOT, along = 100 * x + "%";
+    const x = this.along(curve, mark.spot), y = ABOVE + this.y(mark.bytes) * PLOT, along = 100 * x + "%";
     if (x < 0 || x > 1) return svg("g");
-    const title = svg("title", {}, `${mark.text} (${eventText(mark.at[2])})`);
-    if (mark.kind === "failure") return svg("g", { class: "failure" }, title, svg("line", { x1: along, x2: along, y1: ABOVE, y2: ABOVE + PLOT }));
-    if (mark.kind === "reserved") return svg("circle", { class: "peak reserved " + curve.side, cx: along, cy: y, r: 3 }, title);
+    const title = svg("title", {}, `${mark.text} (${eventText(mark.spot.event)})`);
+    if (mark.kind === "out-of-memory") return svg("g", { class: "failure" }, title, svg("line", { x1: along, x2: along, y1: ABOVE, y2: ABOVE + PLOT }));
+    if (mark.kind === "reserved-peak") return svg("circle", { class: "peak reserved " + curve.side, cx: along, cy: y, r: 3 }, title);
     const isRight = x > 0.5, lift = curve.side === "before" && this.curves.length > 1 ? 16 : -6;
     return svg("g", { class: "peak " + curve.side }, svg("circle", { cx: along, cy: y, r: 4 }, title),
       svg("text", { x: along, dx: isRight ? -8 : 8, y: y + lift, "text-anchor": isRight ? "end" : "start" }, mark.text));
@@ -296,7 +295,7 @@ class Timeline {
     const { history } = curve, event = history.event(place), isTimed = this.section.data.axes.includes("time");
     const time = isTimed ? `, ${axisText("time", history.value("time", place), history.value("time", history.last))}` : "";
     const reserved = history.reserved ? `, reserved ${size(history.reserved[place])}` : "";
-    const band = curve.bands.filter((band) => band.from[2] <= event && event < band.to[2]).map((band) => band.name).join(" › ");
+    const band = curve.bands.filter((band) => band.from.event <= event && event < band.to.event).map((band) => band.name).join(" › ");
     return `${curve.label ? curve.label + ": " : ""}allocated ${size(history.allocated[place])}${reserved} (${eventText(event)}${time})${band ? ", in " + band : ""}`;
   }
 
@@ -405,7 +404,7 @@ class Minimap {
 function reservedAlong(pool, history, places) {
   let at = 0;
   return places.map((place) => {
-    while (pool.from[at + 1] <= history.event(place)) at += 1;
-    return pool.reserved[at];
+    while (at + 1 < pool.curve.length && pool.curve[at + 1][0] <= history.event(place)) at += 1;
+    return pool.curve[at][1];
   });
 }
