@@ -11,7 +11,24 @@ pub(crate) struct History {
     columns: HashMap<String, Vec<i64>>,
     pub(crate) events: usize,
     reserved: Option<i64>,
-    homes: Vec<String>,
+    segments: Vec<Part>,
+    changes: Vec<Part>,
+}
+
+/// A segment, or a part of one.
+#[derive(Deserialize)]
+struct Part {
+    from: i64,
+    bytes: i64,
+    mapped: bool,
+    home: String,
+}
+
+impl Part {
+    /// The part, and whether parts that touch are one.
+    fn span(&self) -> (Segment, bool) {
+        ((self.from, self.from + self.bytes, self.home.clone()), self.mapped)
+    }
 }
 
 /// A segment: its first byte, its end, and which requests it serves.
@@ -75,30 +92,19 @@ impl History {
         held.filter(|(_, of)| **of == i64::try_from(row).unwrap()).map(|(bytes, _)| bytes).sum()
     }
 
-    /// The places of a column of differences as addresses.
-    fn addresses(&self, name: &str) -> Vec<i64> {
-        let places = self.column(name).iter().scan(0, |sum, step| {
+    /// The numbers of a column of differences.
+    fn sums(&self, name: &str) -> Vec<i64> {
+        let sums = self.column(name).iter().scan(0, |sum, step| {
             *sum += step;
             Some(*sum)
         });
-        places.collect()
-    }
-
-    /// Parts of segments by the names of their columns, and whether parts that touch are one.
-    fn parts(&self, names: [&str; 4]) -> Vec<(Segment, bool)> {
-        let [places, bytes, mapped, home] = names.map(|name| self.column(name));
-        assert!([places, mapped, home].iter().all(|column| column.len() == bytes.len()));
-        let parts = self.addresses(names[0]).into_iter().enumerate().map(|(at, from)| {
-            let home = self.homes[usize::try_from(home[at]).unwrap()].clone();
-            ((from, from + bytes[at], home), mapped[at] > 0)
-        });
-        parts.collect()
+        sums.collect()
     }
 
     /// The segments at the dump by address.
     pub(crate) fn segments_at_dump(&self) -> Vec<Segment> {
-        let mut parts = self.parts(["segments", "segmentBytes", "segmentMapped", "segmentHome"]);
-        let mut changes = self.parts(["changes", "changeBytes", "changeMapped", "changeHome"]).into_iter();
+        let mut parts: Vec<_> = self.segments.iter().map(Part::span).collect();
+        let mut changes = self.changes.iter().map(Part::span);
         for symbol in self.until(u64::MAX >> 1) {
             let reserves = self.column("reserves")[symbol];
             if reserves == 0 {
@@ -131,15 +137,15 @@ impl History {
 
     /// The address and the bytes of every block that is there at the dump.
     pub(crate) fn blocks_at_dump(&self) -> Vec<(i64, i64)> {
-        let addresses = self.addresses("addresses");
+        let addresses = self.sums("addresses");
         let older = self.column("startAllocated").iter().zip(self.column("startPending")).enumerate();
         let mut classes: Vec<usize> =
             older.flat_map(|(of, (allocated, pending))| (0..allocated + pending).map(move |_| of)).collect();
         let mut is_there = vec![true; classes.len()];
-        let mut ages = self.column("ages").iter();
+        let mut ended = self.sums("ended").into_iter();
         for symbol in self.until(u64::MAX >> 1) {
             if self.column("frees")[symbol] >= 0 || self.column("completes")[symbol] >= 0 {
-                let block = classes.len() - usize::try_from(*ages.next().unwrap()).unwrap();
+                let block = usize::try_from(ended.next().unwrap()).unwrap();
                 is_there[block] &= self.column("completes")[symbol] < 0;
             }
             if let Ok(of) = usize::try_from(self.column("begins")[symbol]) {

@@ -7,7 +7,7 @@ use ptmem_base::sides::Side;
 use ptmem_compare::align::Alignment;
 use ptmem_snapshot::snapshot::StringId;
 use ptmem_trace::profile::{DeviceProfile, Profile, identity};
-use ptmem_trace::replay::{Home, Layout, Position};
+use ptmem_trace::replay::{Home, Position, SegmentPart};
 use ptmem_trace::stack::GroupBy;
 use ptmem_trace::trace::{Measure, Origin, Trace};
 use serde::Serialize;
@@ -74,10 +74,21 @@ pub(crate) struct Record {
     events: usize,
     /// Reserved bytes before the first event; `None` where they are not known.
     reserved: Option<i64>,
-    /// The requests that segments serve, in words.
-    homes: Vec<String>,
+    /// The segments at the start, and those that moves add and take away, where addresses are known.
+    segments: Vec<Part>,
+    changes: Vec<Part>,
     /// The columns by name. A number that there is none of is -1.
     columns: BTreeMap<String, Vec<i64>>,
+}
+
+/// A segment, or a part of one.
+#[derive(Debug, Serialize)]
+struct Part {
+    from: u64,
+    bytes: u64,
+    mapped: bool,
+    /// The requests that it serves, in words.
+    home: String,
 }
 
 impl Record {
@@ -99,7 +110,8 @@ impl Record {
         let mut record = Self {
             events: trace.symbols.len(),
             reserved: device.figures.reserved.baseline.map(|_| i64::try_from(trace.reserved).unwrap_or(0)),
-            homes: Vec::new(),
+            segments: Vec::new(),
+            changes: Vec::new(),
             columns: BTreeMap::new(),
         };
         record.add("nodes", past.units.iter().map(|&unit| signed(leaves[unit as usize] as u64)));
@@ -110,7 +122,9 @@ impl Record {
         record.add_differences("times", device.times.iter().map(|&(_, us)| signed(us)));
         record.add_alignment(past);
         if let Some(layout) = &device.layout {
-            record.add_layout(layout);
+            record.add_differences("addresses", layout.blocks.iter().copied().map(signed));
+            record.segments = Part::of(&layout.segments);
+            record.changes = Part::of(&layout.changes);
         }
         Some(record)
     }
@@ -142,7 +156,7 @@ impl Record {
         let reserves = trace.moves.iter().map(|one| one.change(Measure::Reserved, &trace.classes));
         self.add("reserves", reserves.map(|bytes| i64::try_from(bytes).unwrap_or(0)));
         self.add("symbols", trace.symbols.iter().chain(&trace.implied).map(|&symbol| symbol.into()));
-        self.add("ages", ages(trace).into_iter());
+        self.add_differences("ended", trace.ended.iter().map(|&block| block.into()));
     }
 
     /// Adds, where two sides are aligned, of the before the place of the after that corresponds to each of its places, and of
@@ -155,27 +169,17 @@ impl Record {
         let partners = after.into_iter().flat_map(|of| (0..begun).map(|at| of.map.before_of(at)));
         self.add_differences("partners", partners.map(|partner| partner.map_or(0, |at| signed(at as u64 + 1))));
     }
+}
 
-    /// Adds where blocks and segments lie.
-    fn add_layout(&mut self, layout: &Layout) {
-        self.add_differences("addresses", layout.blocks.iter().copied().map(signed));
-        for (name, parts) in [("segment", &layout.segments), ("change", &layout.changes)] {
-            self.add_differences(format!("{name}s"), parts.iter().map(|part| signed(part.address)));
-            self.add(format!("{name}Bytes"), parts.iter().map(|part| signed(part.bytes)));
-            self.add(format!("{name}Mapped"), parts.iter().map(|part| part.is_mapped.into()));
-            let homes: Vec<i64> = parts.iter().map(|part| self.home(words(part.home, part.is_mapped))).collect();
-            self.add(format!("{name}Home"), homes.into_iter());
-        }
-    }
-
-    /// The number of a text among the homes, to which it is added.
-    fn home(&mut self, text: String) -> i64 {
-        let known = self.homes.iter().position(|known| *known == text);
-        let number = known.unwrap_or_else(|| {
-            self.homes.push(text);
-            self.homes.len() - 1
+impl Part {
+    fn of(parts: &[SegmentPart]) -> Vec<Self> {
+        let parts = parts.iter().map(|part| Self {
+            from: part.address,
+            bytes: part.bytes,
+            mapped: part.is_mapped,
+            home: words(part.home, part.is_mapped),
         });
-        signed(number as u64)
+        parts.collect()
     }
 }
 
@@ -186,21 +190,6 @@ fn signed(value: u64) -> i64 {
 /// The number of a class, -1 for none.
 fn number(class: Option<u32>) -> i64 {
     class.map_or(-1, i64::from)
-}
-
-/// For each move that ends a block, how many blocks younger than it there were: numbers that repeat from step to step.
-fn ages(trace: &Trace) -> Vec<i64> {
-    let mut blocks: i64 = trace.start.iter().map(|start| i64::from(start.allocated + start.pending)).sum();
-    let mut ended = trace.ended.iter();
-    let mut ages = Vec::with_capacity(trace.ended.len());
-    for &symbol in trace.symbols.iter().chain(&trace.implied) {
-        let one = trace.moves[symbol as usize];
-        if one.ends().is_some() {
-            ages.extend(ended.next().map(|&number| blocks - i64::from(number)));
-        }
-        blocks += i64::from(one.begins().is_some());
-    }
-    ages
 }
 
 /// The stream, the pool and the kind of a segment, as far as they are known.

@@ -5,13 +5,13 @@
 
 // The columns of a record: of each class its bytes, its requested bytes, its node, row and category, and its blocks at the
 // start; of each move the classes that it begins, frees and completes, and the bytes that it reserves; of each event its symbol;
-// of each move that ends a block how many blocks younger than it there were. -1 is none. Those in RISING have differences.
-const RISING = ["places", "partners", "timePlaces", "times", "addresses", "segments", "changes"];
+// of each move that ends a block the number of that block. -1 is none. Columns with the names below have differences.
+const DIFFERENCES = ["ended", "places", "partners", "timePlaces", "times", "addresses"];
 
 class Replay {
-  constructor({ events, reserved, homes, columns }) {
-    for (const [name, column] of Object.entries(columns)) this[name] = Float64Array.from(RISING.includes(name) ? sums(column) : column);
-    Object.assign(this, { events, homes, last: events + 1 });
+  constructor({ events, reserved, segments, changes, columns }) {
+    for (const [name, column] of Object.entries(columns)) this[name] = Float64Array.from(DIFFERENCES.includes(name) ? sums(column) : column);
+    Object.assign(this, { events, segments, changes, last: events + 1 });
     this.symbols = Uint32Array.from(columns.symbols);
     this.run(reserved);
   }
@@ -115,7 +115,7 @@ class Replay {
     this.symbols.forEach((symbol, at) => {
       const place = Math.min(at + 1, this.last), freed = this.frees[symbol], completed = this.completes[symbol];
       if (freed >= 0 || completed >= 0) {
-        const block = next - this.ages[ended];
+        const block = this.ended[ended];
         ended += 1;
         if (freed >= 0) blocks.freed[block] = Math.min(blocks.freed[block], place);
         if (completed >= 0) blocks.completed[block] = place;
@@ -131,12 +131,13 @@ class Replay {
 
   // The segments at a place by address: those that touch, are mapped and serve the same requests are one.
   segmentsAt(place) {
-    let parts = Array.from(this.segments, (from, at) => ({ from, to: from + this.segmentBytes[at], isMapped: this.segmentMapped[at] > 0, home: this.segmentHome[at] }));
+    const spanned = (part) => ({ ...part, to: part.from + part.bytes });
+    let parts = this.segments.map(spanned);
     let changed = 0;
     for (let at = 0, to = this.until(place); at < to; at += 1) {
       const reserves = this.reserves[this.symbols[at]];
       if (reserves === 0) continue;
-      const from = this.changes[changed], part = { from, to: from + this.changeBytes[changed], isMapped: this.changeMapped[changed] > 0, home: this.changeHome[changed] };
+      const part = spanned(this.changes[changed]);
       changed += 1;
       if (reserves > 0) parts.push(part);
       else parts = parts.flatMap((old) => old.to <= part.from || part.to <= old.from ? [old]
@@ -146,7 +147,7 @@ class Replay {
     const whole = [];
     for (const part of parts) {
       const before = whole[whole.length - 1];
-      if (before && before.isMapped && part.isMapped && before.home === part.home && before.to === part.from) before.to = part.to; else whole.push({ ...part });
+      if (before && before.mapped && part.mapped && before.home === part.home && before.to === part.from) before.to = part.to; else whole.push({ ...part });
     }
     return whole;
   }

@@ -15,7 +15,7 @@ class MemoryMap {
   draw() {
     this.summary.textContent = `Where the memory lies at the ${this.section.momentText(this.section.moment, true)}`;
     if (!this.details.open) return;
-    const sides = this.section.timeline.curves.filter(({ side, history }) => history.segments && this.section.moment[side] !== null);
+    const sides = this.section.timeline.curves.filter(({ side, history }) => history.addresses && this.section.moment[side] !== null);
     const maps = sides.map((curve) => ({ curve, ...this.stateOf(curve) }));
     const largest = Math.max(1, ...maps.flatMap(({ segments, failed }) => [...segments.map(({ from, to }) => to - from), failed ? failed.requested : 0]));
     const colours = this.colours(maps);
@@ -39,7 +39,6 @@ class MemoryMap {
       segment.blocks = [];
       for (; next < alive.length && alive[next].from < segment.to; next += 1) segment.blocks.push(alive[next]);
       segment.holes = holesOf(segment);
-      segment.home = history.homes[segment.home];
     }
     const failed = marks.find((mark) => mark.kind === "out-of-memory" && isUnchanged(history, place, mark.spot.event));
     return { segments, failed };
