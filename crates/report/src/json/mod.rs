@@ -50,8 +50,8 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
     }
 }
 
-/// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
+/// Whether the stacks of a rank are in the report, as those of the first lines are. The stacks of hundreds of ranks would take
 /// hundreds of megabytes, and of no use to a reader.
-fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &RenderOptions) -> &'l [Line<'l, T, D>] {
-    &lines[..options.limit(lines.len())]
+fn has_stacks<T, D>(of: &T, lines: &[Line<'_, T, D>], options: &RenderOptions) -> bool {
+    lines.iter().take(options.limit(lines.len())).any(|line| std::ptr::eq(line.of, of))
 }

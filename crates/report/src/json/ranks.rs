@@ -3,9 +3,9 @@
 use ptmem_judge::verdict::{Headline, Job, Judged, Reading};
 use ptmem_trace::profile::{Bucket, StackTotal};
 
+use super::has_stacks;
 use super::profile::ProfileReport;
 use super::shared::{CheckReport, PlaceInJob, SidedDiagnostic, Tool, Values};
-use super::with_stacks;
 use crate::RenderOptions;
 use crate::ranks::{self, Others, Shown};
 use ptmem_base::json_writer::{list, object};
@@ -65,9 +65,4 @@ object! {
         ..PlaceInJob(reading.member.as_ref()),
         profile: ProfileReport(&reading.profile, reading.judgement.as_ref(), has_stacks(reading, lines, options), options),
     }
-}
-
-/// Whether the stacks of a rank are in the report.
-fn has_stacks(reading: &Reading, lines: &[Shown<'_>], options: &RenderOptions) -> bool {
-    with_stacks(lines, options).iter().any(|line| std::ptr::eq(line.of, reading))
 }

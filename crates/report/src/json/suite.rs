@@ -4,8 +4,8 @@ use ptmem_compare::diff::{Row, RowKind};
 use ptmem_judge::verdict::{Comparison, Gate, Headline, Job, Missing};
 
 use super::diff::DiffReport;
+use super::has_stacks;
 use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
-use super::with_stacks;
 use crate::RenderOptions;
 use crate::known;
 use crate::ranks::{self, Compared, Others};
@@ -18,7 +18,7 @@ object! {
         tool: Tool(),
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
-        comparisons: list(gate.leaves().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
+        comparisons: list(gate.leaves().map(|of| DiffReport(of, is_full(of, jobs, options), options))),
         ranks: list(jobs.iter().map(|job| JobReport(job, options))),
     }
 }
@@ -30,10 +30,9 @@ pub(super) struct JobTable<'a> {
     pub(super) others: Others<'a>,
 }
 
-/// Whether the stacks of a comparison are in the report: of a job, those of the first ranks are.
-fn has_stacks(comparison: &Comparison, jobs: &[JobTable<'_>], options: &RenderOptions) -> bool {
-    let mut listed = jobs.iter().flat_map(|job| with_stacks(job.lines, options));
-    comparison.member.is_none() || listed.any(|line| std::ptr::eq(line.of, comparison))
+/// Whether the stacks of a comparison are in the report.
+fn is_full(comparison: &Comparison, jobs: &[JobTable<'_>], options: &RenderOptions) -> bool {
+    comparison.member.is_none() || jobs.iter().any(|job| has_stacks(comparison, job.lines, options))
 }
 
 object! {

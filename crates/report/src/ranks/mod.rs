@@ -38,12 +38,11 @@ pub(super) type Compared<'a> = Line<'a, Comparison, DeviceDiff>;
 /// One device of the snapshot of one rank.
 pub(super) type Shown<'a> = Line<'a, Reading, DeviceProfile>;
 
-/// The facts that make a line.
-struct Facts<'a> {
-    rank: &'a str,
-    device: Option<String>,
+/// The facts about a device that make a line.
+#[derive(Default)]
+struct Facts {
+    name: String,
     number: Option<DeviceId>,
-    judgement: Option<&'a Judgement>,
     figure: Option<i128>,
 }
 
@@ -75,22 +74,23 @@ pub(super) fn common(mut marks: impl Iterator<Item = Option<Mark>>) -> Option<Ma
 }
 
 /// The devices of ranks: those that fail first, then the highest figure.
-fn lines<'a, T, D>(
+fn lines<'a, T: Judged, D>(
     all: &'a [T],
     devices: impl Fn(&'a T) -> Vec<&'a D>,
-    facts: impl Fn(&'a T, Option<&'a D>) -> Facts<'a>,
+    facts: impl Fn(&'a T, &'a D) -> Facts,
 ) -> Vec<Line<'a, T, D>> {
     let names_devices = all.iter().any(|of| devices(of).len() > 1);
     let mut lines = Vec::new();
     for of in all {
+        let rank = of.member().map_or("", |member| &*member.label);
         let devices = devices(of);
         let none = devices.is_empty().then_some(None);
         lines.extend(devices.into_iter().map(Some).chain(none).map(|device| {
-            let Facts { rank, device: name, number, judgement, figure } = facts(of, device);
-            let name = name.filter(|_| names_devices).map(|name| format!("{rank} {name}"));
-            let standing = judgement.map_or(Standing::Ok, |judgement| judgement.standing(number));
-            let mark = judgement.and_then(|judgement| mark(standing, judgement, number));
-            Line { of, device, name: name.unwrap_or_else(|| rank.to_owned()), standing, mark, figure }
+            let Facts { name, number, figure } = device.map(|device| facts(of, device)).unwrap_or_default();
+            let name = if names_devices && device.is_some() { format!("{rank} {name}") } else { rank.to_owned() };
+            let standing = of.judgement().map_or(Standing::Ok, |judgement| judgement.standing(number));
+            let mark = of.judgement().and_then(|judgement| mark(standing, judgement, number));
+            Line { of, device, name, standing, mark, figure }
         }));
     }
     lines.sort_by_key(|line| Reverse((line.standing, line.figure)));
@@ -108,13 +108,7 @@ pub(super) fn compared(job: &Job<Comparison>) -> Vec<Compared<'_>> {
     lines(
         &job.members,
         |of| of.diff.devices.iter().filter(|device| is_listed(device.id(), Some(&of.judgement))).collect(),
-        |of, device| Facts {
-            rank: of.member.as_ref().map_or("", |member| &member.label),
-            device: device.map(DeviceDiff::name),
-            number: device.and_then(DeviceDiff::id),
-            judgement: Some(&of.judgement),
-            figure: known::peak(of, device).gained(),
-        },
+        |of, device| Facts { name: device.name(), number: device.id(), figure: known::peak(of, Some(device)).gained() },
     )
 }
 
@@ -126,12 +120,10 @@ pub(super) fn shown(job: &Job<Reading>) -> Vec<Shown<'_>> {
             let active = of.profile.devices.iter().filter(|device| device.is_active());
             active.filter(|device| is_listed(Some(device.device), of.judgement.as_ref())).collect()
         },
-        |of, device| Facts {
-            rank: of.name().unwrap_or_default(),
-            device: device.map(|device| device.device.to_string()),
-            number: device.map(|device| device.device),
-            judgement: of.judgement.as_ref(),
-            figure: device.and_then(|device| known::value(Metric::Peak, device)).map(i128::from),
+        |_, device| Facts {
+            name: device.device.to_string(),
+            number: Some(device.device),
+            figure: known::value(Metric::Peak, device).map(i128::from),
         },
     )
 }

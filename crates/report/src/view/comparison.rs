@@ -18,7 +18,7 @@ use crate::finding::grew_most;
 use crate::known::peak;
 use crate::picture::Picture;
 use crate::place::user_place;
-use crate::ranks::{self, Compared, Others};
+use crate::ranks::{self, Compared, Line, Others};
 
 /// The model of a gate.
 pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
@@ -78,23 +78,31 @@ fn section(
     }
 }
 
-/// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
-fn of_job(job: &Job<Comparison>, is_all: bool, options: &RenderOptions) -> Group {
-    let lines = ranks::compared(job);
-    let ranks = &job.ranks;
-    let shown = lines.iter().take(options.ranks_in_full());
+/// The ranks of a job in a table, and what all of them have in common.
+pub(super) fn of_ranks<T: Judged, D>(job: &Job<T>, lines: &[Line<'_, T, D>], has_ranks: bool, table: Table) -> Group {
+    let Job { ranks, .. } = job;
     let found = ranks::diagnostics_of_job(job);
     Group {
         name: ranks.name.clone(),
-        sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
-        ranks: Some(Table::new(heads(), rank_rows(ranks, &lines, None, options))),
-        facts: imbalance(ranks).into_iter().filter(|_| has_ranks(members(job))).collect(),
-        sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
-        remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
+        ranks: Some(table),
+        facts: imbalance(ranks).into_iter().filter(|_| has_ranks).collect(),
+        remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
         checks_of_job: checks(&ranks.judgement),
-        checks: lines.first().map(|line| checks(&line.of.judgement)).unwrap_or_default(),
-        headline: job.headline().filter(|_| !is_all),
+        checks: lines.first().and_then(|line| line.of.judgement()).map(checks).unwrap_or_default(),
         ..Group::default()
+    }
+}
+
+/// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
+fn of_job(job: &Job<Comparison>, is_all: bool, options: &RenderOptions) -> Group {
+    let lines = ranks::compared(job);
+    let shown = lines.iter().take(options.ranks_in_full());
+    let table = Table::new(heads(), rank_rows(&job.ranks, &lines, None, options));
+    Group {
+        sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
+        sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
+        headline: job.headline().filter(|_| !is_all),
+        ..of_ranks(job, &lines, has_ranks(members(job)), table)
     }
 }
 
@@ -126,7 +134,7 @@ pub(super) fn amount(number: usize, has_ranks: bool) -> String {
 }
 
 /// The distance of the highest peak from the median.
-pub(super) fn imbalance(ranks: &Ranks) -> Vec<Fact> {
+fn imbalance(ranks: &Ranks) -> Vec<Fact> {
     let sizes = match (ranks.imbalance.before, ranks.imbalance.after) {
         (Some(before), Some(after)) => Value::sizes(Sides { before, after }),
         (None, Some(after)) => Value::Size(after),

@@ -32,14 +32,8 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Ta
     let listed = rows(
         &largest_first(device),
         options,
-        |pool| figures_of(pool),
-        |rest, name| {
-            let sums: [fn(&PrivatePool) -> u64; 4] =
-                [|pool| pool.reserved, |pool| pool.allocated, |pool| pool.active, PrivatePool::free];
-            let sums =
-                sums.map(|figure| Value::Size(rest.iter().fold(0, |sum, pool| figure(pool).saturating_add(sum))));
-            sums.into_iter().chain([name]).collect()
-        },
+        |pool| Row::new(Tone::Plain, sizes(&[pool]).into_iter().chain([name(pool)])),
+        |rest, name| sizes(rest).into_iter().chain([name]).collect(),
     );
     let heads = [
         figure("reserved").main(),
@@ -51,10 +45,11 @@ pub(super) fn held(device: &DeviceProfile, options: &RenderOptions) -> Option<Ta
     (!device.private_pools.is_empty()).then(|| Table::new(heads, listed).titled(TITLE))
 }
 
-fn figures_of(pool: &PrivatePool) -> Row {
-    let PrivatePool { reserved, allocated, active, .. } = *pool;
-    let sizes = [reserved, allocated, active, pool.free()].map(Value::Size);
-    Row::new(Tone::Plain, sizes.into_iter().chain([name(pool)]))
+/// The figures of pools together.
+fn sizes(pools: &[&PrivatePool]) -> [Value; 4] {
+    let figures: [fn(&PrivatePool) -> u64; 4] =
+        [|pool| pool.reserved, |pool| pool.allocated, |pool| pool.active, PrivatePool::free];
+    figures.map(|figure| Value::Size(pools.iter().fold(0, |sum, pool| figure(pool).saturating_add(sum))))
 }
 
 fn largest_first(device: &DeviceProfile) -> Vec<&PrivatePool> {

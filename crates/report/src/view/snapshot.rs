@@ -6,7 +6,7 @@ use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Judged, Judgement, Readings, Standing, diagnostics_of_snapshot, has_ranks, out_of_memory};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
-use super::comparison::{amount, imbalance};
+use super::comparison::{amount, of_ranks};
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
@@ -107,21 +107,14 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> Vie
     let lines = ranks::shown(job);
     let shown = lines.iter().take(options.ranks_in_full());
     let ranks = rank_table(&lines, options);
-    let found = ranks::diagnostics_of_job(job);
     let headline = job.headline();
-    let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
     let path = job.ranks.paths.after.clone().unwrap_or_default();
     let has_ranks = has_ranks(job.members.iter().filter_map(Judged::member));
     let amount = amount(job.members.len(), has_ranks);
     let group = Group {
         sources: vec![Source { side: None, path, amount }],
-        ranks: Some(ranks.clone()),
-        facts: imbalance(&job.ranks).into_iter().filter(|_| has_ranks).collect(),
         sections: shown.filter_map(|line| section_of_rank(line, &lines, options)).collect(),
-        remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
-        checks_of_job: checks(&job.ranks.judgement),
-        checks: worst.map(checks).unwrap_or_default(),
-        ..Group::default()
+        ..of_ranks(job, &lines, has_ranks, ranks.clone())
     };
     View { is_gated: headline.is_some(), headline, overview: Some(ranks), groups: vec![group], ..View::default() }
 }
