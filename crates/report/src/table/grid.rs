@@ -1,12 +1,12 @@
-//! Rows and columns. The last column holds names, which get the room that the figures leave.
+//! Rows and columns. comfy-table lays out the figures; the last column holds names, which get the room that is left.
 
 use std::fmt::{self, Write};
 
 use anstyle::Style;
+use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use ptmem_base::lines::wrap;
 use ptmem_base::text::{printable, shorten};
 use ptmem_trace::stack::More;
-use unicode_width::UnicodeWidthStr;
 
 use super::style::{DIM, of_tone};
 use super::{NARROWEST_NAME, Room, frames, unmistakable};
@@ -17,7 +17,7 @@ use crate::view::{Column, Label, Row, Table, Value};
 const INDENT: usize = 2;
 
 /// Columns between two columns of a table.
-const GAP: usize = 2;
+const GAP: u16 = 2;
 
 /// The narrowest that a chain of frames gets.
 const NARROWEST_FRAMES: usize = 24;
@@ -29,10 +29,11 @@ const WIDE: usize = 96;
 pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room, most_noted: usize) -> fmt::Result {
     let Some((name, figures)) = table.columns.split_last() else { return Ok(()) };
     let grid = Grid::new(table, figures, rows, room);
-    let head = format!("{}{}", grid.figures[0], name.head);
+    let mut lines = grid.figures.lines();
+    let head = lines.next().unwrap_or_default() + &name.head;
     writeln!(out, "{:INDENT$}{DIM}{}{DIM:#}", "", head.trim_end())?;
     let mut noted = 0;
-    for (row, line) in rows.iter().zip(&grid.figures[1..]) {
+    for (row, line) in rows.iter().zip(lines) {
         noted += usize::from(row.note.is_some());
         grid.row(out, row, line, row.note.as_deref().filter(|_| noted <= most_noted))?;
     }
@@ -41,8 +42,7 @@ pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room, 
 
 /// The figures of a table, and the room beside them.
 struct Grid {
-    /// The head and each row, without the name at its end.
-    figures: Vec<String>,
+    figures: comfy_table::Table,
     /// The column at which the name at the end of a row begins.
     name_start: usize,
     /// Columns for that name where it is shortened.
@@ -55,18 +55,27 @@ struct Grid {
 impl Grid {
     fn new(table: &Table, figures: &[Column], rows: &[&Row], room: Room) -> Self {
         let width = room.columns;
-        let shown = (0..figures.len()).filter(|&at| is_shown(table, at, width));
-        let columns = shown.map(|at| column(&figures[at], rows.iter().map(|row| figure_text(&row.cells[at], width))));
-        let columns: Vec<Vec<String>> = columns.collect();
-        let lines = (0..=rows.len()).map(|at| columns.iter().map(|column| &*column[at]).collect());
-        let figures: Vec<String> = lines.collect();
-        let name_start = INDENT + figures[0].width();
-        let note_indent = INDENT + columns.first().map_or(0, |column| column[0].width());
+        let shown: Vec<usize> = (0..figures.len()).filter(|&at| is_shown(table, at, width)).collect();
+        let mut laid_out = comfy_table::Table::new();
+        laid_out.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        laid_out.set_header(shown.iter().map(|&at| &figures[at].head));
+        for row in rows {
+            laid_out.add_row(shown.iter().map(|&at| Cell::new(figure_text(&row.cells[at], width))));
+        }
+        for (column, &at) in laid_out.column_iter_mut().zip(&shown) {
+            column.set_padding((0, GAP));
+            let side = if figures[at].is_words { CellAlignment::Left } else { CellAlignment::Right };
+            column.set_cell_alignment(side);
+        }
+        let widths: Vec<usize> = laid_out.column_max_content_widths().into_iter().map(usize::from).collect();
+        let taken: usize = widths.iter().map(|width| width + usize::from(GAP)).sum();
+        let name_start = INDENT + taken;
+        let note_indent = INDENT + widths.first().copied().unwrap_or(0) + usize::from(GAP);
         let name_room = width.saturating_sub(name_start);
-        Self { figures, name_start, name_room, note_indent, room }
+        Self { figures: laid_out, name_start, name_room, note_indent, room }
     }
 
-    fn row(&self, out: &mut String, row: &Row, figures: &str, note: Option<&str>) -> fmt::Result {
+    fn row(&self, out: &mut String, row: &Row, figures: String, note: Option<&str>) -> fmt::Result {
         let style = of_tone(row.tone);
         // Deep levels keep to the left half: the name is what one reads.
         let indent = (row.depth * 2).min(self.name_room / 2);
@@ -110,17 +119,6 @@ impl Grid {
         let text = wrap(text, indent, indent, self.room.line.max(indent + NARROWEST_NAME));
         writeln!(out, "{:indent$}{DIM}{text}{DIM:#}", "")
     }
-}
-
-/// The head of a column and its values, all of one width, with the gap behind them.
-fn column(column: &Column, values: impl Iterator<Item = String>) -> Vec<String> {
-    let texts: Vec<String> = std::iter::once(column.head.clone()).chain(values).collect();
-    let widest = texts.iter().map(|text| text.width()).max().unwrap_or(0);
-    let padded = texts.into_iter().map(|text| {
-        let room = " ".repeat(widest - text.width());
-        if column.is_words { format!("{text}{room}{:GAP$}", "") } else { format!("{room}{text}{:GAP$}", "") }
-    });
-    padded.collect()
 }
 
 /// Whether a terminal of this width shows a column.
