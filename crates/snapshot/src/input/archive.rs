@@ -6,7 +6,6 @@ use flate2::bufread::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use super::bad;
-use super::compressed::Named;
 
 /// The largest archive that is read. Its directory is at its end, so the whole archive is kept in memory.
 const LARGEST: u64 = 1 << 30;
@@ -44,7 +43,7 @@ pub(super) fn read_pickle<T, E: From<io::Error>>(
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed.data())),
             _ => return Err(bad("the ZIP archive uses a compression other than deflate; unpack it first").into()),
         };
-        return read(&mut Named::new("ZIP", packed.verifying_reader(unpacked)));
+        return read(&mut packed.verifying_reader(unpacked));
     }
     Err(bad("the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
          torch.cuda.memory._dump_snapshot()")

@@ -50,25 +50,28 @@ impl<R: BufRead> Read for Zstandard<R> {
     }
 }
 
-/// A stream whose errors name its format, and which stays damaged: after an error, some decoders report the end.
-pub(super) struct Named<R> {
+/// The content of a wrapping. Its errors name the format, its length keeps to a limit, and it stays damaged: after an error,
+/// some decoders report the end.
+pub(super) struct Content<'s> {
     format: &'static str,
-    stream: R,
+    stream: &'s mut dyn Read,
+    limit: Limit<'s>,
+    count: u64,
     damage: Option<String>,
 }
 
-impl<R> Named<R> {
-    pub(super) fn new(format: &'static str, stream: R) -> Self {
-        Self { format, stream, damage: None }
+impl<'s> Content<'s> {
+    pub(super) fn new(format: &'static str, stream: &'s mut dyn Read, limit: Limit<'s>) -> Self {
+        Self { format, stream, limit, count: 0, damage: None }
     }
 }
 
-impl<R: Read> Read for Named<R> {
+impl Read for Content<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(damage) = &self.damage {
             return Err(bad(damage));
         }
-        self.stream.read(buffer).map_err(|error| {
+        let read = self.stream.read(buffer).map_err(|error| {
             let damage = match error.kind() {
                 // A bound further out.
                 _ if TooLarge::of(&error).is_some() => return error,
@@ -78,29 +81,7 @@ impl<R: Read> Read for Named<R> {
             };
             self.damage = Some(damage.clone());
             bad(&damage)
-        })
-    }
-}
-
-/// A stream with a limit on its length.
-pub(super) struct Bounded<'s> {
-    stream: &'s mut dyn Read,
-    limit: Limit<'s>,
-    count: u64,
-}
-
-impl<'s> Bounded<'s> {
-    pub(super) fn new(stream: &'s mut dyn Read, limit: Limit<'s>) -> Self {
-        Self { stream, limit, count: 0 }
-    }
-}
-
-impl Read for Bounded<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        let read = self.stream.read(buffer)?;
+        })?;
         self.count += read as u64;
         let max_bytes = self.limit.bytes();
         if self.count > max_bytes { Err(io::Error::other(TooLarge { max_bytes })) } else { Ok(read) }

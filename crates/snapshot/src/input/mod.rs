@@ -14,7 +14,7 @@ use std::io::{self, BufReader, Chain, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-use compressed::{Bounded, Named, Zstandard};
+use compressed::{Content, Zstandard};
 pub use document::{Document, PROFILE_SCHEMA};
 pub use format::Format;
 
@@ -138,11 +138,9 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
             Format::Gzip | Format::Zstandard | Format::Zip if layers == 0 => {
                 Err(bad("the input is compressed too many times over; unpack it first").into())
             }
-            Format::Gzip => self.expand(&mut Named::new("gzip", MultiGzDecoder::new(BufReader::new(input))), layers),
-            Format::Zstandard => {
-                self.expand(&mut Named::new("Zstandard", Zstandard::new(BufReader::new(input))), layers)
-            }
-            Format::Zip => archive::read_pickle(&mut input, &mut |member| self.expand(member, layers)),
+            Format::Gzip => self.expand("gzip", &mut MultiGzDecoder::new(BufReader::new(input)), layers),
+            Format::Zstandard => self.expand("Zstandard", &mut Zstandard::new(BufReader::new(input)), layers),
+            Format::Zip => archive::read_pickle(&mut input, &mut |member| self.expand("ZIP", member, layers)),
             Format::Pickle
             | Format::JsonObject
             | Format::JsonArray
@@ -155,11 +153,11 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
         }
     }
 
-    /// Goes on with the content of a wrapping, and reads it to its end.
-    fn expand(&mut self, content: &mut dyn Read, layers: usize) -> Result<T, E> {
-        let mut bounded = Bounded::new(content, self.limit);
-        let result = self.unpack(&mut bounded, layers - 1)?;
-        io::copy(&mut bounded, &mut io::sink())?;
+    /// Goes on with the content of a wrapping of this format, and reads it to its end.
+    fn expand(&mut self, format: &'static str, stream: &mut dyn Read, layers: usize) -> Result<T, E> {
+        let mut content = Content::new(format, stream, self.limit);
+        let result = self.unpack(&mut content, layers - 1)?;
+        io::copy(&mut content, &mut io::sink())?;
         Ok(result)
     }
 }
