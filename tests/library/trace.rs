@@ -24,13 +24,13 @@ fn for_each_device(check: impl Fn(&str, &Snapshot, &[Event], &Replay)) {
 
 /// Up to `most` places of a history, its ends among them.
 fn places(replay: &Replay, most: usize) -> impl Iterator<Item = Position> {
-    let dump = replay.dump.count();
+    let dump = replay.trace.dump().count();
     (0..most).map(move |i| Position::of_count(i * dump / (most - 1)))
 }
 
 /// The bytes of allocations at every place, each from one moment to another.
 fn held(replay: &Replay, bytes: fn(&Allocation) -> u64, until: fn(&Allocation) -> Position) -> Vec<i128> {
-    let mut changes = vec![0_i128; replay.dump.count()];
+    let mut changes = vec![0_i128; replay.trace.dump().count()];
     for allocation in &replay.allocations {
         for (at, sign) in [(allocation.born, 1), (until(allocation), -1)] {
             if let Some(change) = changes.get_mut(at.count()) {

@@ -65,7 +65,7 @@ pub fn pinned(snapshot: &Snapshot, device: &Device, replay: &Replay, grouper: &G
     let events = snapshot.events_of(device);
     let figures = &replay.figures;
     let is_state = figures.history == HistoryKind::StateOnly;
-    let peak = if is_state { replay.dump } else { figures.reserved.peak_at? };
+    let peak = if is_state { replay.trace.dump() } else { figures.reserved.peak_at? };
     let most_active = if is_state { figures.active.end? } else { figures.active.peak? };
     // The segment is there, and the block for which it came is not yet.
     let is_requested = events.get(peak.count()).is_some_and(|next| next.action == Action::Alloc);

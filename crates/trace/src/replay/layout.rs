@@ -3,7 +3,6 @@
 use ptmem_snapshot::snapshot::Action;
 
 use super::backing::Backing;
-use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::Pool;
 use super::segment_map::{Home, Range};
 use super::{DeviceView, Position};
@@ -34,7 +33,7 @@ pub struct SegmentPart {
 
 impl Layout {
     /// `numbered` are the numbers that the trace gives the block of every allocation, with their addresses.
-    pub(super) fn new(view: DeviceView<'_>, lifetimes: &Lifetimes, mut numbered: Vec<(u32, u64)>) -> Self {
+    pub(super) fn new(view: DeviceView<'_>, mut numbered: Vec<(u32, u64)>) -> Self {
         numbered.sort_unstable();
         let blocks = numbered.into_iter().map(|(_, address)| address).collect();
         let start = Backing::at(view.snapshot, view.device, Position::START);
@@ -45,8 +44,7 @@ impl Layout {
             home,
         });
         let mut homes = start.homes.iter().rev().copied();
-        let events = view.events().iter().zip(&lifetimes.of_event).filter(|(_, index)| **index == NONE);
-        let changes = events.filter_map(|(event, _)| {
+        let changes = view.events().iter().filter_map(|event| {
             let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
             let is_mapped = match event.action {
                 Action::SegmentAlloc | Action::SegmentFree => false,

@@ -36,16 +36,26 @@ pub(super) fn measure(
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
-    let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
+    let of_event = std::mem::take(&mut lifetimes.of_event);
     let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);
     let addresses: Vec<u64> = placed.map(|one| lifetimes.addresses[one.place as usize]).collect();
     let events = view.events();
     let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags: wanted.tags };
     let (trace, numbers) = tracer.trace(of_event, dump);
     let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
-    let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));
+    let layout = wanted.layout.then(|| Layout::new(view, numbered));
     let counters = counters::run(events, &snapshot.tables, &trace, pools);
-    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &trace);
+    let findings = Findings {
+        view,
+        lifetimes: &lifetimes,
+        census: &census,
+        sizes: &sizes,
+        counters: &counters,
+        trace: &trace,
+        history: history(view, &lifetimes, &census),
+        end: final_state(device),
+        freeing: if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted },
+    };
     let mut figures = findings.figures()?;
     let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
     let mut diagnostics = findings.diagnostics(&figures.checks);
@@ -53,7 +63,7 @@ pub(super) fn measure(
     let Lifetimes { allocations, .. } = lifetimes;
     let private_pools = private_pools::find(view);
     let actions = census.actions();
-    Ok(Replay { figures, actions, dump, trace, allocations, addresses, layout, private_pools, diagnostics })
+    Ok(Replay { figures, actions, trace, allocations, addresses, layout, private_pools, diagnostics })
 }
 
 /// The counters in the final state, by [`Measure`].
@@ -89,20 +99,7 @@ struct Errors {
     peak: i128,
 }
 
-impl<'a> Findings<'a> {
-    fn new(
-        view: DeviceView<'a>,
-        lifetimes: &'a Lifetimes,
-        census: &'a Census,
-        sizes: &'a Sizes,
-        counters: &'a Counters,
-        trace: &'a Trace,
-    ) -> Self {
-        let freeing = if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted };
-        let history = history(view, lifetimes, census);
-        Self { view, lifetimes, census, sizes, counters, trace, history, end: final_state(view.device), freeing }
-    }
-
+impl Findings<'_> {
     fn figures(&self) -> Result<Figures, Error> {
         let counters = self.counters;
         let knows_fragmentation = self.reserved_known() && !self.contradicts_active();

@@ -60,8 +60,6 @@ pub struct Replay {
     pub figures: Figures,
     /// Number of events by action.
     pub actions: BTreeMap<Action, u64>,
-    /// The moment of the dump, just after the last event: the only one that the final state itself shows.
-    pub dump: Position,
     /// All that happened, move by move.
     pub trace: Trace,
     /// Every use of a block that the snapshot knows of.

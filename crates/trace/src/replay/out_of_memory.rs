@@ -8,7 +8,7 @@ use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
 use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
-use super::segment_map::{Range, SegmentMap};
+use super::segment_map::Range;
 use super::{Allocation, FreeBlocks, Position};
 
 /// Free blocks are examined for at most this many failed allocations of a device; a job that catches and retries has
@@ -26,41 +26,39 @@ pub(super) fn pools(
     if census.count(Action::Oom) == 0 {
         return pools;
     }
-    let mut backing = Backing::at(snapshot, device, Position::START);
-    let events = snapshot.events_of(device);
     let allocations = &*lifetimes.allocations;
-    let mut occupied = Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations);
-    let private_streams = private_streams(device);
-    for (i, &index) in lifetimes.of_event.iter().enumerate() {
-        if index == NONE {
-            let event = &events[i];
-            backing.follow(event);
-            if event.action == Action::Oom {
-                let segments = &backing.segments;
-                let settings = &snapshot.settings;
-                let state =
-                    State { segments, occupied: &occupied, allocations, settings, private_streams: &private_streams };
-                pools.push(state.free_blocks(event, &snapshot.tables));
-                if pools.len() == MOST_LOOKED_AT {
-                    break;
-                }
+    let mut state = State {
+        backing: Backing::at(snapshot, device, Position::START),
+        occupied: Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations),
+        allocations,
+        settings: &snapshot.settings,
+        private_streams: private_streams(device),
+    };
+    for (i, (event, &index)) in snapshot.events_of(device).iter().zip(&lifetimes.of_event).enumerate() {
+        if index != NONE {
+            state.occupied.follow(index, &allocations[index as usize], Position::after(i));
+            continue;
+        }
+        state.backing.follow(event);
+        if event.action == Action::Oom {
+            pools.push(state.free_blocks(event, &snapshot.tables));
+            if pools.len() == MOST_LOOKED_AT {
+                break;
             }
-        } else {
-            occupied.follow(index, &allocations[index as usize], Position::after(i));
         }
     }
     pools
 }
 
-/// The memory that was held when an allocation failed.
+/// The memory that is held while the events are gone through.
 struct State<'a> {
-    segments: &'a SegmentMap,
+    backing: Backing,
     /// Blocks in use: indices into `allocations`.
-    occupied: &'a Occupied<'a>,
+    occupied: Occupied<'a>,
     allocations: &'a [Allocation],
     settings: &'a AllocatorSettings,
     /// The result of [`private_streams`].
-    private_streams: &'a FxHashSet<Option<i128>>,
+    private_streams: FxHashSet<Option<i128>>,
 }
 
 /// The streams on which the final state has segments of private pools: CUDA graphs are captured on streams of their
@@ -82,7 +80,7 @@ impl State<'_> {
         let small = request.size <= SMALL_SIZE;
         let pool_id = self.pool_of(stream, tags.pool_id)?;
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
-        for (start, Range { end, home, .. }) in self.segments.iter() {
+        for (start, Range { end, home, .. }) in self.backing.segments.iter() {
             let elsewhere = home.stream.is_some_and(|of| of != stream)
                 || home.small.is_some_and(|of| of != small)
                 || home.pool_id.is_some_and(|of| of != pool_id);

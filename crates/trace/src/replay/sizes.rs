@@ -25,6 +25,7 @@ use pools::PrivatePools;
 use rules::Decision;
 
 /// The sizes of all blocks, and the evidence found on the way.
+#[derive(Default)]
 pub(super) struct Sizes {
     /// The sizes that are not certain, by allocation.
     pub(super) spreads: FxHashMap<u32, Spread>,
@@ -59,15 +60,17 @@ pub(super) fn find(
     let pools = PrivatePools::new(snapshot, device, census);
     let backing = Backing::at(snapshot, device, Position::START);
     let Lifetimes { allocations, addresses, older, of_event, survivors, .. } = lifetimes;
-    let mut finder = Finder {
+    let found = Sizes {
         rules: Rules::new(snapshot, id, device),
+        reserved: backing.reserved,
+        vanished_segments: backing.vanished,
+        ..Sizes::default()
+    };
+    let mut finder = Finder {
         rooms: vec![Room { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }; allocations.len()],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
-        overlaps: 0,
-        unbacked: 0,
-        recovered: 0,
-        pools_uncertain: false,
+        found,
         backing,
         pools,
         snapshot,
@@ -90,10 +93,8 @@ pub(super) fn find(
         taken.ok_or(Error::Overflow { device: id, what: "allocated" })?;
         occupied.insert(allocations[index as usize].place, index);
     }
-    let spreads = finder.settle(allocations);
-    let Finder { rules, backing, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
-    let Backing { reserved, vanished: vanished_segments, .. } = backing;
-    Ok(Sizes { spreads, rules, pools_uncertain, reserved, unbacked, overlaps, recovered, vanished_segments })
+    finder.found.spreads = finder.settle(allocations);
+    Ok(finder.found)
 }
 
 /// The free block that an allocation was served from.
@@ -111,7 +112,7 @@ struct Room {
 /// Goes through the history and finds the sizes.
 struct Finder<'s> {
     snapshot: &'s Snapshot,
-    rules: Rules,
+    found: Sizes,
     pools: PrivatePools,
     backing: Backing,
     /// By allocation.
@@ -120,10 +121,6 @@ struct Finder<'s> {
     overlapping: FxHashMap<u32, u64>,
     /// Known sizes that no rule explains, and the size that the rules give.
     unexplained: FxHashMap<u32, u64>,
-    overlaps: u64,
-    unbacked: u64,
-    recovered: u64,
-    pools_uncertain: bool,
 }
 
 impl Finder<'_> {
@@ -131,12 +128,12 @@ impl Finder<'_> {
     fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
         for (_, range) in self.backing.segments.iter() {
             let is_shared = range.home.pool_id == Some(rounding::SHARED_POOL);
-            self.rules.learn_from_start(range.pool == Pool::Expandable, is_shared);
+            self.found.rules.learn_from_start(range.pool == Pool::Expandable, is_shared);
         }
         for &index in older {
             let allocation = &mut allocations[index as usize];
             if allocation.basis == Basis::Request {
-                allocation.bytes = self.rules.least(allocation.requested)?;
+                allocation.bytes = self.found.rules.least(allocation.requested)?;
             }
         }
         let occupied = Occupied::at_start(addresses, older, allocations);
@@ -152,13 +149,13 @@ impl Finder<'_> {
             if self.pools.possible {
                 self.note_pool(index, address, None, segment, &occupied, allocation.place);
             }
-            let least = self.rules.least(allocation.requested);
+            let least = self.found.rules.least(allocation.requested);
             if let Some(least) = least.filter(|_| is_known) {
-                self.rules.learn_rounding(allocation.requested, allocation.bytes, None);
+                self.found.rules.learn_rounding(allocation.requested, allocation.bytes, None);
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
                 let is_whole = allocation.bytes == bytes && allocation.bytes - least.min(bytes) > SMALL_SIZE;
-                if !(is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision))) {
-                    self.rules.learn_from_older(decision, allocation.bytes);
+                if !(is_whole && self.pools.note_whole(index, self.found.rules.may_be_whole(decision))) {
+                    self.found.rules.learn_from_older(decision, allocation.bytes);
                 }
             }
         }
@@ -171,12 +168,12 @@ impl Finder<'_> {
             self.pools.begin_segment(event.addr);
         }
         match event.action {
-            Action::SegmentMap => self.rules.learn_from_segment(true, now),
-            Action::SegmentAlloc if self.rules.asks_for_segments() => match self.is_shared(event) {
-                Some(true) => self.rules.learn_from_segment(false, now),
+            Action::SegmentMap => self.found.rules.learn_from_segment(true, now),
+            Action::SegmentAlloc if self.found.rules.asks_for_segments() => match self.is_shared(event) {
+                Some(true) => self.found.rules.learn_from_segment(false, now),
                 // Private pools may keep ordinary segments.
                 Some(false) => {}
-                None => self.rules.suspect_from_ordinary_segment(),
+                None => self.found.rules.suspect_from_ordinary_segment(),
             },
             _ => {}
         }
@@ -221,7 +218,7 @@ impl Finder<'_> {
     ) -> Option<()> {
         let Allocation { requested, place, born, .. } = allocations[index as usize];
         let addr = event.addr;
-        let least = self.rules.least(requested)?;
+        let least = self.found.rules.least(requested)?;
         let segment = self.backing.segments.find(addr);
         if let Some(before) = occupied.before(place) {
             let start = occupied.address(&allocations[before as usize]);
@@ -233,22 +230,22 @@ impl Finder<'_> {
         }
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
-            self.unbacked += 1;
+            self.found.unbacked += 1;
             let pool = Pool::of_request(requested);
-            let bytes = least.saturating_add(self.rules.most_unsplit(pool, least, false));
+            let bytes = least.saturating_add(self.found.rules.most_unsplit(pool, least, false));
             allocation.bytes = known.unwrap_or(least);
             allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
             self.rooms[index as usize] = Room { bytes, pool, is_known: known.is_some(), is_filled: false };
-            self.recovered += u64::from(known == Some(least));
+            self.found.recovered += u64::from(known == Some(least));
             return Some(());
         };
         let free = occupied.after(place).map_or(end, |next| next.min(end)) - addr;
         if free < least {
-            self.overlaps += 1;
+            self.found.overlaps += 1;
             self.overlapping.insert(index, least - free);
         }
         let decision = Decision { requested, least, room: free.max(least), pool };
-        let size = self.rules.size(decision);
+        let size = self.found.rules.size(decision);
         allocation.bytes = known.unwrap_or(size);
         allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Rule };
         self.rooms[index as usize] = Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
@@ -260,15 +257,15 @@ impl Finder<'_> {
 
     /// Holds the rules against a size that the final state shows.
     fn compare(&mut self, index: u32, decision: Decision, actual: u64, at: Position) {
-        self.rules.learn_rounding(decision.requested, actual, Some(decision.room));
-        let size = self.rules.size(decision);
+        self.found.rules.learn_rounding(decision.requested, actual, Some(decision.room));
+        let size = self.found.rules.size(decision);
         let is_whole = actual != size && actual == decision.room;
-        if is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
-            self.recovered += 1;
-        } else if !self.rules.learn(decision, actual, at) {
+        if is_whole && self.pools.note_whole(index, self.found.rules.may_be_whole(decision)) {
+            self.found.recovered += 1;
+        } else if !self.found.rules.learn(decision, actual, at) {
             self.unexplained.insert(index, size);
         } else {
-            self.recovered += u64::from(actual == size);
+            self.found.recovered += u64::from(actual == size);
         }
     }
 
@@ -287,7 +284,7 @@ impl Finder<'_> {
         let room = self.rooms[index as usize];
         let plain = rounding::round_to_unit(neighbour.requested).unwrap_or(u64::MAX);
         if gap < plain.min(neighbour.bytes) || (room.is_known && gap < neighbour.bytes) {
-            self.overlaps += 1;
+            self.found.overlaps += 1;
             let reaches = self.overlapping.entry(index).or_default();
             *reaches = (*reaches).max(neighbour.bytes - gap);
             return;
@@ -296,29 +293,29 @@ impl Finder<'_> {
         if room.is_known || !same_segment || gap > room.bytes {
             return;
         }
-        let Some(least) = self.rules.least(neighbour.requested) else { return };
+        let Some(least) = self.found.rules.least(neighbour.requested) else { return };
         let decision = Decision { requested: neighbour.requested, least, room: room.bytes, pool: room.pool };
         if neighbour.born == Position::START {
             // Its free block is not known, so nothing is learnt of the rules: it may be the most that any settings give.
             let rounded = rounding::roundings(neighbour.requested).fold(least, u64::max);
-            let most = rounded.saturating_add(self.rules.most_unsplit(room.pool, rounded, true));
+            let most = rounded.saturating_add(self.found.rules.most_unsplit(room.pool, rounded, true));
             if self.pools.known || gap <= most {
                 self.rooms[index as usize] = Room { bytes: gap, is_filled: true, ..room };
             }
             return;
         }
-        let size = self.rules.size(decision);
+        let size = self.found.rules.size(decision);
         if gap == size {
             self.set_known(index, neighbour, gap);
         } else if gap == decision.room {
-            if !self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
-                self.rules.learn(decision, gap, neighbour.born);
+            if !self.pools.note_whole(index, self.found.rules.may_be_whole(decision)) {
+                self.found.rules.learn(decision, gap, neighbour.born);
             }
             self.set_known(index, neighbour, gap);
         } else if gap < size || rounding::roundings(neighbour.requested).any(|other| other == gap) {
             // Restoring the pool of a CUDA graph asks for sizes of blocks, and splits exactly.
             if neighbour.requested != gap {
-                self.rules.learn(decision, gap, neighbour.born);
+                self.found.rules.learn(decision, gap, neighbour.born);
             }
             self.set_known(index, neighbour, gap);
         }
@@ -327,7 +324,7 @@ impl Finder<'_> {
     fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
         let room = &mut self.rooms[index as usize];
         room.is_known = true;
-        self.rules.learn_rounding(allocation.requested, bytes, Some(room.bytes));
+        self.found.rules.learn_rounding(allocation.requested, bytes, Some(room.bytes));
         allocation.bytes = bytes;
     }
 }

@@ -152,7 +152,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &TrimOptions) -> Result<Vec<De
         }
         let events = snapshot.events_of(device);
         let mut replay = replay::run_with(snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
-        let whole = Window { from: Position::START, to: replay.dump };
+        let whole = Window { from: Position::START, to: replay.trace.dump() };
         let window = match &options.between {
             None => Some(whole),
             Some(ends) => {
@@ -199,7 +199,7 @@ impl DeviceCut<'_> {
 
     /// The state at the end of a window.
     fn state(&self, snapshot: &Snapshot, window: Window) -> Vec<snapshot::Segment> {
-        if window.to == self.replay.dump {
+        if window.to == self.replay.trace.dump() {
             return self.device.segments.clone();
         }
         let Replay { allocations, addresses, .. } = &self.replay;

@@ -13,9 +13,9 @@ impl Finder<'_> {
         let mut spreads = FxHashMap::default();
         // Blocks that are older than the history come where they are freed or survive, after those that were made
         // within it.
-        let at_start = Confirmed::at_start(&self.rules);
-        let mut confirmed = Confirmed::at_start(&self.rules);
-        let can_learn = Confirmed::can_learn(&self.rules);
+        let at_start = Confirmed::at_start(&self.found.rules);
+        let mut confirmed = Confirmed::at_start(&self.found.rules);
+        let can_learn = Confirmed::can_learn(&self.found.rules);
         for (index, allocation) in (0..).zip(allocations) {
             let spread = if self.rooms[index as usize].is_known {
                 if can_learn && allocation.born != Position::START {
@@ -43,15 +43,15 @@ impl Finder<'_> {
     /// The decision by which an allocation got its block. `None` where its size leaves 64 bits.
     fn decision(&self, index: u32, allocation: &Allocation) -> Option<Decision> {
         let Room { bytes: room, pool, .. } = self.rooms[index as usize];
-        let least = self.rules.least(allocation.requested)?;
+        let least = self.found.rules.least(allocation.requested)?;
         Some(Decision { requested: allocation.requested, least, room, pool })
     }
 
     /// Notes the settings that an allocation of known size confirms.
     fn confirm(&self, index: u32, allocation: &Allocation, confirmed: &mut Confirmed) {
         let Some(decision) = self.decision(index, allocation) else { return };
-        if allocation.bytes == self.rules.size(decision) && self.pools.has_split(index) == Some(true) {
-            confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
+        if allocation.bytes == self.found.rules.size(decision) && self.pools.has_split(index) == Some(true) {
+            confirmed.note(&self.found.rules, decision, allocation.bytes, allocation.born);
         }
     }
 
@@ -69,10 +69,10 @@ impl Finder<'_> {
         }
         let size = allocation.bytes;
         let is_older = allocation.basis != Basis::Rule;
-        let mut extent = confirmed.extent(&self.rules, decision, size, allocation.born, is_older);
+        let mut extent = confirmed.extent(&self.found.rules, decision, size, allocation.born, is_older);
         if splits != Some(true) && decision.room > extent.most {
             extent.most = decision.room;
-            self.pools_uncertain = true;
+            self.found.pools_uncertain = true;
         }
         Some(Spread { below: size.saturating_sub(extent.least), above: extent.most.saturating_sub(size) })
     }
