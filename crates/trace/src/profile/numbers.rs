@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::measure::remarks;
 use super::{DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
+use crate::trace::Measure;
 use bytes::bytes_of;
 
 /// Why figures cannot be read.
@@ -57,16 +58,6 @@ pub struct Case {
     run: Option<RunFacts>,
 }
 
-/// A counter that an input may state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-#[strum(serialize_all = "lowercase")]
-enum Gauge {
-    Allocated,
-    Active,
-    Requested,
-    Reserved,
-}
-
 /// A value of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
@@ -76,27 +67,27 @@ enum Point {
 
 /// The keys that name a figure, beside `allocated_bytes.all.peak` and its like: functions of `torch.cuda`, metrics of this tool,
 /// and values that Megatron-LM logs.
-const KEYS: [(&str, Gauge, Point); 13] = [
-    ("peak", Gauge::Allocated, Point::Peak),
-    ("end", Gauge::Allocated, Point::End),
-    ("active", Gauge::Active, Point::Peak),
-    ("requested", Gauge::Requested, Point::Peak),
-    ("reserved", Gauge::Reserved, Point::Peak),
-    ("max_memory_allocated", Gauge::Allocated, Point::Peak),
-    ("memory_allocated", Gauge::Allocated, Point::End),
-    ("max_memory_reserved", Gauge::Reserved, Point::Peak),
-    ("memory_reserved", Gauge::Reserved, Point::End),
-    ("mem-max-allocated-bytes", Gauge::Allocated, Point::Peak),
-    ("mem-allocated-bytes", Gauge::Allocated, Point::End),
-    ("mem-max-reserved-bytes", Gauge::Reserved, Point::Peak),
-    ("mem-reserved-bytes", Gauge::Reserved, Point::End),
+const KEYS: [(&str, Measure, Point); 13] = [
+    ("peak", Measure::Allocated, Point::Peak),
+    ("end", Measure::Allocated, Point::End),
+    ("active", Measure::Active, Point::Peak),
+    ("requested", Measure::Requested, Point::Peak),
+    ("reserved", Measure::Reserved, Point::Peak),
+    ("max_memory_allocated", Measure::Allocated, Point::Peak),
+    ("memory_allocated", Measure::Allocated, Point::End),
+    ("max_memory_reserved", Measure::Reserved, Point::Peak),
+    ("memory_reserved", Measure::Reserved, Point::End),
+    ("mem-max-allocated-bytes", Measure::Allocated, Point::Peak),
+    ("mem-allocated-bytes", Measure::Allocated, Point::End),
+    ("mem-max-reserved-bytes", Measure::Reserved, Point::Peak),
+    ("mem-reserved-bytes", Measure::Reserved, Point::End),
 ];
 
 const POINTS: [(&str, Point); 2] = [("peak", Point::Peak), ("current", Point::End)];
 
 /// The figure that a key names.
-fn figure_of(key: &str) -> Option<(Gauge, Point)> {
-    let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, gauge, point)| (gauge, point));
+fn figure_of(key: &str) -> Option<(Measure, Point)> {
+    let named = KEYS.into_iter().find(|(name, ..)| *name == key).map(|(_, measure, point)| (measure, point));
     named.or_else(|| {
         let (counter, point) = key.split_once(".all.")?;
         let (_, point) = POINTS.into_iter().find(|(name, _)| *name == point)?;
@@ -109,27 +100,27 @@ fn figure_of(key: &str) -> Option<(Gauge, Point)> {
 struct Numbers([[Option<u64>; 2]; 4]);
 
 impl Numbers {
-    fn set(&mut self, (gauge, point): (Gauge, Point), bytes: Option<u64>) {
-        let figure = &mut self.0[gauge as usize][point as usize];
+    fn set(&mut self, (measure, point): (Measure, Point), bytes: Option<u64>) {
+        let figure = &mut self.0[measure as usize][point as usize];
         *figure = bytes.or(*figure);
     }
 
-    fn counter(&self, gauge: Gauge) -> Counter {
-        let [peak, end] = self.0[gauge as usize];
+    fn counter(&self, measure: Measure) -> Counter {
+        let [peak, end] = self.0[measure as usize];
         // Known figures are exact.
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
     fn profile(&self, device: DeviceId) -> DeviceProfile {
-        let [_, end_of_active] = self.0[Gauge::Active as usize];
-        let [_, end_of_reserved] = self.0[Gauge::Reserved as usize];
+        let [_, end_of_active] = self.0[Measure::Active as usize];
+        let [_, end_of_reserved] = self.0[Measure::Reserved as usize];
         let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
         let figures = Figures {
             history: HistoryKind::NumbersOnly,
-            allocated: self.counter(Gauge::Allocated),
-            active: self.counter(Gauge::Active),
-            requested: self.counter(Gauge::Requested),
-            reserved: self.counter(Gauge::Reserved),
+            allocated: self.counter(Measure::Allocated),
+            active: self.counter(Measure::Active),
+            requested: self.counter(Measure::Requested),
+            reserved: self.counter(Measure::Reserved),
             fragmentation: Fragmentation { peak: None, end: unused },
             checks: Checks { end_matches: true, ..Checks::default() },
             ..Figures::default()
