@@ -9,7 +9,7 @@ use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
 use super::rounding::SHARED_POOL;
 use super::{FreeBlocks, Matched, Oom, Position};
-use crate::trace::{Class, Measure, Move, Spread, Start, Trace};
+use crate::trace::{Class, Measure, Move, Spread, Trace};
 
 /// A running value, its highest, and how far both may be from the truth.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +18,6 @@ pub(super) struct Gauge {
     pub(super) baseline: i128,
     pub(super) peak: i128,
     pub(super) peak_at: Position,
-    /// True if every size that it counts is certain, so that it is the truth.
-    is_certain: bool,
     /// How far its first value may be from the truth.
     pub(super) baseline_error: i128,
     /// Bytes that it may be too high now.
@@ -33,7 +31,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    fn new(value: i128, spread: Spread, is_certain: bool) -> Self {
+    fn new(value: i128, spread: Spread) -> Self {
         let below = i128::from(spread.below);
         let above = i128::from(spread.above);
         Self {
@@ -41,7 +39,6 @@ impl Gauge {
             baseline: value,
             peak: value,
             peak_at: Position::START,
-            is_certain,
             baseline_error: below.max(above),
             below,
             above,
@@ -57,12 +54,10 @@ impl Gauge {
             self.peak = self.now;
             self.peak_at = at;
         }
-        if !self.is_certain {
-            self.below += step.below;
-            self.above += step.above;
-            self.lowest_peak = self.lowest_peak.max(self.now - self.below);
-            self.highest_peak = self.highest_peak.max(self.now + self.above);
-        }
+        self.below += step.below;
+        self.above += step.above;
+        self.lowest_peak = self.lowest_peak.max(self.now - self.below);
+        self.highest_peak = self.highest_peak.max(self.now + self.above);
     }
 
     /// How far it may be from the truth now.
@@ -72,7 +67,7 @@ impl Gauge {
 
     /// How far its highest value may be from the truth.
     pub(super) fn peak_error(&self) -> i128 {
-        if self.is_certain { 0 } else { (self.highest_peak - self.peak).max(self.peak - self.lowest_peak).max(0) }
+        (self.highest_peak - self.peak).max(self.peak - self.lowest_peak).max(0)
     }
 }
 
@@ -81,7 +76,6 @@ struct Step {
     bytes: i128,
     below: i128,
     above: i128,
-    is_nothing: bool,
 }
 
 impl Step {
@@ -89,7 +83,7 @@ impl Step {
     fn new(bytes: i128, comes: Spread, goes: Spread) -> Self {
         let below = i128::from(comes.below) - i128::from(goes.below);
         let above = i128::from(comes.above) - i128::from(goes.above);
-        Self { bytes, below, above, is_nothing: [bytes, below, above] == [0; 3] }
+        Self { bytes, below, above }
     }
 }
 
@@ -166,14 +160,10 @@ fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
 
 impl Counters {
     fn at_start(trace: &Trace) -> Self {
-        let classes = trace.classes.iter().zip(&trace.start);
-        let uncertain = classes.filter(|(class, _)| class.spread_of_allocated() != Spread::default());
-        let uncertain: Vec<(&Class, &Start)> = uncertain.collect();
         let gauges = Measure::ALL.map(|measure| {
-            let spreads =
-                uncertain.iter().map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            let spread = spreads.fold(Spread::default(), Spread::plus);
-            Gauge::new(trace.value_at_start(measure), spread, uncertain.is_empty())
+            let classes = trace.classes.iter().zip(&trace.start);
+            let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
+            Gauge::new(trace.value_at_start(measure), spreads.fold(Spread::default(), Spread::plus))
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
@@ -193,7 +183,7 @@ impl Counters {
     /// Goes over a move.
     #[inline]
     fn add(&mut self, change: &Change, now: Position) {
-        for (gauge, step) in self.gauges.iter_mut().zip(&change.steps).filter(|(_, step)| !step.is_nothing) {
+        for (gauge, step) in self.gauges.iter_mut().zip(&change.steps) {
             gauge.add(step, now);
         }
         if self.of(Measure::Reserved).peak_at == now {

@@ -9,34 +9,7 @@ use super::rounding::{Pool, SHARED_POOL};
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
-    /// Ranges that were found lately, by address in units of [`PLACE`]. Empty until one is. Blocks come and go in the
-    /// same few segments.
-    lookup_cache: Vec<Found>,
-    /// Number of changes: ranges that were found before the latest count no more.
-    changes: u64,
 }
-
-/// A range, as it was found.
-#[derive(Debug, Clone, Copy)]
-struct Found {
-    start: u64,
-    /// Its end, or where the next one starts, which can be before that in a damaged file.
-    until: u64,
-    end: u64,
-    pool: Pool,
-    /// The number of changes by then.
-    changes: u64,
-}
-
-impl Found {
-    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small, changes: 0 };
-}
-
-/// The least that the driver gives.
-const PLACE: u64 = 2 << 20;
-
-/// Number of places to remember what was found in: of two ranges that share one, the latter stays.
-const PLACES: u64 = 1024;
 
 /// A range, by its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +60,6 @@ impl SegmentMap {
         let mut start = start;
         let mut end = start.saturating_add(size);
         let mut home = home;
-        self.changes += 1;
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
@@ -114,9 +86,8 @@ impl SegmentMap {
         if size == 0 {
             return false;
         }
-        self.changes += 1;
         let end = start.saturating_add(size);
-        let first = self.search(start).map_or(start, |(from, _, _)| from);
+        let first = self.find(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();
         for &(from, range) in &hit {
             self.ranges.remove(&from);
@@ -132,7 +103,7 @@ impl SegmentMap {
 
     /// The home of the first range that `size` bytes from `start` on have a part in.
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
-        let first = self.search(start).map_or(start, |(from, _, _)| from);
+        let first = self.find(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
         self.ranges.range(first..end).next().map(|(_, range)| range.home)
     }
@@ -147,26 +118,7 @@ impl SegmentMap {
     }
 
     /// The range that holds `address`: start, end, pool.
-    #[inline]
-    pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
-        let place = usize::try_from(address / PLACE % PLACES).unwrap_or(0);
-        if let Some(found) = self.lookup_cache.get(place)
-            && found.changes == self.changes
-            && (found.start..found.until).contains(&address)
-        {
-            return Some((found.start, found.end, found.pool));
-        }
-        let (start, end, pool) = self.search(address)?;
-        let next = address.checked_add(1).and_then(|after| self.ranges.range(after..).next());
-        let until = next.map_or(end, |(&next, _)| next.min(end));
-        if self.lookup_cache.is_empty() {
-            self.lookup_cache = (0..PLACES).map(|_| Found::NOTHING).collect();
-        }
-        self.lookup_cache[place] = Found { start, until, end, pool, changes: self.changes };
-        Some((start, end, pool))
-    }
-
-    fn search(&self, address: u64) -> Option<(u64, u64, Pool)> {
+    pub(super) fn find(&self, address: u64) -> Option<(u64, u64, Pool)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((start, range.end, range.pool))
     }
@@ -174,32 +126,7 @@ impl SegmentMap {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    proptest! {
-        #[test]
-        fn what_is_remembered_is_what_is_there(
-            steps in prop::collection::vec((0..4_u64, 0..40_u64, 0..20_u64, any::<bool>()), 0..100),
-            scale in prop_oneof![Just(1), Just(8)],
-        ) {
-            let mut map = SegmentMap::default();
-            for (step, start, size, mapped) in steps {
-                let pool = if mapped { Pool::Expandable } else { Pool::Large };
-                let [start, size] = [start, size].map(|half| half * scale * PLACE / 2);
-                // Ranges that overlap, too.
-                match step {
-                    0 => map.add(start, size, pool, Home::default()),
-                    1 => { map.remove(start, size); }
-                    _ => {}
-                }
-                for address in (0..60).map(|half| half * scale * PLACE / 2) {
-                    prop_assert_eq!(map.find(address), map.search(address));
-                }
-            }
-        }
-    }
 
     #[test]
     fn neighbours_of_cudamalloc_stay_apart_and_mapped_ones_join() {
