@@ -33,7 +33,7 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     if before == after {
         return (0..before.len()).map(|place| Pair { before: place, after: place }).collect();
     }
-    let mut longest = same_places(before, after);
+    let mut longest = Vec::new();
     for from in directions(symbols) {
         for found in [in_parts(symbols, from), Region::whole(symbols).occurrences(symbols).order_of(from, |_| true)] {
             if found.len() > longest.len() {
@@ -42,13 +42,6 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
         }
     }
     longest
-}
-
-/// The allocations of one stack at one position of equally long sequences: a replacement keeps the positions of the
-/// others.
-fn same_places(before: &[u32], after: &[u32]) -> Vec<Pair> {
-    let places = (0..before.len()).filter(|&place| before.len() == after.len() && before[place] == after[place]);
-    places.map(|place| Pair { before: place, after: place }).collect()
 }
 
 /// The start comes first, unless one side begins elsewhere and both end in the same way: the ends of a whole recording
@@ -242,13 +235,6 @@ mod tests {
 
     fn count(symbols: &[u32], symbol: u32) -> usize {
         symbols.iter().filter(|other| **other == symbol).count()
-    }
-
-    #[test]
-    fn what_was_replaced_leaves_its_neighbours_where_they_are() {
-        assert_eq!(order(&[0, 0, 0], &[0, 1, 0]), [0, 2].map(|place| Pair { before: place, after: place }));
-        // As many allocations, each one later.
-        assert_eq!(order(&[0, 1, 0, 2], &[3, 0, 1, 0]).len(), 3);
     }
 
     #[test]
