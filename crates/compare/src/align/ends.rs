@@ -54,18 +54,15 @@ pub(super) fn parts(sequences: &Sides<Sequence<'_>>, scale: f64, is_unlike: bool
     }
     for side in Side::BOTH {
         let scale = if side == Side::After { scale } else { 1.0 / scale };
-        let mut lacked = Vec::new();
         for end in [End::Head, End::Tail] {
             match Question::new(sequences, scale, order, side, end).answer() {
-                Some(Ok(answer)) => lacked.push(answer),
+                Some(Ok((missing, mended))) => {
+                    parts.missing.push(missing);
+                    *order = mended;
+                }
                 Some(Err(unclear)) => parts.unclear = Some(unclear),
                 None => {}
             }
-        }
-        // If a side seems to lack both, the larger counts.
-        if let Some((missing, mended)) = lacked.into_iter().max_by_key(|(missing, _)| missing.share) {
-            parts.missing.push(missing);
-            *order = mended;
         }
     }
     let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
