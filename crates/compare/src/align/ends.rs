@@ -139,7 +139,7 @@ impl Question<'_> {
     }
 
     /// True if a whole step is left, or any recurring unit: the missing part continues like the rest, and memory rises
-    /// from the cut and returns to its value where the rest reaches the same allocations again, or ends.
+    /// from the cut and returns to its value where the rest reaches the same allocations again.
     fn is_step_left(&self, gone: usize) -> bool {
         if let Some(steps) = self.other.steps {
             let left = self.whole.len() - gone;
@@ -162,7 +162,7 @@ impl Question<'_> {
         let rises: Vec<i128> = rises.collect();
         let rest = &self.whole[gone..];
         let row = &rest[..IN_A_ROW.min(rest.len())];
-        let mut recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row)).chain([rest.len()]);
+        let mut recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row));
         recurs.any(|at| {
             let place = self.cut(gone + at).count().min(held.len() - 1).abs_diff(start);
             (away[place] - away[0]).abs() <= peak / SAME_MEMORY && rises[place] >= peak / i128::from(LEAST_MEMORY)
@@ -205,8 +205,7 @@ impl Question<'_> {
     /// True if all before a pair may as well be the allocations right before its partner.
     fn can_move(&self, pair: Pair) -> bool {
         let Some(from) = pair.after.checked_sub(pair.before) else { return false };
-        let both = self.own[..pair.before].iter().zip(&self.whole[from..pair.after]);
-        both.filter(|(own, other)| own != other).count() <= pair.before / MISMATCH_PART
+        self.own[..pair.before] == self.whole[from..pair.after]
     }
 
     /// True if nearly all of this side is what is left of the other, and nearly nothing else is.
@@ -258,9 +257,6 @@ impl Question<'_> {
     /// holds there, false if it begins or ends as the other does, `None` if the other holds equally much there and at
     /// its own end. A change to the code may add parameters, so memory that comes and goes is examined first.
     fn evidence(&self, gone: usize) -> Option<bool> {
-        if self.end == End::Tail && !self.one.device.figures.checks.end_matches {
-            return None;
-        }
         self.evidence_of(gone, true).or_else(|| self.evidence_of(gone, false))
     }
 
