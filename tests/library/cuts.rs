@@ -245,3 +245,27 @@ fn cuts_are_found_where_all_sizes_changed() {
         }
     }
 }
+
+/// The first allocations after the cut also occur at the beginning of the whole.
+#[test]
+fn what_is_left_keeps_its_place_where_stacks_recur() {
+    let path = fixtures::folder().join("mid-forward.pkl");
+    let whole = measured(open(&path).unwrap());
+    let rest = cut(&open(&path).unwrap(), DeviceId::FIRST, End::Head, 40);
+    let [all, left] = [&whole, &rest].map(|profile| allocations(profile, DeviceId::FIRST).len());
+    let diff = diff::compare(whole, rest, diff::DiffOptions::default());
+    let device = &diff.devices[0];
+    let shares: Vec<u64> = device.missing.iter().map(|missing| missing.share).collect();
+    assert_eq!(shares, [((all - left) * 1000 / all) as u64]);
+    assert_eq!(device.alignment.as_ref().unwrap().map.before_of(0), Some(all - left));
+}
+
+/// Each makes more of everything than the other one has.
+#[test]
+fn programs_that_make_more_of_everything_lack_no_part() {
+    for names in [["metadata-phases.pkl", "mid-forward.pkl"], ["mid-forward.pkl", "metadata-phases.pkl"]] {
+        let [before, after] = names.map(|name| measured(open(&fixtures::folder().join(name)).unwrap()));
+        let diff = diff::compare(before, after, diff::DiffOptions::default());
+        assert!(diff.devices[0].missing.is_empty(), "{names:?}");
+    }
+}
