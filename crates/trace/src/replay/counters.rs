@@ -134,13 +134,24 @@ pub(super) struct Counters {
     pub(super) allocated_total: u128,
 }
 
+/// How often moves occur, on average, for their changes to be kept: those of moves that do not repeat would take more memory than
+/// the file.
+const LEAST_REPEATED: usize = 8;
+
 /// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
 pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
     let mut counters = Counters::at_start(trace);
-    let changes: Vec<Change> = trace.moves.iter().map(|&one| Change::new(one, trace)).collect();
+    let do_repeat = trace.moves.len() <= trace.symbols.len() / LEAST_REPEATED;
+    let known: Vec<Change> = trace.moves.iter().filter(|_| do_repeat).map(|&one| Change::new(one, trace)).collect();
     let mut pools = pools.into_iter();
     for (i, (&symbol, event)) in trace.symbols.iter().zip(events).enumerate() {
-        let change = &changes[symbol as usize];
+        let new;
+        let change = if do_repeat {
+            &known[symbol as usize]
+        } else {
+            new = Change::new(trace.moves[symbol as usize], trace);
+            &new
+        };
         let now = Position::after(i);
         if !change.is_nothing {
             counters.add(change, now);
