@@ -180,14 +180,16 @@ impl Run<'_> {
         Ok(profiles)
     }
 
-    /// That the before is of a later commit than the after: the ranks of a job are asked about once.
+    /// The warning that the before is of a later commit than the after. Git is asked once for the ranks of a job, which have the
+    /// same commits.
     fn swapped(&self, profiles: &Sides<Profile>) -> Option<Diagnostic> {
         self.arguments.git.as_ref()?;
         let runs = Sides { before: profiles.before.run.as_ref()?, after: profiles.after.run.as_ref()? };
         let commits = Sides { before: runs.before.commit.as_deref()?, after: runs.after.commit.as_deref()? };
-        let ask = || git::follows(commits.before, commits.after);
-        let (first, is_swapped) = self.swapped.get_or_init(|| (commits.map(|&commit| commit.to_owned()), ask()));
-        if !(if first.map(String::as_str) == commits { *is_swapped } else { ask() }) {
+        let (first, of_first) =
+            self.swapped.get_or_init(|| (commits.map(|&commit| commit.to_owned()), git::are_swapped(commits)));
+        let is_first = first.map(String::as_str) == commits;
+        if !(if is_first { *of_first } else { git::are_swapped(commits) }) {
             return None;
         }
         let message = format!(

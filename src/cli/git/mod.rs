@@ -197,12 +197,13 @@ pub(super) fn texts_at<'p>(
     repository.texts_at(&commit.ok()?, paths).ok()
 }
 
-/// True if a commit of the checkout has another one in its history.
-pub(super) fn follows(commit: &str, other: &str) -> bool {
+/// True if the commit of the before follows another one, that of the after.
+pub(super) fn are_swapped(commits: Sides<&str>) -> bool {
+    let Sides { before, after } = commits;
     // A recording may say anything.
-    let are_commits = [commit, other].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let Some(repository) = Repository::find().ok().filter(|_| are_commits && commit != other) else { return false };
-    output(&mut repository.git(), &["merge-base", "--is-ancestor", other, commit]).is_ok()
+    let are_commits = [before, after].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let Some(repository) = Repository::find().ok().filter(|_| are_commits && before != after) else { return false };
+    output(&mut repository.git(), &["merge-base", "--is-ancestor", after, before]).is_ok()
 }
 
 /// A checkout.
