@@ -67,7 +67,7 @@ object! {
 }
 
 object! {
-    /// The bytes that a private pool reserves, each from an event on.
+    /// A private pool: the places of its history where the bytes that it reserves change, and those bytes.
     PoolData<'a>(pool: &'a PrivatePool) {
         name: name(&pool.name),
         curve: pool.curve,
