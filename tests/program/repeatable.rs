@@ -2,6 +2,8 @@
 //! known that the program is the same.
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
@@ -88,11 +90,13 @@ fn a_program_of_torch_that_draws_its_sizes_is_not_repeatable() {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &str| fs::write(place.path().join(name), content).unwrap();
     let python = python();
-    let record = |name: &str| {
-        let words = ["simulate", "--record", name, "--", python.to_str().unwrap(), "train.py"];
-        let output = ptmem(place.path(), &words);
+    let record_in = |folder: &Path, name: &str| {
+        let file = place.path().join(name);
+        let words = ["simulate", "--record", file.to_str().unwrap(), "--", python.to_str().unwrap(), "train.py"];
+        let output = ptmem(folder, &words);
         assert!(output.status.success(), "{}", text(&output.stderr));
     };
+    let record = |name: &str| record_in(place.path(), name);
     write("train.py", DRAWS);
     write("config.json", "1048576");
     write("NOTES.md", "notes");
@@ -103,13 +107,21 @@ fn a_program_of_torch_that_draws_its_sizes_is_not_repeatable() {
     record("before.pkl");
     write("NOTES.md", "more notes");
     record("after.pkl");
+    // A second checkout of the repository, whose .git is a file.
+    git(place.path(), &["commit", "--quiet", "--message", "the program"]);
+    let linked = tempfile::tempdir().unwrap();
+    git(place.path(), &["worktree", "add", "--quiet", "--detach", linked.path().to_str().unwrap()]);
+    fs::write(linked.path().join("local.json"), "0").unwrap();
+    record_in(linked.path(), "linked.pkl");
     write("config.json", "2097152");
     record("configured.pkl");
     write("config.json", "1048576");
     write("local.json", "1048576");
     record("untracked.pkl");
     let told = |after: &str| text(&ptmem(place.path(), &["diff", "before.pkl", after]).stdout).to_owned();
-    assert!(told("after.pkl").contains("the first difference is allocation 2"), "{}", told("after.pkl"));
+    for after in ["after.pkl", "linked.pkl"] {
+        assert!(told(after).contains("the first difference is allocation 2"), "{}", told(after));
+    }
     for after in ["configured.pkl", "untracked.pkl"] {
         assert!(!told(after).contains("not-repeatable"), "{}", told(after));
     }

@@ -18,7 +18,9 @@ def root_around(folder):
 
 
 def is_of_interest(path, root):
-    return path.startswith(root) and not path.startswith((RUN, root + ".git" + os.sep)) and not path.endswith(".pyc")
+    # In a linked worktree, .git is a file that names the folder of git.
+    is_of_git = (path + os.sep).startswith(root + ".git" + os.sep)
+    return path.startswith(root) and not is_of_git and not path.startswith(RUN) and not path.endswith(".pyc")
 
 
 def watch(_):
