@@ -183,7 +183,7 @@ class PrivatePoolChange:
 
 @dataclass(frozen=True)
 class Edit:
-    """A line that was added or removed, or a package of another version."""
+    """A line that was added or removed, a package of another version, or a file or submodule as a whole."""
 
     leads: bool
     """Whether the report names it first."""

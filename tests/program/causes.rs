@@ -227,6 +227,64 @@ fn blocks_that_are_larger_by_a_ratio_lead_to_the_one_number_that_explains_it() {
     assert!(!lead.contains("fits"), "{lead}");
 }
 
+#[test]
+fn files_that_are_not_read_and_submodules_are_edits_as_a_whole() {
+    let checkout = Checkout::new("m.py");
+    let submodule = |commit: &str| format!("160000,{},ext", commit.repeat(40));
+    checkout.write("libs.zip", [0xff, 1]);
+    fs::create_dir(checkout.path().join("ext")).unwrap();
+    checkout.git(&["add", "libs.zip"]);
+    checkout.git(&["update-index", "--add", "--cacheinfo", &submodule("1")]);
+    commit_base(&checkout);
+    let step: &[&str] = &["/ci/train.py:step:7"];
+    let net: &[&str] = &["/ci/ext/net.py:forward:4", step[0]];
+    checkout.record(&[(step, 4), (net, 4)], &[(step, 6), (net, 4)]);
+    let lead = || cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    // No edit of code is the only one if an archive differs.
+    checkout.write("other.py", "x = 1\n");
+    let only = "No stack of the growth at the peak leads to an edit. The only edit of the change that can matter is";
+    assert_eq!(lead(), format!("{only} other.py:1 (added `x = 1`) (inferred)."));
+    checkout.write("libs.zip", [0xff, 2]);
+    assert!(lead().ends_with("Edits that can matter: libs.zip (changed); other.py:1 (added `x = 1`)."), "{}", lead());
+    fs::remove_file(checkout.path().join("other.py")).unwrap();
+    // Documentation and stored profiles do not matter.
+    for path in ["README.md", "docs/chart.png", "before.ptmem.json", ".github/job.sh"] {
+        checkout.write(path, "x");
+        checkout.git(&["add", path]);
+    }
+    assert_eq!(lead(), format!("{only} libs.zip (changed) (inferred)."));
+    // Code of a submodule.
+    checkout.git(&["update-index", "--cacheinfo", &submodule("2")]);
+    checkout.record(&[(step, 4), (net, 4)], &[(step, 4), (net, 8)]);
+    let edit = &cause(&checkout, "0")["edits"][0];
+    assert_eq!((&edit["path"], &edit["line"], &edit["kind"]), (&"ext".into(), &Value::Null, &"configuration".into()));
+    assert_eq!(edit["how"]["package"], 4 * MIB, "{edit:#}");
+    let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout);
+    assert!(
+        report.contains("All of the growth at the peak passes through ext (changed). Largest: forward"),
+        "{report}"
+    );
+    assert!(report.contains("through = \"ext\""), "{report}");
+}
+
+#[test]
+fn an_edit_with_a_small_share_is_named_with_the_others() {
+    let checkout = Checkout::new("m.py");
+    let text = format!("{BEFORE}\ndef g(x):\n    return 1\n");
+    checkout.write("m.py", &text);
+    commit_base(&checkout);
+    checkout.write("m.py", text.replace("layer(x)", "wider(x)").replace("return 1", "return x"));
+    let g: &[&str] = &["/ci/m.py:g:15"];
+    for (name, sizes) in [("before.pkl", [200 * MIB, MIB]), ("after.pkl", [400 * MIB, 2 * MIB])] {
+        let mut program = Program::default();
+        program.alloc_under("x", EDITED, sizes[0]);
+        program.alloc_under("g", g, sizes[1]);
+        fs::write(checkout.path().join(name), program.snapshot()).unwrap();
+    }
+    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    assert!(lead.ends_with("The change has other edits that can matter: m.py:15 (now `return x`)."), "{lead}");
+}
+
 /// How the blocks that are twice as large lead to an edit.
 fn guess(checkout: &Checkout) -> Value {
     cause(checkout, "0")["edits"][0]["how"].take()

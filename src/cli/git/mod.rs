@@ -77,7 +77,7 @@ impl Base {
     /// What differs from this commit.
     fn changes(&self) -> Result<&[Sides<Option<String>>]> {
         if self.changes.get().is_none() {
-            let _ = self.changes.set(self.repository.changes(&self.commit)?);
+            let _ = self.changes.set(self.repository.changes(&self.commit, "all")?);
         }
         Ok(self.changes.get().map_or(&[], Vec::as_slice))
     }
@@ -153,7 +153,10 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
+    let path = |paths: &Sides<Option<String>>| paths.after.clone().or_else(|| paths.before.clone()).unwrap_or_default();
+    let (changes, whole): (Vec<_>, Vec<_>) = changes.into_iter().partition(|paths| is_read(&path(paths)));
     let mut patch = Patch::default();
+    whole.iter().for_each(|paths| patch.add_file(paths.map(Option::as_deref)));
     let mut left = MOST_TEXT;
     for (done, part) in changes.chunks(FILES_AT_ONCE).enumerate() {
         if left == 0 {
@@ -169,11 +172,14 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
         let texts = repository.texts_at(&base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
         for paths in part {
             let paths = paths.map(Option::as_deref);
-            // A side that lacks the file has an empty text; a file that cannot be read is ignored.
+            // A side that lacks the file has an empty text.
             let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
             let after =
                 paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
-            let (Some(before), Some(after)) = (before, after) else { continue };
+            let (Some(before), Some(after)) = (before, after) else {
+                patch.add_file(paths);
+                continue;
+            };
             left = left.saturating_sub(before.len() + after.len());
             let texts = Sides { before, after: &*after };
             if paths.after.or(paths.before).is_some_and(may_be_python) {
@@ -267,12 +273,14 @@ impl Repository {
         command.env("GIT_CONFIG_COUNT", count.to_string());
     }
 
-    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides.
-    fn changes(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides, without what git
+    /// is to ignore of submodules.
+    fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut command = self.git();
         self.without_filters(&mut command);
-        let form = "diff --no-ext-diff --name-status -z --find-renames --ignore-submodules=all";
-        let arguments: Vec<&str> = form.split(' ').chain([base, "--"]).collect();
+        let ignored = format!("--ignore-submodules={ignored}");
+        let form = "diff --no-ext-diff --name-status -z --find-renames";
+        let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base, "--"]).collect();
         let listed = text(&mut command, &arguments)?;
         let mut fields = listed.split('\0').map(str::to_owned);
         let mut changes = Vec::new();
@@ -287,20 +295,18 @@ impl Repository {
         Ok(changes)
     }
 
-    /// The Python and configuration files of the checkout that differ from a commit, with Python files that git does not
-    /// know yet.
+    /// The files and submodules of the checkout that differ from a commit, without documentation, and with Python files that
+    /// git does not know yet.
     fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
-        let mut changes = self.changes(base)?;
+        // What a submodule has checked out is compared, without a look at its files.
+        let mut changes = self.changes(base, "dirty")?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
         let tracked = text(&mut self.git(), &["ls-files", "-z", "--", ":(glob)**/*.py"])?;
         let tracked: BTreeSet<&str> = tracked.split('\0').collect();
         let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
         changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
-        changes.retain(|paths| {
-            let path = paths.after.as_ref().or(paths.before.as_ref());
-            path.is_some_and(|path| may_be_python(path) || may_configure(path))
-        });
+        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_matter(path)));
         Ok(changes)
     }
 
@@ -334,11 +340,24 @@ fn may_be_python(path: &str) -> bool {
     Path::new(path).extension().map_or(!is_hidden, |ending| ending == "py")
 }
 
-/// True for files that a program or its installation may be configured by; those of this tool configure neither.
-fn may_configure(path: &str) -> bool {
-    const ENDINGS: [&str; 10] = ["yaml", "yml", "toml", "json", "ini", "cfg", "conf", "txt", "gin", "lock"];
-    let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ENDINGS.contains(&ending) && !path.starts_with('.') && !path.ends_with("ptmem.toml")
+/// True for files whose lines are compared: code, and what a program or its installation may be configured by.
+fn is_read(path: &str) -> bool {
+    const ENDINGS: [&str; 12] =
+        ["yaml", "yml", "toml", "json", "ini", "cfg", "conf", "txt", "gin", "lock", "sh", "bash"];
+    may_be_python(path) || ENDINGS.contains(&ending(path))
+}
+
+/// True for files that a program may use: not documentation, nor those of this tool and others.
+fn may_matter(path: &str) -> bool {
+    const ENDINGS: [&str; 12] = ["md", "rst", "html", "css", "js", "ts", "svg", "png", "jpg", "jpeg", "gif", "pdf"];
+    let is_hidden = path.split('/').any(|part| part.starts_with('.'));
+    let is_own = [".ptmem.json", "ptmem.toml"].iter().any(|end| path.ends_with(end));
+    may_be_python(path) || !is_hidden && !is_own && !ENDINGS.contains(&ending(path))
+}
+
+/// The ending of a file's name.
+fn ending(path: &str) -> &str {
+    Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default()
 }
 
 /// The text of a file in the checkout; `None` if it is too large.

@@ -179,8 +179,9 @@ impl Recordable for Commits {
         let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
         let file = recorder.place(TREE).join(path);
         let folder = self.check_out(&found.bad, &recorder.place(TREE))?;
+        // Of an archive or a submodule nothing is undone.
+        let Ok(new) = fs::read_to_string(&file) else { return Ok(None) };
         let old = self.text(&found.before, former)?;
-        let new = fs::read_to_string(&file).with_context(|| format!("{}: cannot be read", file.display()))?;
         let alone = edit.undone(Sides { before: &old, after: &new });
         let text = if is_alone { alone } else { Some(old).filter(|old| alone.as_ref() != Some(old)) };
         let Some(text) = text else { return Ok(None) };

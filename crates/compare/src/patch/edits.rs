@@ -20,7 +20,7 @@ pub enum EditKind {
     Code,
     /// A statement that only writes to a log: it counts for what its own line allocates.
     Log,
-    /// A line of a configuration or data file.
+    /// A line of a configuration or data file, or a file or submodule as a whole.
     #[default]
     Configuration,
     /// A package whose version differs between both recordings: its name, and the versions.
@@ -195,6 +195,13 @@ impl Edit {
             EditKind::Dependency(name, versions) => Some((name, versions)),
             EditKind::Code | EditKind::Log | EditKind::Configuration => None,
         }
+    }
+
+    /// The file or submodule that it is as a whole, as its lines are not read.
+    #[must_use]
+    pub fn whole_file(&self) -> Option<&str> {
+        let path = self.path.after.as_deref().or(self.path.before.as_deref());
+        path.filter(|_| self.shown().is_none() && self.package().is_none())
     }
 
     /// The line of the checkout to point at.

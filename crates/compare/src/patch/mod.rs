@@ -51,6 +51,11 @@ impl Patch {
         self.edits.extend(of_configuration(paths, texts));
     }
 
+    /// Adds a file whose lines are not read, or a submodule.
+    pub fn add_file(&mut self, paths: Sides<Option<&str>>) {
+        self.edits.push(Edit { path: paths.map(|path| path.map(str::to_owned)), ..Edit::default() });
+    }
+
     /// The path of a recorded file from the root of the checkout, given those that the checkout has. A file of the before may
     /// have another name there, or be gone.
     #[must_use]

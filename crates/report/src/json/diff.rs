@@ -98,7 +98,7 @@ object! {
         // Whether the report names it first.
         leads: cause.leading().is_some_and(|lead| std::ptr::eq(&raw const cause.edits[lead.edit], edit)),
         kind: edit.kind.name(),
-        path: edit.shown().map(|(_, path, _, _)| path),
+        path: edit.shown().map(|(_, path, _, _)| path).or(edit.whole_file()),
         line: edit.shown().map(|(_, _, line, _)| line),
         added: edit.line.after.as_ref().map(|(_, text)| text),
         removed: edit.line.before.as_ref().map(|(_, text)| text),

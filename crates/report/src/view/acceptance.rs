@@ -90,7 +90,7 @@ fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.id() == check.device)?;
     let edit = device.edit(check.accepted_edit(device)?)?;
     let package = edit.package().map(|(name, _)| name);
-    let name = package.or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
+    let name = package.or(edit.whole_file()).or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
     Some(format!("through = {}", quoted(&Pattern::literal(name))))
 }
 

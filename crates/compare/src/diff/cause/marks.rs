@@ -84,13 +84,17 @@ struct EditsOfSide<'e> {
     files: FxHashMap<&'e str, Vec<(usize, &'e Edit)>>,
     /// Those of each package, by the name that it is imported by.
     packages: FxHashMap<String, usize>,
+    /// Files and submodules whose lines are not read.
+    whole: Vec<(usize, &'e str)>,
 }
 
 impl<'e> EditsOfSide<'e> {
     fn new(side: Side, edits: &'e [Edit]) -> Self {
-        let mut all = Self { side, files: FxHashMap::default(), packages: FxHashMap::default() };
+        let mut all = Self { side, files: FxHashMap::default(), packages: FxHashMap::default(), whole: Vec::new() };
         for (index, edit) in edits.iter().enumerate() {
-            if let Some(path) = edit.path.of(side) {
+            if let Some(path) = edit.whole_file() {
+                all.whole.push((index, path));
+            } else if let Some(path) = edit.path.of(side) {
                 all.files.entry(path).or_default().push((index, edit));
             }
             if let EditKind::Dependency(name, _) = &edit.kind {
@@ -106,6 +110,13 @@ impl<'e> EditsOfSide<'e> {
             let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
             let edit = self.packages.get(&package).copied();
             return Mark { line: edit.map(|edit| (edit, How::Package)), scope: None };
+        }
+        // An archive, a notebook or a submodule.
+        let shown = code.path(frame);
+        let is_within =
+            |whole: &str| shown.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ' ']));
+        if let Some((index, _)) = self.whole.iter().find(|(_, whole)| is_within(whole)) {
+            return Mark { line: Some((*index, How::Package)), scope: None };
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return Mark::default() };

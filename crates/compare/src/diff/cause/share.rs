@@ -91,9 +91,12 @@ impl Cause {
         self.shares.iter().filter(move |share| share.edit != edit && share.bytes > self.grown / 100)
     }
 
-    /// The edits without a share that can matter, but for one.
-    pub(super) fn others_than(&self, edit: usize) -> impl Iterator<Item = &Edit> + Clone {
-        self.others().filter(move |other| !std::ptr::eq(*other, &raw const self.edits[edit]))
+    /// The other edits that can matter, but for one: those without a share, and those with one that is not worth a word.
+    pub(super) fn others_than(&self, edit: usize) -> impl Iterator<Item = &Edit> {
+        let is_small = move |share: &&Share| share.edit != edit && share.bytes <= self.grown / 100;
+        let small = self.shares.iter().filter(is_small).map(|share| &self.edits[share.edit]);
+        let others = self.others().filter(move |other| !std::ptr::eq(*other, &raw const self.edits[edit]));
+        small.filter(|edit| edit.can_matter()).chain(others)
     }
 
     /// The edits without a share that can matter.

@@ -97,7 +97,8 @@ impl Edit {
     /// Its place: the file and the line.
     #[must_use]
     pub fn place(&self) -> String {
-        self.shown().map(|(_, path, line, _)| format!("{path}:{line}")).unwrap_or_default()
+        let line = self.shown().map(|(_, path, line, _)| format!("{path}:{line}"));
+        line.or_else(|| self.whole_file().map(str::to_owned)).unwrap_or_default()
     }
 
     /// It in words, to follow "this change".
@@ -107,7 +108,14 @@ impl Edit {
             let place = self.shown().map(|_| format!(" ({})", self.place())).unwrap_or_default();
             return format!("{name} {} → {}{place}", versions.before, versions.after);
         }
-        let Some((_, _, _, text)) = self.shown() else { return String::new() };
+        let Some((_, _, _, text)) = self.shown() else {
+            let verb = match self.path {
+                Sides { before: None, .. } => "added",
+                Sides { after: None, .. } => "removed",
+                Sides { before: Some(_), after: Some(_) } => "changed",
+            };
+            return format!("{} ({verb})", self.place());
+        };
         let verb = match (&self.line.before, &self.line.after) {
             (Some(_), None) => "removed",
             (None, _) => "added",
@@ -243,7 +251,7 @@ impl How {
             (Self::Ratio, _) => {
                 format!("is in blocks whose growth fits the numbers at {place}, where this change {change} (inferred)")
             }
-            (Self::Kept, _) if edit.package().is_some() => {
+            (Self::Kept, _) if edit.package().is_some() || edit.whole_file().is_some() => {
                 format!("was freed while the package ran before: {} (inferred)", edit.words())
             }
             (Self::Kept, false) => {
