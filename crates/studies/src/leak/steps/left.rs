@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Add, AddAssign, Range};
 
 use ptmem_snapshot::snapshot::{FrameId, StackId, StringId};
 use ptmem_trace::profile::{Held, Identity, identity};
@@ -17,6 +17,38 @@ use crate::leak::{Leak, LeakOptions};
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
 
+/// Blocks that are held. Of equal requests, one may get a larger block: a rest that is too small to be another one.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Kept {
+    held: Held,
+    requested: u64,
+}
+
+impl Kept {
+    fn of(class: &Class) -> Self {
+        Self { held: Held::of(class, 1), requested: request(class) }
+    }
+}
+
+impl Add for Kept {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { held: self.held + other.held, requested: self.requested.saturating_add(other.requested) }
+    }
+}
+
+impl AddAssign for Kept {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// The requested bytes of a block; where they are not known, all of them.
+fn request(class: &Class) -> u64 {
+    if class.requested > 0 { class.requested } else { class.bytes }
+}
+
 /// Blocks of one identity that steps allocate.
 struct Blocks {
     /// The class of one of them.
@@ -25,7 +57,7 @@ struct Blocks {
     lifetime: usize,
     /// Those that are held where the last step begins, by the step that allocated them. What the program holds while it
     /// runs, it may give up when it ends, where the last step ends too.
-    left: BTreeMap<usize, Held>,
+    left: BTreeMap<usize, Kept>,
 }
 
 impl DeviceSteps<'_> {
@@ -46,7 +78,7 @@ impl DeviceSteps<'_> {
             let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
             let until = if life.born > end { dump } else { end };
             if until < life.freed {
-                *of.left.entry(step).or_default() += Held::of(&class, 1);
+                *of.left.entry(step).or_default() += Kept::of(&class);
             } else if let Some(freed) = steps.at(life.freed) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
@@ -72,18 +104,18 @@ impl DeviceSteps<'_> {
                 lifetime: 0,
                 end: Held::default(),
             });
-            left.end += sum(by_step.values());
+            left.end += sum(by_step.values()).held;
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-            let held = sum(evidence.iter().map(|(_, held)| *held));
-            if evidence.is_empty() || replaced.replaces(attribution, held, until.saturating_sub(judged.from), options) {
+            let kept = sum(evidence.iter().map(|(_, kept)| *kept));
+            if evidence.is_empty() || replaced.replaces(attribution, kept, until.saturating_sub(judged.from), options) {
                 continue;
             }
             left.lifetime = left.lifetime.max(lifetime);
-            *left.stacks.entry(origin).or_default() += held;
-            for (&step, &held) in evidence {
-                *left.steps.entry(step).or_default() += held;
+            *left.stacks.entry(origin).or_default() += kept.held;
+            for (&step, &kept) in evidence {
+                *left.steps.entry(step).or_default() += kept;
             }
         }
         groups
@@ -96,14 +128,14 @@ pub(super) struct Left {
     /// By exact stack.
     stacks: FxHashMap<Origin, Held>,
     /// By step.
-    steps: BTreeMap<usize, Held>,
+    steps: BTreeMap<usize, Kept>,
     /// The longest, in steps, that blocks of these stacks live by design.
     lifetime: usize,
     end: Held,
 }
 
-fn sum<'h>(all: impl IntoIterator<Item = &'h Held>) -> Held {
-    all.into_iter().fold(Held::default(), |sum, &held| sum + held)
+fn sum<'k>(all: impl IntoIterator<Item = &'k Kept>) -> Kept {
+    all.into_iter().fold(Kept::default(), |sum, &kept| sum + kept)
 }
 
 /// The frames of a stack in words, those of Python first. The numbers of stacks depend on the order in which a file has them.
@@ -117,10 +149,10 @@ fn contents<'t>(code: &Code<'t>, stack: StackId) -> [Vec<(&'t str, i128, &'t str
 }
 
 /// The bytes that steps and those before them left behind.
-fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
+fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<u64> {
     let mut course = vec![0_u64; judged.len()];
-    for (step, held) in steps {
-        course[step - judged.start] = held.bytes;
+    for (step, kept) in steps {
+        course[step - judged.start] = kept.held.bytes;
     }
     for at in 1..course.len() {
         course[at] = course[at].saturating_add(course[at - 1]);
@@ -129,10 +161,12 @@ fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
 }
 
 /// Whether the same amount stays after every N steps, such as a model after each run of three batches.
-fn has_period(steps: &[(usize, Held)], judged: Range<usize>) -> bool {
+fn has_period(steps: &[(usize, Kept)], judged: Range<usize>) -> bool {
     let (Some(first), Some(second), Some(last)) = (steps.first(), steps.get(1), steps.last()) else { return false };
     let period = second.0 - first.0;
-    let is_even = steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && pair[1].1 == pair[0].1);
+    let amount = |kept: Kept| (kept.requested, kept.held.blocks);
+    let is_even =
+        steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && amount(pair[1].1) == amount(pair[0].1));
     steps.len() >= FEWEST && is_even && first.0 < judged.start + period && last.0 + period >= judged.end
 }
 
@@ -161,20 +195,21 @@ impl Replaced {
             if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
                 let class = &device.device.trace.classes[old.class as usize];
                 let of = (old.born != Position::START).then(|| device.attribution(class));
-                *by_size.entry((of, class.bytes)).or_default().entry(step).or_default() += 1;
+                *by_size.entry((of, request(class))).or_default().entry(step).or_default() += 1;
             }
         }
         Self { by_size }
     }
 
     /// True if such blocks make up for those that a stack left behind.
-    fn replaces(&self, of: Attribution, left: Held, judged: usize, options: &LeakOptions) -> bool {
-        // The blocks that one stack leaves behind are nearly always equal.
-        let size = left.mean();
+    fn replaces(&self, of: Attribution, left: Kept, judged: usize, options: &LeakOptions) -> bool {
+        // The requests of the blocks that one stack leaves behind are nearly always equal.
+        let blocks = left.held.blocks.max(1);
+        let size = left.requested / blocks;
         let freed = [None, Some(of)].into_iter().filter_map(|of| self.by_size.get(&(of, size)));
         let mut freed = freed.filter(|freed| options.is_steady(freed.len(), judged));
-        size.saturating_mul(left.blocks) == left.bytes
-            && freed.any(|freed| freed.values().sum::<u64>() * 100 >= left.blocks * REPLACED)
+        size.saturating_mul(blocks) == left.requested
+            && freed.any(|freed| freed.values().sum::<u64>() * 100 >= blocks * REPLACED)
     }
 }
 
@@ -203,9 +238,9 @@ impl Left {
     pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &LeakOptions) -> Option<Leak> {
         let until = judged.until(self.lifetime);
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
-        let steps = self.steps.range(..until).map(|(&step, &held)| (step, held));
-        let steps: Vec<(usize, Held)> = steps.collect();
-        let held = sum(steps.iter().map(|(_, held)| held));
+        let steps = self.steps.range(..until).map(|(&step, &kept)| (step, kept));
+        let steps: Vec<(usize, Kept)> = steps.collect();
+        let held = sum(steps.iter().map(|(_, kept)| kept)).held;
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);
@@ -226,5 +261,34 @@ impl Left {
             ..Leak::default()
         };
         Some(leak.of_stacks(grouper, &self.stacks(grouper.code())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptmem_trace::trace::Bucket;
+
+    use super::*;
+
+    /// A block of a request of 8 bytes.
+    fn kept(bytes: u64) -> Kept {
+        Kept { held: Held { bytes, blocks: 1 }, requested: 8 }
+    }
+
+    #[test]
+    fn equal_requests_are_the_same_amount_whatever_blocks_they_get() {
+        let steps = [(1, kept(8)), (4, kept(9)), (7, kept(8))];
+        assert!(has_period(&steps, 0..10));
+        assert!(!has_period(&[steps[0], steps[1], (7, Kept { requested: 9, ..kept(9) })], 0..10));
+    }
+
+    #[test]
+    fn freed_blocks_of_equal_requests_replace_others() {
+        let of: Attribution = (Origin::Bucket(Bucket::Others), None, None);
+        let freed = (0..9).map(|step| (step, 1)).collect();
+        let replaced = Replaced { by_size: [((Some(of), 8), freed)].into_iter().collect() };
+        let left = sum([&kept(8), &kept(9), &kept(8)]);
+        assert!(replaced.replaces(of, left, 9, &LeakOptions::default()));
+        assert!(!replaced.replaces(of, Kept { requested: 25, ..left }, 9, &LeakOptions::default()));
     }
 }
