@@ -48,8 +48,11 @@ pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Name
 
 /// The pass of each class of allocations.
 pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
+    // Stacks that allocate blocks of many sizes have many classes.
+    let mut of_stack: Vec<Option<Option<Pass>>> = vec![None; code.tables().stacks().len()];
     let stacks = trace.classes.iter().map(|class| class.origin.stack());
-    let mut passes: Vec<Option<Pass>> = stacks.map(|stack| code.pass(stack?)).collect();
+    let passes = stacks.map(|stack| *of_stack[stack?.index()].get_or_insert_with(|| code.pass(stack?)));
+    let mut passes: Vec<Option<Pass>> = passes.collect();
     // Where C++ was not recorded, the threads of autograd have no frames.
     if passes.contains(&Some(Pass::Forward)) && !passes.contains(&Some(Pass::Backward)) {
         for (pass, class) in passes.iter_mut().zip(&trace.classes) {

@@ -51,6 +51,9 @@ impl Trace {
     /// The counters over parts of the history; parts beyond it have its final values.
     #[must_use]
     pub fn parts(&self, windows: &[Window]) -> Vec<Part> {
+        if windows.is_empty() {
+            return Vec::new();
+        }
         let mut borders: Vec<Position> = windows.iter().flat_map(|window| [window.from, window.to]).collect();
         borders.sort_unstable();
         let levels = Levels::new(self, borders);
