@@ -24,7 +24,7 @@ use Typed::{By, Here, Nowhere};
 
 /// The first line of each block, in the order of the page.
 const README: &[(&str, Typed)] = &[
-    ("cargo run --release", By(".ci/readme")),
+    ("cargo run", By(".ci/readme")),
     ("cargo install", By(".ci/readme")),
     ("ptmem simulate", Here),
     ("ptmem profile", Here),
