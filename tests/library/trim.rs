@@ -1,11 +1,13 @@
 //! Snapshots that are cut to a part, read again and held against the whole.
 
-use ptmem::device::DeviceId;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use ptmem::device::DeviceId;
 
 use crate::support::fixtures;
 use ptmem::profile::{DeviceProfile, InputKind, Profile, ReadOptions, Source, measure};
-use ptmem::replay::{self, Counter, Position};
+use ptmem::replay::{self, Counter, Position, Replay};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::trace::{Level, Part, Window};
 use ptmem::trim::{self, Error, TrimOptions, TrimmedDevice, trim};
@@ -28,13 +30,16 @@ fn between(text: &str) -> TrimOptions {
     TrimOptions { between: Some(trim::between(text).unwrap()), ..TrimOptions::default() }
 }
 
+/// The whole history of each device.
+fn replays(whole: &Snapshot) -> BTreeMap<DeviceId, Replay> {
+    whole.devices.iter().map(|(&id, device)| (id, replay::run(whole, id, device).unwrap())).collect()
+}
+
 /// The counters within the window of a device, from the whole history.
-fn truth(snapshot: &Snapshot, trimmed: &TrimmedDevice) -> Part {
+fn truth(whole: &Replay, trimmed: &TrimmedDevice) -> Part {
     let window = &trimmed.window;
     let [from, to] = [window.start, window.end].map(Position::of_count);
-    let device = &snapshot.devices[&trimmed.device];
-    let trace = replay::run(snapshot, trimmed.device, device).unwrap().trace;
-    trace.parts(&[Window { from, to }])[0]
+    whole.trace.parts(&[Window { from, to }])[0]
 }
 
 /// Whether a figure is right as far as it says itself, and how far it is off at all.
@@ -71,6 +76,7 @@ fn a_window_has_the_counters_of_the_whole_there() {
             continue;
         }
         let most = whole.most_events();
+        let replays = replays(&whole);
         for (from, to) in [(most / 4, most / 2), (0, most / 3), (most * 2 / 3, most), (most / 2, most / 2)] {
             let place = format!("{} {from}..{to}", path.display());
             let window =
@@ -81,12 +87,12 @@ fn a_window_has_the_counters_of_the_whole_there() {
             for told in &trimmed.devices {
                 let device = again.devices.iter().find(|device| device.device == told.device);
                 let Some(device) = device else { continue };
-                let original = replay::run(&whole, told.device, &whole.devices[&told.device]).unwrap();
+                let original = &replays[&told.device];
                 if !original.figures.checks.hold() || original.figures.allocated.peak.is_none() {
                     continue;
                 }
                 assert_eq!(device.events, told.window.len() as u64, "{place}");
-                let truth = truth(&whole, told);
+                let truth = truth(original, told);
                 assert_eq!(truth.peak.allocated, told.peak_within, "{place}");
                 compare(device, &truth, &place);
                 compared += 1;
