@@ -79,7 +79,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
     let number = write(&Value::from(7), Options::default());
     let model = write(&Value::dict([("model", 1.into()), ("epoch", 2.into())]), Options::default());
     let whole = fs::read(fixture("torch-2.10.pkl")).unwrap();
-    let cases: [(&str, &[u8], &str); 14] = [
+    let cases: [(&str, &[u8], &str); 15] = [
         ("empty.pickle", b"", "the file is empty"),
         ("notes.txt", b"step 1: 17 GiB\nstep 2: 18 GiB\n", "this looks like text"),
         ("random.bin", &random, "not a pickle (it begins with the byte 0x01)"),
@@ -87,9 +87,14 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         ("list.json", b"\n[1, 2]", "this looks like JSON"),
         ("plot.html", page, "this looks like HTML, such as a report of ptmem"),
         ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP archive is damaged or cut off"),
-        ("snapshot.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "the gzip data ends too early"),
+        (
+            "snapshot.gz",
+            b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+            "the gzip data ends too early: copy the file again",
+        ),
         ("snapshot.zst", b"\x28\xb5\x2f\xfd\x04\x00\x01\x00", "the Zstandard data"),
         ("snapshot.db", b"SQLite format 3\x00\x10\x00\x01\x01", "this looks like a SQLite database"),
+        ("pointer.pkl", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n", "'git lfs pull'"),
         ("number.pkl", &number, "the file is a pickle, but not a CUDA memory snapshot: an int"),
         (
             "model.pkl",
@@ -104,7 +109,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         let message = refused(directory.path(), name);
         assert!(message.contains(looks), "{message}");
         // A damaged file is of the expected kind.
-        let is_damaged = ["truncated", "archive", "data"].iter().any(|word| looks.contains(word));
+        let is_damaged = ["truncated", "archive", "data", "lfs"].iter().any(|word| looks.contains(word));
         assert!(message.contains("torch.cuda.memory._dump_snapshot()") || is_damaged, "{message}");
         no_echo(&message);
         // The same from standard input.

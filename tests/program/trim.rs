@@ -33,6 +33,10 @@ fn mistakes_are_named_and_nothing_is_written() {
         (&["trim", &before, "--between", "oom..", "-o", "x"][..], "no device has the moment 'oom'"),
         (&["trim", &before, "--between", "noon..", "-o", "x"], "invalid window 'noon..'"),
         (&["trim", &before, "--between", "end..peak", "-o", "x"], "the window ends before it begins"),
+        (
+            &["trim", &before, "--between", "event:9..event:4", "-o", "x"],
+            "on device 0, event:4 is after 5 events, event:9 after 10",
+        ),
         (&["trim", &before, "--device", "3", "-o", "x"], "there is no device 3 in the snapshot; it has device 0"),
         (&["trim", &before, "--max-bytes", "1KiB", "-o", "x"], "the state at the peak takes"),
         (&["trim", &before, "-o", &before], "is the snapshot itself"),

@@ -54,8 +54,8 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
         let found = described(path, inputs(path)?);
         if found.is_empty() {
             bail!(
-                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth) or saved profiles (.json); expected one \
-                 for each rank"
+                "{shown}: the directory has no snapshots (.pkl, .pickle, .pt, .pth) or saved profiles (.json); expected at \
+                 least one"
             );
         }
         return Ok(Some(found));

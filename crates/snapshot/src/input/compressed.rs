@@ -76,7 +76,9 @@ impl Read for Content<'_> {
                 // A bound further out.
                 _ if TooLarge::of(&error).is_some() => return error,
                 io::ErrorKind::Interrupted => return error,
-                io::ErrorKind::UnexpectedEof => format!("the {} data ends too early", self.format),
+                io::ErrorKind::UnexpectedEof => {
+                    format!("the {} data ends too early: copy the file again, or record it again", self.format)
+                }
                 _ => format!("the {} data is damaged: {error}", self.format),
             };
             self.damage = Some(damage.clone());

@@ -24,6 +24,8 @@ pub enum Format {
     Html,
     /// A SQLite data base.
     Sqlite,
+    /// What Git LFS writes in place of a file that it did not fetch.
+    LfsPointer,
     /// Readable text of no other format.
     Text,
     /// No bytes at all.
@@ -78,6 +80,7 @@ impl Format {
             // GLOBAL, from which every pickle of protocol 0 that runs code begins.
             [b'c', rest @ ..] | [b'(', b'c', rest @ ..] if names_a_global(rest) => Self::Pickle,
             _ if head.starts_with(b"SQLite format 3") => Self::Sqlite,
+            _ if head.starts_with(b"version https://git-lfs.github.com/spec/") => Self::LfsPointer,
             [first, ..] => match text_of(head) {
                 [b'<', ..] => Self::Html,
                 [b'{', ..] => Self::JsonObject,
@@ -100,6 +103,7 @@ impl Format {
             Self::JsonObject | Self::JsonArray => Some("JSON"),
             Self::Html => Some("HTML"),
             Self::Sqlite => Some("a SQLite database"),
+            Self::LfsPointer => Some("a pointer of Git LFS"),
             Self::Text => Some("text"),
             Self::Empty | Self::Unknown { .. } => None,
         }

@@ -146,6 +146,7 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
             | Format::JsonArray
             | Format::Html
             | Format::Sqlite
+            | Format::LfsPointer
             | Format::SplitZip
             | Format::Text
             | Format::Empty

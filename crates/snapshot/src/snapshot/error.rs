@@ -79,6 +79,9 @@ fn not_a_pickle(format: Format) -> String {
                  from which such pages are made"
             )
         }
+        Format::LfsPointer => {
+            format!("this looks like {name}; fetch the file with 'git lfs pull' (with actions/checkout set lfs: true)")
+        }
         Format::Unknown { first } => format!("not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}"),
         Format::JsonObject | Format::JsonArray | Format::Sqlite | Format::Text | Format::Pickle => {
             format!("this looks like {name}; {EXPECTED}")

@@ -72,7 +72,7 @@ pub enum Error {
     #[error("no device has the moment '{0}'")]
     NoMoment(Moment),
     /// The window ends before it begins.
-    #[error("the window ends before it begins: on {device}, {to} is at event {end}, {from} at event {start}")]
+    #[error("the window ends before it begins: on {device}, {to} is after {end} events, {from} after {start}")]
     Backwards {
         /// Device ordinal.
         device: DeviceId,
