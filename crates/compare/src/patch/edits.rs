@@ -77,8 +77,14 @@ const LONGEST_TEXT: usize = 160;
 /// Maximum number of lines of configuration that are read.
 const MOST_LINES: usize = 20_000;
 
+/// A text without its byte order mark, which some editors write.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The edits of a Python file, given its texts.
 pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
+    let texts = texts.map(|text| without_mark(text));
     let statements = texts.map(|text| of_text(text));
     let functions = texts.map(|text| Functions::new(text));
     let keys = keys(&statements, &functions);
@@ -137,7 +143,8 @@ fn shown(statement: &Statement<'_>, lines: &[&str], others: &[&str]) -> (u32, St
 /// The edits of a file of another kind, line by line.
 pub(crate) fn of_configuration(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edit> {
     let lines = texts.map(|text| {
-        text.lines()
+        without_mark(text)
+            .lines()
             .take(MOST_LINES)
             .map(without_comment)
             .enumerate()
@@ -273,6 +280,7 @@ mod tests {
             CODE.replace("out", "logits"),
             CODE.replace("model(x)", "model(\n            x,\n        )  # the model"),
             CODE.replace("    with", "    \"\"\"Of it.\"\"\"\n    with"),
+            format!("\u{feff}{}", CODE.replace('\n', "\r\n")),
         ] {
             assert_eq!(edits(CODE, &new), [""; 0], "{new}");
         }

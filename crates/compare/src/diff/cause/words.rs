@@ -248,7 +248,8 @@ impl How {
             (Self::Scope, false) => format!("passes through {scope}, where this change {change} ({place})"),
             (Self::Scope, true) => format!("passes through {scope}"),
             (Self::Package, _) => format!("passes through {}", edit.words()),
-            (Self::Ratio, _) => {
+            (Self::Ratio, true) => "is in blocks whose growth fits its numbers (inferred)".to_owned(),
+            (Self::Ratio, false) => {
                 format!("is in blocks whose growth fits the numbers at {place}, where this change {change} (inferred)")
             }
             (Self::Kept, _) if edit.package().is_some() || edit.whole_file().is_some() => {
