@@ -269,6 +269,14 @@ fn memory_that_no_longer_runs_out_is_a_fix() {
     assert_eq!(diff("fails.pkl", "runs.pkl", "peak=12MiB").0, 1, "absolute limits still hold");
     assert_eq!(diff("runs.pkl", "fails.pkl", "peak=20MiB").0, 1);
     assert_eq!(diff("fails.pkl", "fails.pkl", "peak=20MiB").0, 3);
+    // A recorder says that it made no step; the reason is that memory ran out.
+    for (ending, code_of_fix) in [("oom", 0), ("exception", 3)] {
+        let steps = serde_json::json!({"first": 1, "last": 0, "asked": [1, 3]});
+        let ending = serde_json::json!({"kind": ending, "message": ""});
+        let facts = serde_json::json!({"format": 1, "ending": ending, "steps": steps});
+        write(folder.path(), "stated.pkl", &run_of(10, true).with("ptmem", facts));
+        assert_eq!(diff("stated.pkl", "runs.pkl", "peak=20MiB").0, code_of_fix);
+    }
 }
 
 /// A thousand events, the first of which free a block that nothing allocates.

@@ -189,6 +189,8 @@ pub struct Check {
     pub advice: Option<Advice>,
     /// Whether the limit is absolute.
     pub absolute: bool,
+    /// Whether it passes because memory no longer runs out.
+    pub mended: bool,
     /// Whether it passes only because the growth was agreed to.
     pub accepted: bool,
     /// The figure in words, where they are not those of a limit on growth or size.

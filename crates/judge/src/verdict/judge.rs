@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
-use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
+use ptmem_trace::profile::{DeviceProfile, EndingKind, Metric, Profile};
 use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
@@ -266,7 +266,10 @@ impl Judge {
             self.take_back(&reason, |check| check.outcome != Outcome::Exceeded);
         }
         if let Some(failure) = failures.before {
-            self.take_back(&format!("the before is not a whole run: {failure}"), |check| !check.absolute);
+            let run = diff.profiles.before.run.as_ref();
+            let ran_out = run.and_then(|run| run.ending.as_ref()).is_some_and(|ending| ending.kind == EndingKind::Oom);
+            let concerns = |check: &Check| !check.absolute && !(check.mended && ran_out);
+            self.take_back(&format!("the before is not a whole run: {failure}"), concerns);
         }
     }
 
@@ -279,7 +282,7 @@ impl Judge {
     }
 
     /// Makes the checks of a kind inconclusive. Memory that ran out did so.
-    fn take_back(&mut self, reason: &str, concerns: fn(&Check) -> bool) {
+    fn take_back(&mut self, reason: &str, concerns: impl Fn(&Check) -> bool) {
         for check in &mut self.checks {
             if check.about() != About::OutOfMemory && concerns(check) {
                 check.outcome = Outcome::Inconclusive;
