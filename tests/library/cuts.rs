@@ -260,6 +260,17 @@ fn what_is_left_keeps_its_place_where_stacks_recur() {
     assert_eq!(device.alignment.as_ref().unwrap().map.before_of(0), Some(all - left));
 }
 
+/// With the graphs of three parts of a batch alive at once, all forward passes come first. The recording ends within a step.
+#[test]
+fn a_cut_is_found_where_passes_have_another_order() {
+    let side =
+        |side| open(&fixtures::folder().join(format!("recorded/changes/graphs-kept-{side}-2.11.0.pkl.zst"))).unwrap();
+    let rest = cut(&side("after"), DeviceId::FIRST, End::Tail, 36);
+    let diff = diff::compare(rest, measured(side("before")), diff::DiffOptions::default());
+    let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
+    assert_eq!(found, [End::Tail]);
+}
+
 /// Each makes more of everything than the other one has.
 #[test]
 fn programs_that_make_more_of_everything_lack_no_part() {
