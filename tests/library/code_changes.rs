@@ -2,10 +2,13 @@
 //!
 //! The changes are edits of the frames of snapshots, and changes of a program that PyTorch was recorded with.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::{self, Edited, Frame};
 use assert_cmd::Command;
+use ptmem::ReadOptions;
+use ptmem::diff::{self, DiffOptions, Row};
 use serde_json::Value;
 
 const FIXTURES: [&str; 8] = [
@@ -336,4 +339,18 @@ fn a_refactoring_together_with_another_change_fails_no_limit_on_stacks() {
     let large = |row: &&Value| row["delta"].as_i64().unwrap().abs() > 5 << 20;
     let changes: Vec<_> = rows.iter().filter(large).map(|row| row["change"].as_str().unwrap()).collect();
     assert_eq!(changes, ["shrank"]);
+}
+
+/// What moved is followed by the history: where a caller dropped it, rows keep their memory.
+#[test]
+fn rows_add_up_where_the_history_was_dropped() {
+    let read = |name: &str| {
+        let file = File::open(fixture(&format!("recorded/changes/{name}-2.11.0.pkl.zst"))).unwrap();
+        let mut profile = ptmem::read(file, name, ReadOptions::default()).unwrap();
+        profile.forget_history();
+        profile
+    };
+    let diff = diff::compare(read("graphs-kept-after"), read("moved-and-fused-after"), DiffOptions::default());
+    let grown = diff.profiles.map(|profile| profile.devices[0].allocated_at()).delta();
+    assert_eq!(diff.devices[0].rows.iter().map(Row::delta).sum::<i128>(), grown);
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use ptmem::sides::Sides;
 use serde_json::{Value as Json, json};
 
 use crate::support::history::{A, MIB, free, segment, snapshot};
@@ -44,7 +45,7 @@ fn recording(blocks: &[Block]) -> Value {
     for block in blocks {
         events.push(alloc("alloc", address, block));
         frees.extend(free(address, block.size));
-        address += block.size;
+        address += block.size.next_multiple_of(512);
     }
     events.extend(frees);
     snapshot(vec![segment(A, &[(total, false)])], events)
@@ -109,7 +110,6 @@ fn a_decorator_that_went_leaves_no_row() {
 #[test]
 fn what_moved_is_followed_by_line_function_and_file_too() {
     let folder = tempfile::tempdir().unwrap();
-    const LAYER: (&str, &str, u64) = ("forward", MODEL, 206);
     let stays = || Block { size: 6 * MIB, frames: vec![("forward", MODEL, 163), LAYER, TRAIN] };
     let loss = || Block { size: 8 * MIB, frames: vec![("loss", "/repo/train.py", 12), TRAIN] };
     let inner = Block { size: 4 * MIB, frames: vec![("forward", MODEL, 164), LAYER, TRAIN] };
@@ -134,6 +134,165 @@ fn growth_beside_what_moved_is_named_by_its_line() {
         let label = rows[0]["label"].as_str().unwrap();
         assert!(label.contains("forward (tower/modeling.py:160)"), "{label}");
     }
+}
+
+/// The memory of a function: of a line that both sides have, and of others. Those of the after may be in other functions.
+struct Parts {
+    stay: Sides<u64>,
+    inner: Vec<Block>,
+    moved: Vec<Block>,
+}
+
+const LAYER: (&str, &str, u64) = ("forward", MODEL, 206);
+const INNER: (&str, &str, u64) = ("forward", MODEL, 164);
+const ACTIVATE: (&str, &str, u64) = ("activate", "/repo/tower/activations.py", 103);
+const GELU: (&str, &str, u64) = ("at::_ops::gelu::call(at::Tensor const&)", "??", 0);
+const ADD: (&str, &str, u64) = ("at::_ops::add_Tensor::call(at::Tensor const&)", "??", 0);
+const NODE: (&str, &str, u64) = ("torch::autograd::generated::GeluBackward0::apply(X)", "??", 0);
+
+fn inner(size: u64) -> Block {
+    Block { size, frames: vec![GELU, INNER, LAYER, TRAIN] }
+}
+
+fn moved(size: u64) -> Block {
+    Block { size, frames: vec![GELU, ACTIVATE, INNER, LAYER, TRAIN] }
+}
+
+/// In a function that the layer calls.
+fn called(size: u64, line: u64) -> Block {
+    Block { size, frames: vec![GELU, ("activate", "/repo/tower/activations.py", line), LAYER, TRAIN] }
+}
+
+/// Another line of the function.
+fn kept(size: u64) -> Block {
+    Block { size, frames: vec![GELU, ("forward", MODEL, 165), LAYER, TRAIN] }
+}
+
+impl Parts {
+    fn recordings(self) -> (Value, Value) {
+        let stays = |size| Block { size, frames: vec![GELU, ("forward", MODEL, 163), LAYER, TRAIN] };
+        let loss = || Block { size: 8 * MIB, frames: vec![("loss", "/repo/train.py", 12), TRAIN] };
+        let [before, after] = [(self.stay.before, self.inner), (self.stay.after, self.moved)]
+            .map(|(size, others)| recording(&others.into_iter().chain([stays(size), loss()]).collect::<Vec<_>>()));
+        (before, after)
+    }
+
+    /// Bytes that each row gained, the largest change first.
+    fn gained(self) -> Vec<i64> {
+        let (before, after) = self.recordings();
+        let (_, rows) = diff(tempfile::tempdir().unwrap().path(), &before, &after);
+        rows.as_array().unwrap().iter().map(|row| row["delta"].as_i64().unwrap()).collect()
+    }
+}
+
+const SAME: Sides<u64> = Sides { before: 6 * MIB, after: 6 * MIB };
+
+/// Stacks are the same ones elsewhere if nothing is different but some of their functions.
+#[test]
+fn what_only_has_the_same_size_did_not_move() {
+    const SIZE: u64 = 4 * MIB;
+    let gained = |inner: Vec<Block>, moved: Vec<Block>| Parts { stay: SAME, inner, moved }.gained();
+    assert!(gained(vec![inner(SIZE)], vec![moved(SIZE)]).is_empty());
+    let both = [4 << 20, -4 << 20];
+    let others = [
+        // Other functions.
+        vec![Block {
+            size: SIZE,
+            frames: vec![GELU, ("noise", "/repo/sample.py", 9), ("sample", "/repo/sample.py", 4), TRAIN],
+        }],
+        // Another operator.
+        vec![Block { size: SIZE, frames: vec![ADD, ACTIVATE, INNER, LAYER, TRAIN] }],
+        // The backward pass, where checkpoints run the forward pass again.
+        vec![Block { size: SIZE, frames: vec![GELU, ACTIVATE, INNER, LAYER, TRAIN, NODE] }],
+        // As many bytes in more blocks.
+        vec![moved(SIZE / 2), moved(SIZE / 2)],
+        // Fewer bytes, for which the allocator rounds up.
+        vec![moved(SIZE - 300)],
+    ];
+    for (case, other) in others.into_iter().enumerate() {
+        assert_eq!(gained(vec![inner(SIZE)], other), both, "{case}");
+    }
+}
+
+#[test]
+fn what_changed_in_place_did_not_move() {
+    // A line shrank, another one stayed, and one is new.
+    let stay = Sides { before: 6 * MIB, after: 2 * MIB };
+    let (one, other) = (vec![kept(4 * MIB)], vec![kept(4 * MIB), moved(4 * MIB)]);
+    assert_eq!(Parts { stay, inner: one, moved: other }.gained(), [4 << 20, -4 << 20]);
+    // The line grew: had it moved, both would change more.
+    let stay = Sides { before: 4 * MIB, after: 6 * MIB };
+    assert_eq!(Parts { stay, inner: vec![], moved: vec![moved(4 * MIB)] }.gained(), [4 << 20, 2 << 20]);
+}
+
+#[test]
+fn the_most_similar_stack_is_the_one_that_moved() {
+    let other = Block { size: 4 * MIB, frames: vec![GELU, ("a", "/repo/tower/activations.py", 9), LAYER, TRAIN] };
+    let parts = Parts { stay: SAME, inner: vec![inner(4 * MIB)], moved: vec![other, moved(4 * MIB)] };
+    let (before, after) = parts.recordings();
+    let (_, rows) = diff(tempfile::tempdir().unwrap().path(), &before, &after);
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
+    let label = rows[0]["label"].as_str().unwrap();
+    assert!(label.starts_with("a (tower/activations.py:9)"), "{label}");
+}
+
+/// By frames a stack is what was recorded, and what memory is tagged with is not a place in the code.
+#[test]
+fn frames_and_tags_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = vec![inner(4 * MIB), called(2 * MIB, 100)];
+    let moved = vec![called(2 * MIB, 100), called(4 * MIB, 103)];
+    let (before, after) = Parts { stay: SAME, inner, moved }.recordings();
+    for (by, count) in [("stack", 0), ("frames", 2)] {
+        let (_, rows) = diff_by(folder.path(), &before, &after, by);
+        assert_eq!(rows.as_array().unwrap().len(), count, "{by}: {rows}");
+    }
+    let tagged = |tag: &str| {
+        let event = alloc("alloc", A, &Block { size: 4 * MIB, frames: vec![INNER, TRAIN] }).with("user_metadata", tag);
+        let rest = Block { size: 8 * MIB, frames: Vec::new() };
+        snapshot(
+            vec![segment(A, &[(8 * MIB, false)])],
+            [vec![alloc("segment_alloc", A, &rest), event], free(A, 4 * MIB).into()].concat(),
+        )
+    };
+    let (_, rows) = diff_by(folder.path(), &tagged("one"), &tagged("other"), "metadata");
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+}
+
+/// Attention and the MLP of a file, under one name each, go to two files while the batch grows.
+#[test]
+fn classes_that_went_to_files_of_their_own_grow_as_one_row() {
+    let frames = |file: &'static str, line| vec![GELU, ("forward", file, line), LAYER, TRAIN];
+    let of_layer = |size| Block { size, frames: vec![ADD, ("forward", MODEL, 206), TRAIN] };
+    let side = |files: [&'static str; 2], unit: u64| {
+        let [attention, mlp] = files;
+        let blocks = [(2, attention, 122), (2, attention, 123), (8, mlp, 163)];
+        let blocks = blocks.map(|(size, file, line)| Block { size: size * unit, frames: frames(file, line) });
+        recording(&blocks.into_iter().chain([of_layer(2 * unit)]).collect::<Vec<_>>())
+    };
+    let before = side([MODEL, MODEL], MIB);
+    let after = side(["/repo/tower/attention.py", "/repo/tower/mlp.py"], 2 * MIB);
+    let (_, rows) = diff(tempfile::tempdir().unwrap().path(), &before, &after);
+    let gained: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["delta"].as_u64().unwrap() / MIB).collect();
+    assert_eq!(gained, [12, 2], "{rows}");
+}
+
+/// A saved profile has a stack once for its different C++ frames.
+#[test]
+fn a_part_of_a_stack_does_not_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let variant = |cpp: &'static str| Block { size: 4 * MIB, frames: vec![(cpp, "??", 0), GELU, INNER, LAYER, TRAIN] };
+    let inner = vec![variant("at::native::one(X)"), variant("at::native::other(X)")];
+    let (before, after) = Parts { stay: SAME, inner, moved: vec![kept(4 * MIB), moved(4 * MIB)] }.recordings();
+    fs::write(folder.path().join("a.pkl"), pickle::write(&before, pickle::Options::default())).unwrap();
+    fs::write(folder.path().join("after.pkl"), pickle::write(&after, pickle::Options::default())).unwrap();
+    assert!(ptmem(folder.path(), &["profile", "a.pkl", "-o", "a.json"]).status.success());
+    let output = ptmem(folder.path(), &["diff", "a.json", "after.pkl", "--min-delta", "0", "--format", "json"]);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["devices"][0]["stacks"].as_array().unwrap();
+    let gained: Vec<_> =
+        rows.iter().map(|row| (row["delta"].as_i64().unwrap(), row["change"].as_str().unwrap())).collect();
+    assert_eq!(gained, [(4 << 20, "added"), (-4 << 20, "shrank")], "{rows:?}");
 }
 
 /// Two classes of a file with a `forward` each are two rows where their names are known, also in a saved profile.

@@ -18,13 +18,10 @@ use similar::DiffOp;
 use super::Sides;
 use super::stacks::matched;
 
-/// The part of their frames that two stacks share which are the same one at another place.
+/// The part of their functions that two stacks share which are the same one at another place.
 const SAME_STACK: f64 = 0.5;
 
-/// The same where another operator allocates: a result that was kept is copied now.
-const SAME_PLACE: f64 = 0.75;
-
-/// The most stacks of one size and count that are compared with each other.
+/// The most stacks of one kind that are compared with each other: the time grows with their square.
 const MOST_ALIKE: usize = 64;
 
 /// The groups of both sides of a device as they are compared, and which of them are the same ones.
@@ -124,8 +121,8 @@ struct Rows<'t> {
     all: Vec<Row>,
 }
 
-/// Stacks of both sides that may be the same ones: of one size, count and pass. Nothing moves from one pass to another.
-type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<Left>>>;
+/// Stacks of both sides that may be the same ones: of one size, count, pass and operator.
+type Alike<'c> = BTreeMap<(u64, u64, bool, Option<&'c str>), Sides<Vec<Left>>>;
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
@@ -146,18 +143,18 @@ impl<'t> Rows<'t> {
     fn moves(&mut self, codes: Sides<&Code<'_>>) -> Vec<(StackId, usize)> {
         let mut left = Alike::new();
         for (row, Row { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
-            let mut equal: BTreeMap<_, Sides<Vec<Left>>> = BTreeMap::new();
+            let mut equal = Alike::new();
             for (side, group) in groups.each() {
                 let total = group.map(|group| &self.stacks.of(side)[group]);
                 for one in total.map(|total| holding(total, row)).unwrap_or_default() {
                     let code = codes.of(side);
-                    let key = (one.requested, one.held.blocks, code.is_backward(one.stack));
-                    let key = (key, code.allocating_operator(one.stack));
+                    let operator = code.allocating_operator(one.stack);
+                    let key = (one.requested, one.held.blocks, code.is_backward(one.stack), operator);
                     equal.entry(key).or_default().of_mut(side).push(one);
                 }
             }
             // Those that have an equal in their row stay.
-            for ((key, _), Sides { mut before, mut after }) in equal {
+            for (key, Sides { mut before, mut after }) in equal {
                 let equal = before.len().min(after.len());
                 let left = left.entry(key).or_default();
                 left.before.extend(before.drain(equal..));
@@ -171,12 +168,13 @@ impl<'t> Rows<'t> {
     /// the before, with the rows of their partners.
     fn pair(&mut self, alike: &Sides<Vec<Left>>, codes: Sides<&Code<'_>>) -> Vec<(StackId, usize)> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.stack)).collect();
+        let new: Vec<_> = after.iter().map(|left| codes.after.plain_names(left.stack)).collect();
         let mut scored = Vec::new();
-        for (i, old) in before.iter().map(|left| Likeness::new(codes.before, left.stack)).enumerate() {
-            scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
+        for (i, old) in before.iter().map(|left| codes.before.plain_names(left.stack)).enumerate() {
+            let likeness = new.iter().map(|new| shared_part(&old, new)).enumerate();
+            scored.extend(likeness.filter(|(_, part)| *part >= SAME_STACK).map(|(j, part)| (part, i, j)));
         }
-        scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         let mut taken = Sides { before: vec![false; before.len()], after: vec![false; after.len()] };
         let mut moves = Vec::new();
         for (_, i, j) in scored {
@@ -194,7 +192,7 @@ impl<'t> Rows<'t> {
         let moved = i128::from(held.bytes);
         let old = self.all[from].gained;
         let new = self.all[to].gained;
-        let is_less = from != to && (old + moved).abs() + (new - moved).abs() < old.abs() + new.abs();
+        let is_less = (old + moved).abs() + (new - moved).abs() < old.abs() + new.abs();
         if is_less {
             self.all[from].gained += moved;
             self.all[to].gained -= moved;
@@ -219,26 +217,10 @@ fn holding(total: &StackTotal, row: usize) -> Vec<Left> {
     all
 }
 
-/// The evidence that two stacks are the same one at another place.
-struct Likeness<'c> {
-    operator: Option<&'c str>,
-    functions: Vec<u64>,
-}
-
-impl<'c> Likeness<'c> {
-    fn new(code: &'c Code<'_>, stack: StackId) -> Self {
-        Self { operator: code.allocating_operator(stack), functions: code.plain_names(stack) }
-    }
-
-    /// Whether the same operator allocates, and the part of the functions that is the same; `None` where that is too small.
-    fn score(&self, new: &Self) -> Option<(bool, f64)> {
-        let same: usize = difference(Sides { before: &self.functions, after: &new.functions })
-            .into_iter()
-            .map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 })
-            .sum();
-        let all = self.functions.len() + new.functions.len();
-        let part = 2.0 * approximate(same as u64) / approximate(all.max(1) as u64);
-        let same_operator = self.operator == new.operator;
-        (part >= if same_operator { SAME_STACK } else { SAME_PLACE }).then_some((same_operator, part))
-    }
+/// The part of the functions of two stacks that is the same.
+fn shared_part(old: &[u64], new: &[u64]) -> f64 {
+    let operations = difference(Sides { before: old, after: new }).into_iter();
+    let same: usize = operations.map(|op| if let DiffOp::Equal { len, .. } = op { len } else { 0 }).sum();
+    let all = old.len() + new.len();
+    2.0 * approximate(same as u64) / approximate(all.max(1) as u64)
 }
