@@ -268,7 +268,7 @@ impl Judge {
         if let Some(failure) = failures.before {
             let run = diff.profiles.before.run.as_ref();
             let ran_out = run.and_then(|run| run.ending.as_ref()).is_some_and(|ending| ending.kind == EndingKind::Oom);
-            let concerns = |check: &Check| !check.absolute && !(check.mended && ran_out);
+            let concerns = |check: &Check| !(check.absolute || check.mended && ran_out);
             self.take_back(&format!("the before is not a whole run: {failure}"), concerns);
         }
     }
