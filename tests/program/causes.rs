@@ -267,6 +267,25 @@ fn files_that_are_not_read_and_submodules_are_edits_as_a_whole() {
     assert!(report.contains("through = \"ext\""), "{report}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_another_file_is_an_edit_as_a_whole() {
+    let checkout = Checkout::new("m.py");
+    let link = |target: &str| {
+        let link = checkout.path().join("net.py");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(target, link).unwrap();
+    };
+    checkout.write("wide.py", BEFORE.replace("layer", "wide"));
+    link("m.py");
+    commit_base(&checkout);
+    link("wide.py");
+    let net: &[&str] = &["/ci/net.py:forward:4"];
+    checkout.record(&[(net, 4)], &[(net, 8)]);
+    let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+    assert!(lead.starts_with("All of the growth at the peak passes through net.py (changed)."), "{lead}");
+}
+
 #[test]
 fn an_edit_with_a_small_share_is_named_with_the_others() {
     let checkout = Checkout::new("m.py");

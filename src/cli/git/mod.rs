@@ -153,8 +153,12 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
-    let path = |paths: &Sides<Option<String>>| paths.after.clone().or_else(|| paths.before.clone()).unwrap_or_default();
-    let (changes, whole): (Vec<_>, Vec<_>) = changes.into_iter().partition(|paths| is_read(&path(paths)));
+    let is_text = |paths: &Sides<Option<String>>| {
+        let path = paths.after.as_deref().or(paths.before.as_deref()).unwrap_or_default();
+        // Git has the target of a link, and the checkout the lines of another file.
+        is_read(path) && !repository.root.join(&path[prefix.len()..]).is_symlink()
+    };
+    let (changes, whole): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_text);
     let mut patch = Patch::default();
     whole.iter().for_each(|paths| patch.add_file(paths.map(Option::as_deref)));
     let mut left = MOST_TEXT;
