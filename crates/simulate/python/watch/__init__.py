@@ -34,6 +34,8 @@ class Watch:
         """Adds to the facts of a snapshot, and takes the marks out of its metadata."""
         if isinstance(snapshot, dict) and isinstance(snapshot.get("ptmem"), dict):
             snapshot["ptmem"]["modules"] = self._modules.facts(snapshot)
+            if self._shapes is not None:
+                self._shapes.leave(snapshot)
 
     def stop(self) -> None:
         """Takes the hooks away."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable, Optional
 
+#: PyTorch's own frames inside of a dispatch mode, and around it.
+INSIDE = ("torch/_ops.py",)
+AROUND = ("torch/_dynamo/eval_frame.py", "torch/_compile.py")
+
 #: Operators whose results are kept; later ones have no shapes.
 MOST_OPERATORS = 2_000_000
 
@@ -67,9 +71,31 @@ class Shapes:
         if found:
             self._made[number] = found
 
+    def leave(self, snapshot: dict[str, Any]) -> None:
+        """Takes the frames of this watch out of the stacks: they hide the operators that the program calls."""
+        held = [block for segment in snapshot.get("segments", ()) for block in segment["blocks"]]
+        events = [event for trace in snapshot.get("device_traces", ()) for event in trace]
+        # Equal stacks of a snapshot are one list.
+        for frames in {id(of["frames"]): of["frames"] for of in held + events if of.get("frames")}.values():
+            own = _own_frames(frames)
+            if own:
+                frames[:] = [frame for at, frame in enumerate(frames) if at not in own]
+
     def of(self, number: int, place: int) -> str:
         """Type and shape of the tensor that an operator created at an address; empty if it is not a tensor."""
         return self._made.get(number, {}).get(place, "")
+
+
+def _own_frames(frames: list[dict[str, Any]]) -> set[int]:
+    """The indices of the frames of a dispatch mode of this file, and of those that PyTorch puts around them."""
+    python = [at for at, frame in enumerate(frames) if frame["filename"].endswith(".py")]
+    own: set[int] = set()
+    for order, at in enumerate(python):
+        if frames[at]["filename"] == __file__ and frames[at]["name"] == "__torch_dispatch__":
+            inside = itertools.takewhile(lambda at: frames[at]["filename"].endswith(INSIDE), python[:order][::-1])
+            around = itertools.takewhile(lambda at: frames[at]["filename"].endswith(AROUND), python[order + 1 :])
+            own.update([at, *inside, *around])
+    return own
 
 
 def address(torch: Any, tensor: Any) -> Optional[int]:
