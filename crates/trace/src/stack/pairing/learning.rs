@@ -1,12 +1,15 @@
 //! Learns from pairs beyond doubt which function became which, and which file moved where.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 
-use super::{Pairing, SAME_FUNCTION};
+use super::Pairing;
 use crate::stack::Token;
+
+/// The similarity from which pairs are beyond doubt.
+const CONFIDENT: f64 = 0.8;
 
 /// Changes that pairs beyond doubt show, with the number of times that they do.
 #[derive(Default)]
@@ -14,30 +17,24 @@ struct Votes {
     /// Functions of the before that became functions of the after.
     became: BTreeMap<(Token, Token), usize>,
     /// Functions that exist on one side only.
-    inserted: BTreeMap<Token, usize>,
+    inserted: BTreeSet<Token>,
 }
 
 impl Votes {
-    /// The renames, the most frequent first: those that occur at least as often as the function occurs on one side
-    /// only.
+    /// The renames, the most frequent first.
     fn renames(&self) -> impl Iterator<Item = (usize, Token, Token)> {
         let mut renames: Vec<_> = self.became.iter().map(|(&(old, new), &count)| (Reverse(count), old, new)).collect();
         renames.sort_unstable();
-        let renames = renames.into_iter().map(|(Reverse(count), old, new)| (count, old, new));
-        renames.filter(|(count, old, new)| self.times_inserted(old) <= *count && self.times_inserted(new) <= *count)
-    }
-
-    fn times_inserted(&self, token: &Token) -> usize {
-        self.inserted.get(token).copied().unwrap_or(0)
+        renames.into_iter().map(|(Reverse(count), old, new)| (count, old, new))
     }
 }
 
 impl Pairing<'_> {
-    /// Learns which function became which from unambiguous pairs: similar, with equal figures. Returns whether anything
+    /// Learns which function became which from unambiguous pairs: very similar, with equal counts. Returns whether anything
     /// was learned.
     pub(super) fn learn(&mut self) -> bool {
         let candidates = self.candidates(Self::counts);
-        let confident = self.best_first(candidates, SAME_FUNCTION, |score| score.same_figures || score.ratio > 0.8);
+        let confident = self.best_first(candidates, CONFIDENT);
         let mut votes = Votes::default();
         for (before, after) in confident {
             let old = self.translated(&self.before.groups[before]);
@@ -47,7 +44,7 @@ impl Pairing<'_> {
                     *votes.became.entry((pair.old, pair.new)).or_default() += 1;
                 }
                 for &token in hunk.old_only.iter().chain(&hunk.new_only).filter(|token| !self.kept.contains(token)) {
-                    *votes.inserted.entry(token).or_default() += 1;
+                    votes.inserted.insert(token);
                 }
             }
         }
@@ -74,7 +71,7 @@ impl Pairing<'_> {
         for (_, (old, new)) in files {
             self.moved.entry(old).or_insert(new);
         }
-        for token in votes.inserted.keys() {
+        for token in &votes.inserted {
             if !self.renamed.contains_key(token) && !taken.contains(token) {
                 self.dropped.insert(*token);
             }

@@ -21,7 +21,6 @@ const CONTRADICTS: f64 = 3.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     pub(super) ratio: f64,
-    pub(super) same_figures: bool,
     pub(super) closeness: f64,
 }
 
@@ -100,8 +99,6 @@ impl Pairing<'_> {
             matched += hunk.equal.iter().map(|token| self.weight(token)).sum::<f64>();
             for &Became { old, new, alike } in &hunk.pairs {
                 matched += ONE_SIDED * alike;
-                // Less than for two that have nothing in common: a rename is the smaller change.
-                lost += ONE_SIDED / 2.0 * (1.0 - alike);
                 if old == old_site && new == new_site {
                     sites = Some(alike + does_the_same(before, after));
                 }
@@ -126,7 +123,7 @@ impl Pairing<'_> {
             one_sided && next.is_some() && next == self.innermost_kept(&new) && closeness >= 0.5
         };
         let total = 2.0 * matched + lost;
-        (agree && total > 0.0).then(|| Score { ratio: 2.0 * matched / total, same_figures, closeness })
+        (agree && total > 0.0).then(|| Score { ratio: 2.0 * matched / total, closeness })
     }
 
     /// The innermost function that both sides know.

@@ -31,9 +31,8 @@ impl Scored {
     /// The best first; of equal ones by their places.
     fn order(&self, other: &Self) -> Ordering {
         let ratio = other.score.ratio.total_cmp(&self.score.ratio);
-        let figures = other.score.same_figures.cmp(&self.score.same_figures);
         let size = other.score.closeness.total_cmp(&self.score.closeness);
-        ratio.then(figures).then(size).then_with(|| (self.before, self.after).cmp(&(other.before, other.after)))
+        ratio.then(size).then_with(|| (self.before, self.after).cmp(&(other.before, other.after)))
     }
 }
 
@@ -44,7 +43,7 @@ impl Pairing<'_> {
             return;
         }
         let candidates = self.candidates(Self::aspects);
-        for (before, after) in self.best_first(candidates, ratio, |_| true) {
+        for (before, after) in self.best_first(candidates, ratio) {
             self.take(before, after);
         }
     }
@@ -94,17 +93,12 @@ impl Pairing<'_> {
     }
 
     /// The candidates that are at least as similar as `ratio`, the best first and each group once.
-    pub(super) fn best_first(
-        &self,
-        candidates: BTreeSet<(usize, usize)>,
-        ratio: f64,
-        accept: impl Fn(&Score) -> bool,
-    ) -> Vec<(usize, usize)> {
+    pub(super) fn best_first(&self, candidates: BTreeSet<(usize, usize)>, ratio: f64) -> Vec<(usize, usize)> {
         let mut scored: Vec<Scored> = candidates
             .into_iter()
             .filter(|(before, after)| self.most_alike(*before, *after) >= ratio)
             .filter_map(|(before, after)| Some(Scored { score: self.score(before, after)?, before, after }))
-            .filter(|scored| scored.score.ratio >= ratio && accept(&scored.score))
+            .filter(|scored| scored.score.ratio >= ratio)
             .collect();
         scored.sort_by(Scored::order);
         let mut used_before = FxHashSet::default();

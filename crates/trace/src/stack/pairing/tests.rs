@@ -84,6 +84,32 @@ fn functions_of_one_name_may_go_to_two_files() {
 }
 
 #[test]
+fn a_name_that_many_files_have_is_little_evidence() {
+    let main = function(9, 'm');
+    // `f` of file 1 is gone, and another one is new in file 2.
+    let known = group_of("c", &[function(3, 'f'), function(8, 'g'), main], 7);
+    let before = [group_of("a", &[function(1, 'f'), main], 5), known.clone()];
+    let after = [group_of("b", &[function(2, 'f'), main], 3), known];
+    assert_eq!(paired(&before, &after).0, [(1, 1)]);
+    // Without a third one, it went there.
+    assert_eq!(paired(&before[..1], &after[..1]).0, [(0, 0)]);
+}
+
+#[test]
+fn a_function_stands_where_its_file_moved_it() {
+    let [old, new, kept, main] = [function(1, 'o'), function(1, 'n'), function(1, 'k'), function(9, 'm')];
+    let before = [group_of("a", &[old, main], 5), group_of("k", &[kept, main], 7)];
+    let after = [group_of("b", &[new, main], 3), group_of("k", &[kept, main], 7)];
+    let lines = |function, own: u32, other: u32| -> Lines {
+        [(function, [own].into()), (kept, [other].into()), (main, [1].into())].into_iter().collect()
+    };
+    let moved = pair((&before, lines(old, 20, 40)), (&after, lines(new, 23, 43)), 0.75);
+    assert_eq!(moved.pairs, [(0, 0), (1, 1)]);
+    let elsewhere = pair((&before, lines(old, 20, 40)), (&after, lines(new, 60, 43)), 0.75);
+    assert_eq!(elsewhere.pairs, [(1, 1)]);
+}
+
+#[test]
 fn what_has_nothing_in_common_is_not_paired() {
     assert_eq!(pairs(&[("abm", 1)], &[("xyz", 9)]), []);
     assert_eq!(pairs(&[], &[("xyz", 9)]), []);
