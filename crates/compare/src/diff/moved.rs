@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use ptmem_base::difference::difference;
 use ptmem_base::sides::Side;
 use ptmem_base::units::approximate;
-use ptmem_snapshot::snapshot::StackId;
-use ptmem_trace::profile::{DeviceProfile, Held, Member, StackTotal};
+use ptmem_trace::profile::{DeviceProfile, ExactStack, Held, Member, StackTotal};
 use ptmem_trace::stack::{Code, GroupBy, Grouper, Paired};
 use similar::DiffOp;
 
@@ -58,15 +57,15 @@ pub(super) fn follow<'t>(
     let moves = rows.moves(groupers.map(|grouper| grouper.code()));
     if !moves.is_empty() {
         let mut new = Vec::new();
-        for (stack, to) in moves {
+        for (exact, to) in moves {
             let row = &mut rows.all[to];
             let group = *row.groups.before.get_or_insert_with(|| {
-                new.push(stack);
+                new.push(exact.0);
                 let group = stacks.before.len() + new.len() - 1;
                 pairs.extend(row.groups.after.map(|after| (group, after)));
                 group
             });
-            group_of.before.insert(stack, group);
+            group_of.before.insert(exact, group);
         }
         stacks.before = Cow::Owned(devices.before.regrouped(groupers.before, &new, &group_of.before));
     }
@@ -78,10 +77,10 @@ fn joined(
     stacks: &Sides<Cow<'_, [StackTotal]>>,
     pairs: &[(usize, usize)],
     parts: &[(usize, usize)],
-) -> Sides<HashMap<StackId, usize>> {
+) -> Sides<HashMap<ExactStack, usize>> {
     let after_of: HashMap<usize, usize> = pairs.iter().copied().collect();
     let before_of: HashMap<usize, usize> = pairs.iter().map(|&(before, after)| (after, before)).collect();
-    let mut group_of = Sides::<HashMap<StackId, usize>>::default();
+    let mut group_of = Sides::<HashMap<ExactStack, usize>>::default();
     for (before, after) in parts {
         let (side, part, whole) = match (before_of.get(after), after_of.get(before)) {
             (Some(&whole), None) => (Side::Before, *before, whole),
@@ -89,7 +88,7 @@ fn joined(
             _ => continue,
         };
         let members = stacks.of(side)[part].members.iter();
-        group_of.of_mut(side).extend(members.map(|member| (member.stack, whole)));
+        group_of.of_mut(side).extend(members.map(|member| (member.exact(), whole)));
     }
     group_of
 }
@@ -110,10 +109,7 @@ struct Row {
 #[derive(Clone, Copy)]
 struct Left {
     row: usize,
-    stack: StackId,
-    held: Held,
-    /// Requested bytes: blocks may be larger, by what was free.
-    requested: u64,
+    member: Member,
 }
 
 struct Rows<'t> {
@@ -140,17 +136,18 @@ impl<'t> Rows<'t> {
     }
 
     /// The stacks of the before that are in another row of the after, with that row.
-    fn moves(&mut self, codes: Sides<&Code<'_>>) -> Vec<(StackId, usize)> {
+    fn moves(&mut self, codes: Sides<&Code<'_>>) -> Vec<(ExactStack, usize)> {
         let mut left = Alike::new();
         for (row, Row { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
             let mut equal = Alike::new();
             for (side, group) in groups.each() {
                 let total = group.map(|group| &self.stacks.of(side)[group]);
-                for one in total.map(|total| holding(total, row)).unwrap_or_default() {
+                let members = total.map(|total| &*total.members).unwrap_or_default();
+                for &member in members.iter().filter(|member| member.at.bytes > 0) {
                     let code = codes.of(side);
-                    let operator = code.allocating_operator(one.stack);
-                    let key = (one.requested, one.held.blocks, code.is_backward(one.stack), operator);
-                    equal.entry(key).or_default().of_mut(side).push(one);
+                    let operator = code.allocating_operator(member.stack);
+                    let key = (member.requested, member.at.blocks, code.is_backward(member.stack), operator);
+                    equal.entry(key).or_default().of_mut(side).push(Left { row, member });
                 }
             }
             // Those that have an equal in their row stay.
@@ -166,11 +163,11 @@ impl<'t> Rows<'t> {
 
     /// Pairs stacks of one kind, those with most frames in common first, where both rows change less for it. Gives those of
     /// the before, with the rows of their partners.
-    fn pair(&mut self, alike: &Sides<Vec<Left>>, codes: Sides<&Code<'_>>) -> Vec<(StackId, usize)> {
+    fn pair(&mut self, alike: &Sides<Vec<Left>>, codes: Sides<&Code<'_>>) -> Vec<(ExactStack, usize)> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let new: Vec<_> = after.iter().map(|left| codes.after.plain_names(left.stack)).collect();
+        let new: Vec<_> = after.iter().map(|left| codes.after.plain_names(left.member.stack)).collect();
         let mut scored = Vec::new();
-        for (i, old) in before.iter().map(|left| codes.before.plain_names(left.stack)).enumerate() {
+        for (i, old) in before.iter().map(|left| codes.before.plain_names(left.member.stack)).enumerate() {
             let likeness = new.iter().map(|new| shared_part(&old, new)).enumerate();
             scored.extend(likeness.filter(|(_, part)| *part >= SAME_STACK).map(|(j, part)| (part, i, j)));
         }
@@ -178,10 +175,10 @@ impl<'t> Rows<'t> {
         let mut taken = Sides { before: vec![false; before.len()], after: vec![false; after.len()] };
         let mut moves = Vec::new();
         for (_, i, j) in scored {
-            if !taken.before[i] && !taken.after[j] && self.takes(before[i].row, after[j].row, before[i].held) {
+            if !taken.before[i] && !taken.after[j] && self.takes(before[i].row, after[j].row, before[i].member.at) {
                 taken.before[i] = true;
                 taken.after[j] = true;
-                moves.push((before[i].stack, after[j].row));
+                moves.push((before[i].member.exact(), after[j].row));
             }
         }
         moves
@@ -199,22 +196,6 @@ impl<'t> Rows<'t> {
         }
         is_less
     }
-}
-
-/// The exact stacks of a group that hold memory, each once: a stack may occur again with other C++ frames.
-fn holding(total: &StackTotal, row: usize) -> Vec<Left> {
-    // In the order of the members: numbers of stacks differ between a snapshot and its saved profile.
-    let mut all: Vec<Left> = Vec::new();
-    let mut known: HashMap<StackId, usize> = HashMap::new();
-    for &Member { stack, at, requested, .. } in total.members.iter().filter(|member| member.at.bytes > 0) {
-        let index = *known.entry(stack).or_insert(all.len());
-        if index == all.len() {
-            all.push(Left { row, stack, held: Held::default(), requested: 0 });
-        }
-        all[index].held += at;
-        all[index].requested = all[index].requested.saturating_add(requested);
-    }
-    all
 }
 
 /// The part of the functions of two stacks that is the same.

@@ -11,7 +11,7 @@ use super::every::Interval;
 use super::exact::{Exact, Totals};
 use super::lines::{HeldLine, largest_first, lines_of};
 use super::phases::{Phases, are_known};
-use super::totals::{self, Grouping, Held, StackTotal, Sums};
+use super::totals::{self, ExactStack, Grouping, Held, StackTotal, Sums};
 use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position, PrivatePool};
 use crate::stack::{Code, Grouper, Key, Languages};
@@ -263,14 +263,14 @@ impl DeviceProfile {
         &self,
         grouper: &Grouper<'_>,
         new: &[StackId],
-        moved: &HashMap<StackId, usize>,
+        moved: &HashMap<ExactStack, usize>,
     ) -> Vec<StackTotal> {
         let known = self.stacks.iter().map(|total| (total.label.clone(), total.key.clone(), total.bucket));
         let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
         let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
         let of_origin = totals::groups_of_origins(&self.stacks);
         let Grouping { mut totals, of_class } = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
-            let moved = exact.origin.stack().and_then(|stack| moved.get(&stack));
+            let moved = exact.origin.stack().and_then(|stack| moved.get(&(stack, exact.cpp)));
             moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
         let highest = self.trace.highest(&of_class, totals.len());

@@ -37,7 +37,7 @@ pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read};
 pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
-pub use totals::{Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
+pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};

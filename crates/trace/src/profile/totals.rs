@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::exact::{Exact, Totals};
 use super::lines::HeldLine;
 use crate::replay::{Figures, Position};
-use crate::stack::{GroupBy, Grouper, Key, tell_apart};
+use crate::stack::{CppDigest, GroupBy, Grouper, Key, tell_apart};
 use crate::trace::{Bucket, Class, Highest, Origin, Trace};
 
 /// Memory that is held at a moment.
@@ -100,17 +100,30 @@ impl Sums {
     }
 }
 
+/// A stack, and the digest of all its C++ frames where a saved profile dropped some of them.
+pub type ExactStack = (StackId, Option<CppDigest>);
+
 /// One exact stack of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// The stack.
     pub stack: StackId,
+    /// The digest of all its C++ frames, where some of them were dropped: the stack may occur again with another.
+    pub cpp: Option<CppDigest>,
     /// Held at the requested moment.
     pub at: Held,
     /// Requested bytes of those; 0 where a saved profile does not say.
     pub requested: u64,
     /// Held when memory first ran out.
     pub oom: Held,
+}
+
+impl Member {
+    /// What tells it from all others.
+    #[must_use]
+    pub fn exact(&self) -> ExactStack {
+        (self.stack, self.cpp)
+    }
 }
 
 /// The allocations of one group of stacks.
@@ -145,9 +158,9 @@ impl StackTotal {
 
     /// Adds an exact stack.
     pub(super) fn add_exact(&mut self, exact: &Exact) {
-        let &Exact { origin, ref sums, .. } = exact;
+        let &Exact { origin, cpp, ref sums, .. } = exact;
         let &Sums { at, requested, oom, .. } = sums;
-        self.members.extend(origin.stack().map(|stack| Member { stack, at, requested, oom }));
+        self.members.extend(origin.stack().map(|stack| Member { stack, cpp, at, requested, oom }));
         self.sums.add(sums);
     }
 
