@@ -128,7 +128,14 @@ fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
 
 fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
-        Mode::Steps => format!("no stack leaves blocks behind in {}", steps(device.judged, device.noun(mode))),
+        Mode::Steps => {
+            let what = device.min_growth.map_or("blocks".to_owned(), |least| Size(least).to_string());
+            let often = match device.left_in {
+                0 => "in".to_owned(),
+                most => format!("steadily, at most in {most} of"),
+            };
+            format!("no stack leaves {what} behind {often} {}", steps(device.judged, device.noun(mode)))
+        }
         Mode::Series => "no stack grows from snapshot to snapshot".to_owned(),
     }
 }

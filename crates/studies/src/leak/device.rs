@@ -80,6 +80,10 @@ pub struct DeviceLeaks {
     pub judged: usize,
     /// Stacks that leak, the fastest first.
     pub leaks: Vec<Leak>,
+    /// The most steps in which one stack left blocks behind, of which it need not leak.
+    pub left_in: usize,
+    /// Bytes that a stack must leave behind at least to leak, where they are given.
+    pub min_growth: Option<u64>,
     /// Growth of the totals.
     pub growth: Growth,
     /// The reason why nothing can be said about leaks.

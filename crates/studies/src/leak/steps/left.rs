@@ -234,6 +234,12 @@ impl Left {
         self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
     }
 
+    /// The number of steps that left blocks behind, if these hold enough together.
+    pub(super) fn count(&self, options: &LeakOptions) -> Option<usize> {
+        let bytes = sum(self.steps.values()).held.bytes;
+        (bytes >= options.min_growth.unwrap_or(1)).then_some(self.steps.len())
+    }
+
     /// The leak that this is, if it is one.
     pub(super) fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &LeakOptions) -> Option<Leak> {
         let until = judged.until(self.lifetime);

@@ -12,6 +12,7 @@ use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
 use super::{DeviceLeaks, Failure, Leak, LeakOptions, Mode, Point, Search, Unclear, sort};
+use left::Left;
 
 /// By default, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -120,10 +121,13 @@ impl DeviceSteps<'_> {
             points: self.points(),
             skip: self.judged.from,
             judged: self.judged.count(),
+            min_growth: self.options.min_growth,
             device: self.device.device,
             ..DeviceLeaks::default()
         };
-        match self.require_steps().and_then(|()| self.leaks()) {
+        let left = self.left_behind();
+        found.left_in = left.values().filter_map(|left| left.count(self.options)).max().unwrap_or_default();
+        match self.require_steps().and_then(|()| self.leaks(left)) {
             Ok(leaks) if leaks.is_empty() => {
                 found.grows_most = self.grows_most();
                 found.sizes_grow = self.steps.sizes_rise(&self.course, self.grouper.code()) && !self.keeps_more();
@@ -183,8 +187,7 @@ impl DeviceSteps<'_> {
     }
 
     /// The stacks that leak, or the reason why that is not clear.
-    fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
-        let left = self.left_behind();
+    fn leaks(&self, left: BTreeMap<Key, Left>) -> Result<Vec<Leak>, Unclear> {
         let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper));
         let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
         let mut leaks: Vec<Leak> = leaks.collect();

@@ -43,12 +43,13 @@ impl DeviceLeaks {
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);
         let is_steady = held.is_sorted() || options.is_steady(rises(&held), held.len() - 1);
-        if !matters || !goes_on || !is_steady || self.sizes_grow || falls_back(&held) {
+        let is_ignored = rest < options.min_growth.unwrap_or_default().into();
+        if !matters || is_ignored || !goes_on || !is_steady || self.sizes_grow || falls_back(&held) {
             return None;
         }
         let step = self.noun(Mode::Steps);
         let message = format!(
-            "allocated bytes grow by {} per {step}, but no stack leaves blocks behind: a buffer may be replaced by a larger \
+            "allocated bytes grow by {} per {step}, but no stack leaks: a buffer may be replaced by a larger \
              one each time, or memory may grow in too few {step}s to count. A series of snapshots shows what grows",
             Size(u64::try_from(rounded(rest, (held.len() - 1).max(1))).unwrap_or_default()),
         );
