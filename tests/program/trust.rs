@@ -269,6 +269,17 @@ fn memory_that_no_longer_runs_out_is_a_fix() {
     assert_eq!(diff("fails.pkl", "runs.pkl", "peak=12MiB").0, 1, "absolute limits still hold");
     assert_eq!(diff("runs.pkl", "fails.pkl", "peak=20MiB").0, 1);
     assert_eq!(diff("fails.pkl", "fails.pkl", "peak=20MiB").0, 3);
+    write(folder.path(), "grows.pkl", &run_of(18, true));
+    // Growth that is agreed to does not make memory suffice, nor a limit on the size.
+    for (after, limit, helps) in
+        [("grows.pkl", "20MiB", false), ("runs.pkl", "20MiB", true), ("runs.pkl", "12MiB", false)]
+    {
+        write(folder.path(), "before.pkl", &run_of(10, false));
+        let output = ptmem(folder.path(), &["diff", "before.pkl", after, "--max-growth", "0", "--max", limit]);
+        let shown = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert_eq!(shown.contains("to accept growth"), helps, "{shown}");
+    }
     // A recorder says that it made no step; the reason is that memory ran out.
     for (ending, code_of_fix) in [("oom", 0), ("exception", 3)] {
         let steps = serde_json::json!({"first": 1, "last": 0, "asked": [1, 3]});

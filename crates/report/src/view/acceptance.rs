@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
-use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
+use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome};
 use ptmem_trace::profile::Metric;
 
 use crate::RenderOptions;
@@ -24,9 +24,9 @@ pub(crate) struct Way {
     pub(crate) language: &'static str,
 }
 
-/// The ways to accept the growth for a gate that fails by it; none for any other.
+/// The ways to accept the growth for a gate that fails by it alone; none for any other.
 pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
-    let Some(given) = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression) else {
+    let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_growth_alone()) else {
         return Vec::new();
     };
     let mut excesses = excesses(gate, false);
