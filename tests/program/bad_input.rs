@@ -178,7 +178,10 @@ fn files_that_cannot_be_opened_say_why() {
     assert!(message.contains("no such file") && message.contains("torch.cuda.memory._dump_snapshot()"), "{message}");
     fs::create_dir(directory.path().join("dumps")).unwrap();
     let message = refused(directory.path(), "dumps");
-    assert!(message.contains("the directory has no snapshots"), "{message}");
+    assert!(
+        message.contains("the directory has no snapshots") && message.ends_with("; expected at least one"),
+        "{message}"
+    );
     fs::write(directory.path().join("train it.py"), "import torch\n").unwrap();
     let message = refused(directory.path(), "train it.py");
     let recorded = "ptmem simulate --record snapshot.pkl -- python 'train it.py'";

@@ -391,3 +391,27 @@ fn a_bisection_proves_the_edit_by_a_recording_without_it() {
         assert_eq!(output.status.code(), Some(1));
     }
 }
+
+/// An archive cannot be put back line by line.
+#[test]
+fn a_bisection_ends_with_an_edit_that_is_a_file_as_a_whole() {
+    let checkout = Checkout::new("m.py");
+    for content in [&b"\xff old"[..], b"\xff new"] {
+        checkout.write("libs.zip", content);
+        checkout.git(&["add", "libs.zip"]);
+        checkout.git(&["branch", "--force", "main"]);
+        checkout.commit("libraries");
+    }
+    for (name, story) in [("before.pkl", "+y1 +y2"), ("after.pkl", "+y1 +y2 +y3")] {
+        fs::write(checkout.path().join(name), program(story)).unwrap();
+    }
+    let [before, after] = ["before.pkl", "after.pkl"].map(|name| checkout.path().join(name).display().to_string());
+    let story = format!("grep -q new libs.zip && exec cp {after} $PTMEM_SNAPSHOT; cp {before} $PTMEM_SNAPSHOT");
+    let mut command = checkout.command();
+    command.env("XDG_CACHE_HOME", checkout.path().join(".git/cache"));
+    command.args(["bisect", "main..change", "--max-growth", "0", "--steps", "none", "--", "sh", "-c", &story]);
+    let output = command.output().unwrap();
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
+    assert!(report.contains("libs.zip (changed) (inferred)") && !report.contains("recorded without"), "{report}");
+}

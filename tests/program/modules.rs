@@ -180,6 +180,9 @@ fn tensors_have_shapes() {
     assert!(bytes_of(&rows, "bf16 [4001, 256]") >= 6 * 4001 * 256 * 2, "{rows:?}");
     let workspaces = bytes_of(&rows, "<no tensor>");
     assert!(workspaces * 2 <= peak, "{workspaces} of {peak}: {rows:?}");
+    // Stacks end with the operators that the program calls.
+    let (stacks, _) = at_peak(&snapshot, "stack");
+    assert!(stacks.iter().any(|(label, bytes)| label.ends_with(") aten::gelu") && *bytes > 0), "{stacks:?}");
 }
 
 /// The Python package names modules as `simulate --modules` does.
