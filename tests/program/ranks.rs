@@ -254,6 +254,9 @@ fn what_cannot_be_paired_is_refused() {
         "{error}"
     );
     assert!(diff("-", "a/*.pkl").contains("but - is one file"));
+    assert!(
+        diff("b", "none").starts_with("error: none: no such file or directory; expected the snapshots of the ranks")
+    );
     fs::create_dir(folder.path().join("empty")).unwrap();
     assert!(diff("b", "empty").contains("empty: the directory has no snapshots"));
     assert!(diff("b", "a/*.none").contains("a/*.none: the glob matches no file"));
@@ -267,8 +270,19 @@ fn what_cannot_be_paired_is_refused() {
     }
     let error = diff("b", "steps");
     assert!(error.contains("2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{error}");
-    assert!(error.contains("with a glob, such as 'steps/step_2/*.pkl'"), "{error}");
+    assert!(error.contains("with a glob, such as 'steps/step_2/rank*.pkl'"), "{error}");
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "steps/step_2/rank*.pkl"])).0, 0);
+    // A copy of a file beside it.
+    for (copy, glob) in [("copy_rank3.pkl", "steps/step_2/rank*.pkl"), ("rank3_old.pkl", "steps/step_2/rank*_old.pkl")]
+    {
+        let copy = folder.path().join("steps/step_2").join(copy);
+        fs::copy(folder.path().join("a/rank3.pkl"), &copy).unwrap();
+        for after in ["steps/step_2", "steps/*_2/*.pkl"] {
+            let error = diff("b", after);
+            assert!(error.contains(&format!("with a glob, such as '{glob}'")), "{error}");
+        }
+        fs::remove_file(copy).unwrap();
+    }
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
     let error = refused(folder.path(), &["diff", "--update", "b", "a"]);
     assert!(error.contains("--update rewrites a single profile"), "{error}");

@@ -37,6 +37,13 @@ pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
         (found, _) => {
             let [folder, file] = if found.is_some() { [before, after] } else { [after, before] };
+            if file.as_os_str() != "-" && !file.exists() {
+                bail!(
+                    "{}: no such file or directory; expected the snapshots of the ranks, as {} has",
+                    file.display(),
+                    folder.display()
+                );
+            }
             bail!(
                 "{} stands for several files, but {} is one file; expected a directory or a glob on both sides, or one \
                  file on each",

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use ptmem::sides::Sides;
@@ -174,13 +174,30 @@ fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::
         _ => format!(" ({} with several files)", count(others as u64, "more rank", "more ranks")),
     };
     let ending = last.name.strip_prefix(last.stem()).unwrap_or_default();
+    // What is equal in the names of other ranks.
+    let mut by_rank = files.iter().rev().filter_map(|(_, found)| {
+        let (start, end) = around(&found.name, found.rank.or(found.number)?)?;
+        let fits = |(_, other): &&(Member, &Found)| other.name.starts_with(start) && other.name.ends_with(end);
+        let base = found.path.to_str()?.strip_suffix(&found.name)?;
+        (files.iter().filter(fits).count() == 1).then(|| PathBuf::from(format!("{base}{start}*{end}")))
+    });
+    let glob = by_rank.next().unwrap_or_else(|| last.path.with_file_name(format!("*{ending}")));
     anyhow!(
         "{}: {} files are {of} {label}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{}'",
         path.display(),
         files.len(),
         names(files.iter().map(|(_, found)| *found)),
-        last.path.with_file_name(format!("*{ending}")).display()
+        glob.display()
     )
+}
+
+/// The parts of a name before and after the last number that is the rank.
+fn around(name: &str, rank: u64) -> Option<(&str, &str)> {
+    let rank = rank.to_string();
+    let parts = name.rmatch_indices(&rank).map(|(at, digits)| (&name[..at], &name[at + digits.len()..]));
+    let mut parts = parts.map(|(start, end)| (start.trim_end_matches('0'), end));
+    let is_digit = |char: char| char.is_ascii_digit();
+    parts.find(|(start, end)| !start.ends_with(is_digit) && !end.starts_with(is_digit))
 }
 
 /// The first names of a side.
@@ -269,13 +286,13 @@ mod tests {
         let steps = error(&["step_1/rank0.pkl", "step_1/rank1.pkl", "step_2/rank0.pkl", "step_2/rank1.pkl"]);
         assert!(steps.starts_with("a: 2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{steps}");
         assert!(
-            steps.contains("1 more rank with several") && steps.ends_with("such as 'runs/step_2/*.pkl'"),
+            steps.contains("1 more rank with several") && steps.ends_with("such as 'runs/step_2/rank*.pkl'"),
             "{steps}"
         );
         let both = error(&["rank0.pkl", "rank0.ptmem.json", "rank1.pkl"]);
-        assert!(both.ends_with("such as 'runs/*.ptmem.json'"), "{both}");
+        assert!(both.ends_with("such as 'runs/rank*.ptmem.json'"), "{both}");
         let padded = error(&["x3_rank_00.pkl", "y3_rank_00.pkl"]);
-        assert!(padded.contains("2 files are of rank 0"), "{padded}");
+        assert!(padded.contains("2 files are of rank 0") && padded.ends_with("/y3_rank_*.pkl'"), "{padded}");
         let bare = error(&["step_1_0.pkl", "step_1_1.pkl", "step_2_0.pkl", "step_2_1.pkl"]);
         assert!(bare.contains("2 files are of rank 0"), "{bare}");
         let names = error(&["a.pkl", "a.ptmem.json"]);
