@@ -113,6 +113,12 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let (code, said, now) = update(&["after.pkl", "--allow-raise", "why not"]);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
     assert!(now.contains("\"reason\":\"why not\""));
+    // No other way is suggested to accept what the reason accepts.
+    for (reason, is_suggested) in [(&["--allow-raise", "why not"][..], false), (&[], true)] {
+        fs::write(&path, &low).unwrap();
+        let output = run(folder.path(), &[&["diff", "--update", "base.json", "after.pkl"], reason].concat());
+        assert_eq!(String::from_utf8_lossy(&output.stdout).contains("to accept growth"), is_suggested);
+    }
     fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
     fs::write(&path, &low).unwrap();
     let (code, said, raised) = update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "a \"larger\" model"]);

@@ -124,7 +124,7 @@ pub(super) fn report(
     {
         only.judgement.diagnostics.extend(improvement(only, arguments));
     }
-    options.acceptance = (!arguments.no_acceptance).then_some(Acceptance {
+    options.acceptance = (!arguments.no_acceptance && arguments.allow_raise.is_none()).then_some(Acceptance {
         commands: gate.leaves().filter_map(|comparison| accepting(comparison, arguments)).collect(),
         expires: config::today()?.after(ACCEPTED_DAYS),
         label: arguments.approve_label.clone(),
