@@ -83,6 +83,18 @@ fn an_improvement_is_reported_with_the_command_that_records_it() {
 }
 
 #[test]
+fn a_run_that_runs_out_of_memory_is_recorded_as_the_report_says() {
+    let folder = folder();
+    let fails = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/recorded/out-of-memory-2.15.0.pkl.zst");
+    succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
+    let update = || run(folder.path(), &["diff", "--update", "base.json", fails, "--allow-raise", "why not"]);
+    let said = stderr(&update());
+    let (_, way) = said.trim_end().split_once("To record the after in any case: ptmem ").unwrap();
+    succeeds(folder.path(), &way.split(' ').collect::<Vec<_>>());
+    assert!(stderr(&update()).contains("nothing has changed"));
+}
+
+#[test]
 fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let folder = folder();
     let path = folder.path().join("base.json");

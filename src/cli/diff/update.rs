@@ -10,7 +10,7 @@ use ptmem::phase::Source;
 use ptmem::profile::{InputKind, Profile, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Comparison, Verdict};
+use ptmem::verdict::{About, Comparison, Verdict};
 
 use super::super::args::DiffArguments;
 use super::super::output;
@@ -126,12 +126,17 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
         ));
     }
     if comparison.judgement.verdict != Verdict::Pass && !accepts {
+        let [before, after] = [before, after].map(|side| shell_word(&side.source.path));
+        // Memory that runs out fails without limits, too.
+        let runs_out = comparison.judgement.checks.iter().any(|check| check.about() == About::OutOfMemory);
+        let way = if runs_out {
+            format!(": ptmem profile {after} -o {before}")
+        } else {
+            format!(", run without limits: ptmem diff --config none --update {before} {after} --allow-raise REASON")
+        };
         return Ok(format!(
-            "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
-             ptmem diff --config none --update {} {} --allow-raise REASON",
+            "{name} stays as it is: the verdict is {}. To record the after in any case{way}",
             comparison.judgement.verdict.name(),
-            shell_word(&before.source.path),
-            shell_word(&after.source.path)
         ));
     }
     let Changes { lower, higher, .. } = changes(comparison);
