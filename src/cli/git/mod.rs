@@ -1,24 +1,26 @@
 //! The change of the code that `--git` names, and the committed text of files, by the program git.
 
+mod kinds;
 mod program;
+mod repository;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::{self, Seek, Write};
+use std::io::{Seek, Write};
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 use ptmem::patch::Patch;
 use ptmem::sides::Sides;
 use ptmem::units::Size;
 
+use kinds::{is_read, may_be_python};
 use program::answer;
 pub(super) use program::{git, output, text};
+use repository::Repository;
 
-use super::checkout;
 use super::output as messages;
 use super::workflow::{self, Workflow};
 
@@ -216,167 +218,8 @@ pub(super) fn are_swapped(commits: Sides<&str>) -> bool {
     output(&mut repository.git(), &["merge-base", "--is-ancestor", after, before]).is_ok()
 }
 
-/// A checkout.
-struct Repository {
-    root: PathBuf,
-}
-
-impl Repository {
-    fn find() -> Result<Self> {
-        match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
-            Ok(root) => Ok(Self { root: PathBuf::from(root) }),
-            Err(error) if checkout::repository().is_some() || error.is::<io::Error>() => Err(error),
-            Err(_) => {
-                bail!("--git: the working directory is in no Git repository; run this in the checkout of the code")
-            }
-        }
-    }
-
-    fn git(&self) -> Command {
-        git(Some(&self.root))
-    }
-
-    /// The commit in which the history of the checkout and that of `base` part.
-    fn merge_base(&self, base: &str) -> Result<String> {
-        let commit = format!("{base}^{{commit}}");
-        let commit = text(&mut self.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
-            .map_err(|_| {
-                anyhow!(
-                    "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
-                     actions/checkout set fetch-depth: 0)"
-                )
-            })?;
-        text(&mut self.git(), &["merge-base", &commit, "HEAD"]).map_err(|_| {
-            anyhow!(
-                "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \
-                 the rest (with actions/checkout set fetch-depth: 0)"
-            )
-        })
-    }
-
-    /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
-    fn prefix(&self) -> String {
-        let root = fs::canonicalize(checkout::root());
-        let own = fs::canonicalize(&self.root);
-        let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
-        below.iter().flatten().map(|part| format!("{}/", part.display())).collect()
-    }
-
-    /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
-    fn without_filters(&self, command: &mut Command) {
-        let keys = "^filter\\..*\\.(clean|process|required)$";
-        // It fails where there is none.
-        let names =
-            text(&mut self.git(), &["config", "--null", "--name-only", "--get-regexp", keys]).unwrap_or_default();
-        let mut count = env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
-        for name in names.split('\0').filter(|name| !name.is_empty()) {
-            let value = if name.ends_with(".required") { "false" } else { "" };
-            command.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
-            count += 1_usize;
-        }
-        command.env("GIT_CONFIG_COUNT", count.to_string());
-    }
-
-    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides, without what git
-    /// is to ignore of submodules.
-    fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
-        let mut command = self.git();
-        self.without_filters(&mut command);
-        let ignored = format!("--ignore-submodules={ignored}");
-        let form = "diff --no-ext-diff --name-status -z --find-renames";
-        let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base, "--"]).collect();
-        let listed = text(&mut command, &arguments)?;
-        let mut fields = listed.split('\0').map(str::to_owned);
-        let mut changes = Vec::new();
-        while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
-            changes.push(match status.as_bytes().first() {
-                Some(b'A') => Sides { before: None, after: Some(path) },
-                Some(b'D') => Sides { before: Some(path), after: None },
-                Some(b'R') => Sides { before: Some(path), after: fields.next() },
-                _ => Sides { before: Some(path.clone()), after: Some(path) },
-            });
-        }
-        Ok(changes)
-    }
-
-    /// The files and submodules of the checkout that differ from a commit, without documentation, and with Python files that
-    /// git does not know yet.
-    fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
-        // What a submodule has checked out is compared, without a look at its files.
-        let mut changes = self.changes(base, "dirty")?;
-        let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
-        let untracked = text(&mut self.git(), &untracked)?;
-        let tracked = text(&mut self.git(), &["ls-files", "-z", "--", ":(glob)**/*.py"])?;
-        let tracked: BTreeSet<&str> = tracked.split('\0').collect();
-        let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
-        changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
-        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_matter(path)));
-        Ok(changes)
-    }
-
-    /// The texts of files at a commit, by their paths from the root of the checkout.
-    fn texts_at<'p>(&self, commit: &str, paths: impl Iterator<Item = &'p str>) -> Result<BTreeMap<&'p str, String>> {
-        let prefix = self.prefix();
-        // A request is a line.
-        let asked =
-            paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
-        let asked: Vec<(&str, &str)> = asked.collect();
-        let mut requests = tempfile::tempfile()?;
-        for (_, own) in &asked {
-            writeln!(requests, "{commit}:{own}")?;
-        }
-        requests.rewind()?;
-        let mut command = self.git();
-        command.stdin(requests);
-        let answers = output(&mut command, &["cat-file", "--batch"])?;
-        let mut answers = &*answers;
-        let texts = asked.into_iter().filter_map(|(path, _)| {
-            let text = answer(&mut answers).filter(|text| text.len() as u64 <= LARGEST_FILE)?;
-            Some((path, String::from_utf8_lossy(text).into_owned()))
-        });
-        Ok(texts.collect())
-    }
-}
-
-/// True for Python files, and for scripts, which need no ending; `.gitignore` and its like are none.
-fn may_be_python(path: &str) -> bool {
-    let is_hidden = path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
-    Path::new(path).extension().map_or(!is_hidden, |ending| ending == "py")
-}
-
-/// True for files whose lines are compared: code, and what a program or its installation may be configured by.
-fn is_read(path: &str) -> bool {
-    const ENDINGS: [&str; 12] =
-        ["yaml", "yml", "toml", "json", "ini", "cfg", "conf", "txt", "gin", "lock", "sh", "bash"];
-    may_be_python(path) || ENDINGS.contains(&ending(path))
-}
-
-/// True for files that a program may use: not documentation, nor those of this tool and others.
-fn may_matter(path: &str) -> bool {
-    const ENDINGS: [&str; 12] = ["md", "rst", "html", "css", "js", "ts", "svg", "png", "jpg", "jpeg", "gif", "pdf"];
-    let is_hidden = path.split('/').any(|part| part.starts_with('.'));
-    let is_own = [".ptmem.json", "ptmem.toml"].iter().any(|end| path.ends_with(end));
-    may_be_python(path) || !is_hidden && !is_own && !ENDINGS.contains(&ending(path))
-}
-
-/// The ending of a file's name.
-fn ending(path: &str) -> &str {
-    Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default()
-}
-
 /// The text of a file in the checkout; `None` if it is too large.
 fn text_of(path: &Path) -> Option<String> {
     fs::metadata(path).ok().filter(|there| there.is_file() && there.len() <= LARGEST_FILE)?;
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hidden_files_are_no_scripts() {
-        assert!(may_be_python("bin/train") && may_be_python("train.py") && may_be_python(".ci/x.py"));
-        assert!(!may_be_python(".gitignore") && !may_be_python("data/.gitkeep") && !may_be_python("README.md"));
-    }
 }

@@ -4,13 +4,15 @@
 //! Where a profile has its trace, the script of a page gets the whole history ([`Record`]) and draws any moment and any
 //! stretch of it. Of others, such as one of many ranks, there are coarse curves and the moments that a profile keeps.
 
+mod areas;
 mod curve;
 mod flame;
 mod held;
 mod record;
 mod units;
 
-pub(crate) use curve::{Amounts, Band, Curve, Event, EventKind, Spot};
+pub(crate) use areas::Amounts;
+pub(crate) use curve::{Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, FlameMoment, Node};
 pub(crate) use record::Record;
 
@@ -88,7 +90,7 @@ impl Picture {
         let flame = Flame::new(moments, |unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
         let names = names.into_items();
         let mut curves: Vec<Curve> = pasts.iter().filter_map(|past| curve::curve(past, &names)).collect();
-        let categories = curve::stack(&mut curves);
+        let categories = areas::stack(&mut curves);
         let layers = names.iter().filter_map(|name| categories.iter().position(|known| known == name));
         let layers: Vec<usize> = layers.collect();
         let (rows, keys): (Vec<String>, Vec<String>) = rows(&pictured).into_iter().unzip();

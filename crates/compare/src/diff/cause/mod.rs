@@ -1,6 +1,7 @@
 //! Which edit of a change made the memory grow: from the rows of a comparison to the lines that the change edits.
 
 mod attribute;
+mod edit;
 mod figure;
 mod growth;
 mod marks;

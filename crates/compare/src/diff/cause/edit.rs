@@ -1,0 +1,140 @@
+//! What an edit can do to memory, by its text alone.
+
+use ptmem_base::pattern::Pattern;
+use ptmem_base::sides::{Side, Sides};
+
+use crate::patch::{Edit, EditKind};
+
+impl Edit {
+    /// True if it can change what a program holds without a frame of its own: not a log line or an import.
+    #[must_use]
+    pub fn can_matter(&self) -> bool {
+        let is_import = |text: &str| text.starts_with("import ") || text.starts_with("from ");
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten();
+        self.kind != EditKind::Log && !(self.kind == EditKind::Code && texts.clone().all(|(_, text)| is_import(text)))
+    }
+
+    /// True if its file has tests by its name.
+    pub(super) fn is_of_tests(&self) -> bool {
+        let path = self.path.after.as_ref().or(self.path.before.as_ref()).map(String::as_str).unwrap_or_default();
+        let mut parts = path.rsplit('/');
+        let name = parts.next().unwrap_or_default();
+        name.starts_with("test_")
+            || name.ends_with("_test.py")
+            || parts.any(|folder| matches!(folder, "tests" | "test"))
+    }
+
+    /// True if its text puts something somewhere, or no longer removes it.
+    pub(super) fn may_keep(&self) -> bool {
+        self.kind == EditKind::Code && Side::BOTH.into_iter().any(|side| self.text_may_keep(side))
+    }
+
+    /// The same of its text on one side.
+    fn text_may_keep(&self, side: Side) -> bool {
+        const WORDS: [&str; 17] = [
+            "append",
+            ".add(",
+            "extend",
+            "setdefault",
+            "insert",
+            "update",
+            "return",
+            "del ",
+            "clear",
+            "pop",
+            "retain",
+            "lambda",
+            "cache",
+            "register",
+            "self.",
+            "no_grad",
+            "+=",
+        ];
+        const EMPTY: [&str; 6] = ["{}", "[]", "dict()", "list()", "set()", "deque()"];
+        let Some((_, text)) = self.line.of(side) else { return false };
+        let code = text.split(" #").next().unwrap_or_default().trim_end();
+        let (target, value) = code.split_once(" = ").unwrap_or_default();
+        // A new empty container holds nothing yet; one that is gone emptied what was there.
+        let is_empty = side == Side::After && EMPTY.contains(&value);
+        // Brackets after a colon are those of a type.
+        let is_item = target.ends_with(']') && !target.contains(": ");
+        let is_count = code.split_once("+= ").is_some_and(|(_, value)| value.parse::<f64>().is_ok());
+        !is_empty && !is_count && (is_item || WORDS.iter().any(|word| code.contains(word)))
+    }
+
+    /// True if it replaces a number, and blocks that grew by these ratios all grew by that of its numbers, or by its square.
+    pub(super) fn explains(&self, ratios: &[f64]) -> bool {
+        let is_told = matches!(self.kind, EditKind::Code | EditKind::Configuration);
+        let Some(Sides { before, after }) = self.numbers().filter(|_| is_told) else { return false };
+        let times = if after > before { after / before } else { before / after };
+        // Measured by the growth: a seed or a year that hardly changes is not near every small growth.
+        let is_near = |ratio: f64, times: f64| (times - ratio).abs() < 0.03 * (ratio - 1.0);
+        !ratios.is_empty() && ratios.iter().all(|&ratio| is_near(ratio, times) || is_near(ratio, times * times))
+    }
+
+    /// True if its new number is the larger one.
+    pub(super) fn raises_number(&self) -> bool {
+        self.numbers().is_some_and(|numbers| numbers.after > numbers.before)
+    }
+
+    /// True if a pattern names it: its line, its place, its function or its package.
+    #[must_use]
+    pub fn is_named(&self, pattern: &Pattern) -> bool {
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten().map(|(_, text)| text.clone());
+        let others = [Some(self.place()), self.scope.clone(), self.package().map(|(name, _)| name.to_owned())];
+        texts.chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
+    }
+
+    /// True if it removes what switches gradients off.
+    pub(super) fn is_of_gradients(&self) -> bool {
+        let removes =
+            |text: &str| ["no_grad", "inference_mode", "set_grad_enabled"].iter().any(|word| text.contains(word));
+        let has = |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(_, text)| removes(text));
+        has(&self.line.before) && !has(&self.line.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_explains_blocks_that_grew_as_it_did() {
+        for (old, new, ratios, is_explained) in [
+            ("batch: 16", "batch: 32", &[2.0][..], true),
+            ("batch: 16", "batch: 32", &[4.0, 2.0], true),
+            ("batch: 16", "batch: 32", &[3.0, 2.0], false),
+            ("batch: 16", "batch: 32", &[1.0], false),
+            ("batch: 16", "batch: 32", &[0.5], false),
+            ("batch: 16", "batch: 32", &[], false),
+            ("tokens: 50257", "tokens: 50304", &[50_304.0 / 50_257.0], true),
+            // Neither explains growth of a percent.
+            ("year: 2025", "year: 2026", &[1.01], false),
+            ("rate: 16", "rate: 16.0", &[1.01], false),
+        ] {
+            let line = Sides { before: old, after: new }.map(|text: &&str| Some((1, (*text).to_owned())));
+            let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
+            assert_eq!(edit.explains(ratios), is_explained, "{old} | {new} | {ratios:?}");
+        }
+    }
+
+    #[test]
+    fn an_edit_keeps_what_it_puts_somewhere_or_no_longer_removes() {
+        for (old, new, keeps) in [
+            (None, Some("seen[0] = h"), true),
+            (None, Some("total += loss"), true),
+            (None, Some("self.step += 1"), false),
+            (Some("h.clear()"), None, true),
+            (None, Some("self.seen = []  # append here"), false),
+            // It emptied the list in each step.
+            (Some("self.seen = []"), None, true),
+            // The brackets are those of a type.
+            (None, Some("h: list[Tensor] = layer(x)"), false),
+            (None, Some("h = layer(x)"), false),
+        ] {
+            let line = Sides { before: old, after: new }.map(|text: &Option<&str>| Some((1, (*text)?.to_owned())));
+            let edit = Edit { line, kind: EditKind::Code, ..Edit::default() };
+            assert_eq!(edit.may_keep(), keeps, "{old:?} | {new:?}");
+        }
+    }
+}

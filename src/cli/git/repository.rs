@@ -1,0 +1,142 @@
+//! What git tells of a checkout: its commits, the files that a change touches, and their committed text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, anyhow, bail};
+use ptmem::sides::Sides;
+
+use super::LARGEST_FILE;
+use super::kinds::may_matter;
+use super::program::{answer, git, output, text};
+use crate::cli::checkout;
+
+/// A checkout.
+pub(super) struct Repository {
+    pub(super) root: PathBuf,
+}
+
+impl Repository {
+    pub(super) fn find() -> Result<Self> {
+        match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
+            Ok(root) => Ok(Self { root: PathBuf::from(root) }),
+            Err(error) if checkout::repository().is_some() || error.is::<io::Error>() => Err(error),
+            Err(_) => {
+                bail!("--git: the working directory is in no Git repository; run this in the checkout of the code")
+            }
+        }
+    }
+
+    pub(super) fn git(&self) -> Command {
+        git(Some(&self.root))
+    }
+
+    /// The commit in which the history of the checkout and that of `base` part.
+    pub(super) fn merge_base(&self, base: &str) -> Result<String> {
+        let commit = format!("{base}^{{commit}}");
+        let commit = text(&mut self.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
+            .map_err(|_| {
+                anyhow!(
+                    "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
+                     actions/checkout set fetch-depth: 0)"
+                )
+            })?;
+        text(&mut self.git(), &["merge-base", &commit, "HEAD"]).map_err(|_| {
+            anyhow!(
+                "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \
+                 the rest (with actions/checkout set fetch-depth: 0)"
+            )
+        })
+    }
+
+    /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
+    pub(super) fn prefix(&self) -> String {
+        let root = fs::canonicalize(checkout::root());
+        let own = fs::canonicalize(&self.root);
+        let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
+        below.iter().flatten().map(|part| format!("{}/", part.display())).collect()
+    }
+
+    /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
+    fn without_filters(&self, command: &mut Command) {
+        let keys = "^filter\\..*\\.(clean|process|required)$";
+        // It fails where there is none.
+        let names =
+            text(&mut self.git(), &["config", "--null", "--name-only", "--get-regexp", keys]).unwrap_or_default();
+        let mut count = env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+        for name in names.split('\0').filter(|name| !name.is_empty()) {
+            let value = if name.ends_with(".required") { "false" } else { "" };
+            command.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1_usize;
+        }
+        command.env("GIT_CONFIG_COUNT", count.to_string());
+    }
+
+    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides, without what git
+    /// is to ignore of submodules.
+    pub(super) fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
+        let mut command = self.git();
+        self.without_filters(&mut command);
+        let ignored = format!("--ignore-submodules={ignored}");
+        let form = "diff --no-ext-diff --name-status -z --find-renames";
+        let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base, "--"]).collect();
+        let listed = text(&mut command, &arguments)?;
+        let mut fields = listed.split('\0').map(str::to_owned);
+        let mut changes = Vec::new();
+        while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
+            changes.push(match status.as_bytes().first() {
+                Some(b'A') => Sides { before: None, after: Some(path) },
+                Some(b'D') => Sides { before: Some(path), after: None },
+                Some(b'R') => Sides { before: Some(path), after: fields.next() },
+                _ => Sides { before: Some(path.clone()), after: Some(path) },
+            });
+        }
+        Ok(changes)
+    }
+
+    /// The files and submodules of the checkout that differ from a commit, without documentation, and with Python files that
+    /// git does not know yet.
+    pub(super) fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+        // What a submodule has checked out is compared, without a look at its files.
+        let mut changes = self.changes(base, "dirty")?;
+        let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
+        let untracked = text(&mut self.git(), &untracked)?;
+        let tracked = text(&mut self.git(), &["ls-files", "-z", "--", ":(glob)**/*.py"])?;
+        let tracked: BTreeSet<&str> = tracked.split('\0').collect();
+        let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
+        changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
+        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_matter(path)));
+        Ok(changes)
+    }
+
+    /// The texts of files at a commit, by their paths from the root of the checkout.
+    pub(super) fn texts_at<'p>(
+        &self,
+        commit: &str,
+        paths: impl Iterator<Item = &'p str>,
+    ) -> Result<BTreeMap<&'p str, String>> {
+        let prefix = self.prefix();
+        // A request is a line.
+        let asked =
+            paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
+        let asked: Vec<(&str, &str)> = asked.collect();
+        let mut requests = tempfile::tempfile()?;
+        for (_, own) in &asked {
+            writeln!(requests, "{commit}:{own}")?;
+        }
+        requests.rewind()?;
+        let mut command = self.git();
+        command.stdin(requests);
+        let answers = output(&mut command, &["cat-file", "--batch"])?;
+        let mut answers = &*answers;
+        let texts = asked.into_iter().filter_map(|(path, _)| {
+            let text = answer(&mut answers).filter(|text| text.len() as u64 <= LARGEST_FILE)?;
+            Some((path, String::from_utf8_lossy(text).into_owned()))
+        });
+        Ok(texts.collect())
+    }
+}
