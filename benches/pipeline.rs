@@ -24,7 +24,7 @@ use ptmem::replay::{self, Origin, Replay};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
 use ptmem::stack::{Group, GroupBy, GroupFigures, Grouper, Rules, pair};
-use ptmem::verdict::{Comparison, Gate, Growth, Level, Thresholds, judge_diff};
+use ptmem::verdict::{Comparison, Gate, GrowthLimit, Level, Thresholds, judge_diff};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
     let mut file = Vec::new();
@@ -47,7 +47,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
     });
     let diff = diff::compare(before, after, diff::DiffOptions::default());
     let thresholds = Thresholds {
-        growth: vec![Growth::parse("5%", Level::Fail).expect("a threshold")],
+        growth: vec![GrowthLimit::parse("5%", Level::Fail).expect("a threshold")],
         min_delta: 1 << 20,
         ..Thresholds::default()
     };

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use ptmem::profile::ReadOptions;
 use ptmem::report::{self, Subject};
-use ptmem::scale::{Options, Run, Scale};
+use ptmem::scale::{MeasuredRun, Options, Scale};
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
 use super::output::{self, Output};
@@ -81,11 +81,12 @@ fn extrapolated(arguments: &FitArguments, reading: &ReadOptions, mut options: Op
 }
 
 /// The name of the number, and the runs in its order.
-fn recordings(words: &[String]) -> Result<(String, Vec<Run>)> {
+fn recordings(words: &[String]) -> Result<(String, Vec<MeasuredRun>)> {
     let name = words[0].strip_suffix(':');
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<MeasuredRun> = Vec::new();
     for word in &words[usize::from(name.is_some())..] {
-        let run = word.split_once('=').and_then(|(x, path)| Some(Run { path: path.to_owned(), x: place(x).ok()? }));
+        let run =
+            word.split_once('=').and_then(|(x, path)| Some(MeasuredRun { path: path.to_owned(), x: place(x).ok()? }));
         let run = run.with_context(|| {
             format!(
                 "{word}: expected a number above 0 and its recording, such as 8=a.pkl, or a range and a command, such as batch=1..4096 -- \

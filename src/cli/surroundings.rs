@@ -3,7 +3,7 @@
 use std::{env, fs};
 
 use anyhow::{Context, Result};
-use ptmem::report::{Approval, Run};
+use ptmem::report::{Approval, CiRun};
 use serde_json::Value;
 
 /// A variable that is there and not empty.
@@ -22,18 +22,18 @@ fn event() -> Result<Option<Value>> {
 }
 
 /// The run with its addresses; none outside of GitHub Actions and GitLab.
-pub(super) fn run() -> Option<Run> {
+pub(super) fn run() -> Option<CiRun> {
     run_of_github().or_else(run_of_gitlab)
 }
 
 /// A job of GitLab, whose addresses have a dash between the project and what they lead to.
-fn run_of_gitlab() -> Option<Run> {
+fn run_of_gitlab() -> Option<CiRun> {
     let repository = format!("{}/-", variable("CI_PROJECT_URL")?.trim_end_matches('/'));
     let commit = variable("CI_COMMIT_SHA").filter(|commit| commit.chars().all(|c| c.is_ascii_alphanumeric()))?;
-    Some(Run { commit, log: variable("CI_JOB_URL")?, repository })
+    Some(CiRun { commit, log: variable("CI_JOB_URL")?, repository })
 }
 
-fn run_of_github() -> Option<Run> {
+fn run_of_github() -> Option<CiRun> {
     let server = variable("GITHUB_SERVER_URL")?;
     let repository = format!("{}/{}", server.trim_end_matches('/'), variable("GITHUB_REPOSITORY")?);
     let id = variable("GITHUB_RUN_ID")?;
@@ -44,7 +44,7 @@ fn run_of_github() -> Option<Run> {
     let head = event.as_ref().and_then(|event| event.pointer("/pull_request/head/sha")).and_then(Value::as_str);
     let commit = head.map(str::to_owned).or_else(|| variable("GITHUB_SHA"))?;
     let is_plain = commit.chars().all(|c| c.is_ascii_alphanumeric());
-    is_plain.then(|| Run { commit, log: format!("{repository}/actions/runs/{id}{attempt}"), repository })
+    is_plain.then(|| CiRun { commit, log: format!("{repository}/actions/runs/{id}{attempt}"), repository })
 }
 
 /// The approval by a label, where the pull request of the event has it.

@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use ptmem::config::Config;
 use ptmem::profile::Metric;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{Growth, Maximum};
+use ptmem::verdict::{GrowthLimit, Maximum};
 use serde_json::{Value as Json, json};
 
 fn text(path: &str) -> String {
@@ -173,7 +173,7 @@ fn the_schemas_have_the_names_of_all_metrics() {
     };
     let own = schema();
     let names = |place: &str| named(own.pointer(place).unwrap().as_str().unwrap());
-    let growth = accepted(Growth::accepted());
+    let growth = accepted(GrowthLimit::accepted());
     assert_eq!(names("/$defs/growing/pattern"), growth);
     assert_eq!(names("/$defs/maxima/anyOf/2/propertyNames/pattern"), accepted(Maximum::accepted()));
     // Reports also say what no limit names.

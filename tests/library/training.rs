@@ -7,7 +7,7 @@ use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, Profile, ReadOptions};
 use ptmem::sides::{Side, Sides};
-use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
+use ptmem::verdict::{GrowthLimit, Judgement, Level, Thresholds, Verdict, judge_diff};
 
 use crate::support::history;
 use crate::support::pickle::Value;
@@ -112,7 +112,7 @@ fn compare(before: Training, after: Training) -> Diff {
 }
 
 fn judge(diff: &Diff, limits: &[&str]) -> Judgement {
-    let growth = limits.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    let growth = limits.iter().map(|limit| GrowthLimit::parse(limit, Level::Fail).unwrap()).collect();
     judge_diff(diff, &Thresholds { growth, ..Thresholds::default() })
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ptmem::diff;
 use ptmem::profile::{self, Profile};
 use ptmem::report::{Format, RenderOptions, Subject};
-use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, Level, Thresholds};
 use serde_json::{Value as Json, json};
 
 use crate::support::history::{A, MIB, event, file, pool, segment};
@@ -99,7 +99,7 @@ fn people_are_told_that_a_state_without_history_has_no_peak() {
 #[test]
 fn people_are_told_of_no_change_against_a_state_without_history() {
     let diff = diff::compare(load("before.pkl"), load(STATE_ONLY), diff::DiffOptions::default());
-    let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
+    let growth = vec![GrowthLimit::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 1 << 20 };
     let gate = Gate::from(comparison);
@@ -143,7 +143,7 @@ fn a_saved_profile_of_a_state_is_not_exact() {
 
 fn gate(before: Profile, after: Profile) -> Gate {
     let diff = diff::compare(before, after, diff::DiffOptions::default());
-    let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
+    let growth = vec![GrowthLimit::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 0 };
     Gate::from(comparison)

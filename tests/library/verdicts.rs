@@ -8,7 +8,7 @@ use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Metric, Profile, ReadOptions};
 use ptmem::report::{self, Format, Subject};
 use ptmem::verdict::{
-    Comparison, Gate, Growth, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
+    Comparison, Gate, GrowthLimit, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
 };
 
 const MIB: u64 = 1 << 20;
@@ -72,7 +72,7 @@ fn allocating(mib: u64, then: Vec<Value>) -> Profile {
 }
 
 fn growth(limits: &[&str]) -> Thresholds {
-    let growth = limits.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    let growth = limits.iter().map(|limit| GrowthLimit::parse(limit, Level::Fail).unwrap()).collect();
     Thresholds { growth, ..Thresholds::default() }
 }
 

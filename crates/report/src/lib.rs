@@ -42,7 +42,7 @@ use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use place::Place;
-pub use run::{Acceptance, Approval, Run};
+pub use run::{Acceptance, Approval, CiRun};
 use view::View;
 
 /// Subject of a report.
@@ -239,7 +239,7 @@ pub struct RenderOptions {
     /// Of Markdown.
     pub markdown: MarkdownOptions,
     /// The run of continuous integration that makes the report.
-    pub run: Option<Run>,
+    pub run: Option<CiRun>,
     /// The approval of the growth, where it was approved.
     pub approval: Option<Approval>,
     /// The ways to accept growth, for a gate that fails by it.

@@ -6,7 +6,7 @@ use ptmem_judge::verdict::Day;
 
 /// The run of continuous integration that a report is made in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct CiRun {
     /// The commit that is judged.
     pub commit: String,
     /// Address of the repository, without a slash at the end.
@@ -15,7 +15,7 @@ pub struct Run {
     pub log: String,
 }
 
-impl Run {
+impl CiRun {
     /// The beginning of the commit, by which people call it.
     pub(super) fn short_commit(&self) -> &str {
         self.commit.get(..7).unwrap_or(&self.commit)
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn addresses_lead_to_lines_of_the_commit() {
-        let run = Run { commit: "abc1234def".to_owned(), repository: "https://h/o/r".to_owned(), log: String::new() };
+        let run = CiRun { commit: "abc1234def".to_owned(), repository: "https://h/o/r".to_owned(), log: String::new() };
         assert_eq!(run.short_commit(), "abc1234");
         assert_eq!(run.line_address("a b/(c).py", 3), "https://h/o/r/blob/abc1234def/a%20b/%28c%29.py#L3");
         assert_eq!(run.commit_address(), "https://h/o/r/commit/abc1234def");

@@ -4,7 +4,7 @@ use clap::Args;
 use ptmem::budget::DeviceMemory;
 use ptmem::config::Config;
 use ptmem::units::parse_size;
-use ptmem::verdict::{Growth, Level, Limits, Maximum};
+use ptmem::verdict::{GrowthLimit, Level, Limits, Maximum};
 
 use super::heading;
 
@@ -14,12 +14,12 @@ use super::heading;
 pub(crate) struct DiffLimits {
     /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
     #[arg(long, value_name = "[METRIC=]LIMIT", allow_hyphen_values = true)]
-    #[arg(value_parser = |text: &str| Growth::parse(text, Level::Fail))]
-    pub(super) max_growth: Vec<Growth>,
+    #[arg(value_parser = |text: &str| GrowthLimit::parse(text, Level::Fail))]
+    pub(super) max_growth: Vec<GrowthLimit>,
     /// Warn when METRIC grows by more than LIMIT; the exit code stays 0. Repeatable
     #[arg(long, value_name = "[METRIC=]LIMIT", allow_hyphen_values = true)]
-    #[arg(value_parser = |text: &str| Growth::parse(text, Level::Warn))]
-    pub(super) warn_growth: Vec<Growth>,
+    #[arg(value_parser = |text: &str| GrowthLimit::parse(text, Level::Warn))]
+    pub(super) warn_growth: Vec<GrowthLimit>,
     /// Fail when METRIC (default: peak) of the after exceeds SIZE, such as reserved=75GiB. Repeatable
     #[arg(long, value_name = "[METRIC=]SIZE", allow_hyphen_values = true)]
     pub(super) max: Vec<Maximum>,

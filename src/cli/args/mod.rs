@@ -190,7 +190,9 @@ mod tests {
 
     #[test]
     fn the_help_of_diff_names_every_metric() {
-        for name in ptmem::verdict::Growth::accepted().split([',', ' ']).filter(|name| !matches!(*name, "" | "and")) {
+        for name in
+            ptmem::verdict::GrowthLimit::accepted().split([',', ' ']).filter(|name| !matches!(*name, "" | "and"))
+        {
             assert!(
                 text::DIFF.split(|c: char| !c.is_ascii_alphanumeric() && !":-".contains(c)).any(|word| word == name),
                 "{name}"

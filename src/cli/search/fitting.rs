@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
 use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
-use ptmem::scale::{Options, Run, Scale, Search};
+use ptmem::scale::{MeasuredRun, Options, Scale, Search};
 use ptmem_simulate::Card;
 
 use super::super::{input, ranks};
@@ -90,7 +90,7 @@ impl Fitting<'_> {
         let runs = values
             .iter()
             .zip(&profiles)
-            .map(|(&value, profile)| Run { path: profile.source.path.clone(), x: place(value) });
+            .map(|(&value, profile)| MeasuredRun { path: profile.source.path.clone(), x: place(value) });
         let falling = bad.first().and_then(|above| falling(&good, above)).map(|pair| pair.map(place));
         let search = Search {
             range: range.clone(),

@@ -9,7 +9,7 @@ use ptmem::profile::{self, InputKind, Profile, Source};
 use ptmem::report::{RenderOptions, Subject, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, Growth, JudgedSearch, LeakGate, Level, Node, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, JudgedSearch, LeakGate, Level, Node, Thresholds};
 
 /// Names of functions, files and comparisons that a format could take for its own.
 fn hostile_names() -> Vec<String> {
@@ -153,8 +153,8 @@ pub(super) fn profile_of(snapshot: &[u8], path: &str, group_by: GroupBy) -> Prof
 
 pub(super) fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str]) -> Comparison {
     let diff = diff::compare(before, after, diff::DiffOptions::default());
-    let fail = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap());
-    let warn = ["end=0", "stack:*99*=0"].map(|limit| Growth::parse(limit, Level::Warn).unwrap());
+    let fail = growth.iter().map(|limit| GrowthLimit::parse(limit, Level::Fail).unwrap());
+    let warn = ["end=0", "stack:*99*=0"].map(|limit| GrowthLimit::parse(limit, Level::Warn).unwrap());
     let thresholds = Thresholds {
         growth: fail.chain(warn).collect(),
         maximum: vec!["reserved=1B".parse().unwrap()],

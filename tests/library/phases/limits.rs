@@ -5,10 +5,10 @@ use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Profile, ReadOptions};
-use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
+use ptmem::verdict::{Day, GrowthLimit, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 
 fn thresholds(growth: &[&str]) -> Thresholds {
-    let growth = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    let growth = growth.iter().map(|limit| GrowthLimit::parse(limit, Level::Fail).unwrap()).collect();
     Thresholds { growth, ..Thresholds::default() }
 }
 

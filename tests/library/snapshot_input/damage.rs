@@ -14,7 +14,7 @@ use ptmem::profile::{self, InputKind, Source};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, Level, Thresholds};
 
 fn fixtures() -> Vec<(String, Vec<u8>)> {
     let contents = |path: PathBuf| (path.display().to_string(), fs::read(&path).unwrap());
@@ -49,7 +49,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
     let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
     if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
         let diff = diff::compare(before, after, diff::DiffOptions::default());
-        let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
+        let growth = ["0", "stack=0"].map(|limit| GrowthLimit::parse(limit, Level::Fail).unwrap());
         let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
         let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
         let options = report::RenderOptions::default();

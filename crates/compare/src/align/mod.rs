@@ -74,14 +74,14 @@ pub struct Parts {
 
 /// One side of an alignment.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'r> {
+pub struct AlignedSide<'r> {
     /// The device.
     pub device: &'r DeviceProfile,
     /// Its groups by [`ptmem_trace::stack::GroupBy::Stack`].
     pub totals: &'r [StackTotal],
 }
 
-impl Run<'_> {
+impl AlignedSide<'_> {
     /// The place just after each recorded allocation, and its class.
     fn allocations(&self) -> impl Iterator<Item = (Position, u32)> {
         let trace = &self.device.trace;
@@ -105,7 +105,7 @@ pub struct Alignment {
 impl Alignment {
     /// Aligns a device. `paired` are the groups that both sides have. `None` if a side allocates nothing.
     #[must_use]
-    pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
+    pub fn new(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Option<Self> {
         let Common { sequences, is_unlike } = common(runs, paired);
         if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
             return None;
@@ -147,7 +147,7 @@ impl Alignment {
 }
 
 /// By how much the sizes of the after differ: the median over the groups that are the same.
-fn scale(runs: &Sides<Run<'_>>, paired: &Paired) -> f64 {
+fn scale(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> f64 {
     let groups = paired.pairs.iter().map(|&(old, new)| [&runs.before.totals[old], &runs.after.totals[new]]);
     let means =
         groups.map(|groups| groups.map(|total| approximate(total.allocated_total) / approximate(total.allocations)));

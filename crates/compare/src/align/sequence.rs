@@ -8,7 +8,7 @@ use ptmem_trace::trace::Position;
 use rustc_hash::FxHashMap;
 
 use super::steps::FoldedSteps;
-use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
+use super::{AlignedSide, LEAST_ALLOCATIONS, LEAST_STACKS};
 
 /// The least share, in percent, of the allocations of the shorter history whose sizes also occur in the other one, for
 /// sizes to be used.
@@ -36,7 +36,7 @@ pub(super) struct Common<'r> {
 /// Numbers the allocations of both sides. If few stacks make all of them, as in a recording without frames, their order
 /// is not evidence, and allocations of different sizes get different numbers. `paired` are the groups that both sides
 /// have.
-pub(super) fn common<'r>(runs: &Sides<Run<'r>>, paired: &Paired) -> Common<'r> {
+pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Common<'r> {
     let by_stack = of_classes(runs, paired);
     let mut symbols = symbols(runs, &by_stack);
     let longer = symbols.before.len().max(symbols.after.len());
@@ -67,7 +67,7 @@ pub(super) fn common<'r>(runs: &Sides<Run<'r>>, paired: &Paired) -> Common<'r> {
 }
 
 /// The number of the group that each class belongs to. Groups that are the same ones have that of the before.
-fn of_classes(runs: &Sides<Run<'_>>, paired: &Paired) -> Sides<Vec<u32>> {
+fn of_classes(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Sides<Vec<u32>> {
     let mut next = 0_u32..;
     let mut numbers = runs.map(|run| next.by_ref().take(run.totals.len()).collect::<Vec<u32>>());
     let of_after = numbers.after.first().copied().unwrap_or(0);
@@ -88,7 +88,7 @@ fn of_classes(runs: &Sides<Run<'_>>, paired: &Paired) -> Sides<Vec<u32>> {
 }
 
 /// The numbers of all allocations, by those of their classes.
-fn symbols(runs: &Sides<Run<'_>>, of_classes: &Sides<Vec<u32>>) -> Sides<Vec<u32>> {
+fn symbols(runs: &Sides<AlignedSide<'_>>, of_classes: &Sides<Vec<u32>>) -> Sides<Vec<u32>> {
     let sides = runs.zip(of_classes.map(|of_class| of_class));
     sides.map(|(run, of_class)| run.allocations().map(|(_, class)| of_class[class as usize]).collect())
 }

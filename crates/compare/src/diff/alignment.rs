@@ -12,7 +12,7 @@ use ptmem_trace::stack::{GroupBy, Grouper};
 use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions, Sides, devices};
-use crate::align::{Alignment, End, Missing, Run, Unclear};
+use crate::align::{AlignedSide, Alignment, End, Missing, Unclear};
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Aligned {
         let groupers = groupers.map(|grouper| grouper);
         let totals = devices.zip(groupers).map(|(device, grouper)| device.grouped(grouper));
         let totals = totals.map(|totals| &**totals);
-        let runs = devices.zip(totals).map(|&(device, totals)| Run { device, totals });
+        let runs = devices.zip(totals).map(|&(device, totals)| AlignedSide { device, totals });
         let paired = paired(totals, groupers, options);
         let peaks = devices.zip(groupers).map(|(device, grouper)| PeakPlace::of(device, grouper));
         Self { alignment: Alignment::new(&runs, &paired), peaks }

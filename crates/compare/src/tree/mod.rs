@@ -98,7 +98,7 @@ impl Frame {
 
 /// A line of the tree.
 #[derive(Debug, Clone)]
-pub struct Line<'t> {
+pub struct TreeLine<'t> {
     /// Its distance from the root, in lines.
     pub depth: usize,
     /// A frame with those that it calls and that nothing else comes between, outermost first; or none, where
@@ -134,14 +134,14 @@ impl Tree {
     /// The lines of the tree, each frame before those that it calls, the heaviest first. The children of a line and
     /// its own bytes add up to it.
     #[must_use]
-    pub fn lines(&self, layout: Layout) -> Vec<Line<'_>> {
+    pub fn lines(&self, layout: Layout) -> Vec<TreeLine<'_>> {
         let mut lines = Vec::new();
         // The next one last.
         let mut pending = vec![Pending::Node { at: 0, depth: 0 }];
         while let Some(next) = pending.pop() {
             match next {
                 Pending::Others { others, depth, held } => {
-                    lines.push(Line { depth, chain: Vec::new(), others, held });
+                    lines.push(TreeLine { depth, chain: Vec::new(), others, held });
                 }
                 Pending::Node { at, depth } => {
                     let chain = self.chain(at, layout);
@@ -150,7 +150,7 @@ impl Tree {
                     if at > 0 {
                         let Node { held, .. } = self.nodes[last];
                         let chain = chain.into_iter().map(|node| &self.nodes[node]).collect();
-                        lines.push(Line { depth, chain, others: 0, held });
+                        lines.push(TreeLine { depth, chain, others: 0, held });
                     }
                 }
             }
@@ -238,7 +238,7 @@ mod tests {
 
     const ALL: Layout = Layout { top: 0, least: 0, changes: false, fold: false };
 
-    fn text(line: &Line<'_>) -> String {
+    fn text(line: &TreeLine<'_>) -> String {
         let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
         if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
     }

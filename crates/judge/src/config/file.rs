@@ -13,7 +13,7 @@ use ptmem_trace::stack::GroupBy;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
-use crate::verdict::{About, Day, Growth, Level, Limits, Maximum, ParseThresholdError, Target};
+use crate::verdict::{About, Day, GrowthLimit, Level, Limits, Maximum, ParseThresholdError, Target};
 
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
 /// keys.
@@ -175,8 +175,8 @@ from_text!(Search(Pattern), Pattern::search_code);
 from_text!(MetricName(Target), target);
 from_text!(Which(Occurrences), str::parse::<Occurrences>);
 from_text!(By(GroupBy), grouping);
-from_text!(Fail(Growth), |text| Growth::parse(text, Level::Fail));
-from_text!(Warn(Growth), |text| Growth::parse(text, Level::Warn));
+from_text!(Fail(GrowthLimit), |text| GrowthLimit::parse(text, Level::Fail));
+from_text!(Warn(GrowthLimit), |text| GrowthLimit::parse(text, Level::Warn));
 from_text!(Most(Maximum), str::parse::<Maximum>);
 
 fn target(text: &str) -> Result<Target, String> {

@@ -7,14 +7,14 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::judge::no_history;
-use super::{About, Check, Growth, Judge, Outcome, Target, Thresholds};
+use super::{About, Check, GrowthLimit, Judge, Outcome, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.
 pub(super) struct Gated<'a> {
     pub(super) diff: &'a Diff,
     pub(super) device: &'a DeviceDiff,
     pub(super) sides: Sides<&'a DeviceProfile>,
-    pub(super) growth: &'a Growth,
+    pub(super) growth: &'a GrowthLimit,
     pub(super) thresholds: &'a Thresholds,
 }
 
@@ -180,7 +180,7 @@ pub(super) fn has_rows_at_peak(diff: &Diff) -> bool {
 
 impl Judge {
     /// Applies a limit on growth to a device.
-    pub(super) fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, thresholds: &Thresholds) {
+    pub(super) fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let profiles = diff.sides_of(device);
         if let Some(side) = profiles.missing() {
             let check = Check { device: device.id(), ..growth.check() };

@@ -2,7 +2,7 @@
 
 use ptmem_compare::budget::DeviceMemory;
 
-use super::{Growth, Headroom, Maximum, Thresholds};
+use super::{GrowthLimit, Headroom, Maximum, Thresholds};
 
 /// Headroom is limited, and the memory of the device is not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,7 @@ pub struct UnknownDeviceMemory;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Limits on growth.
-    pub growth: Vec<Growth>,
+    pub growth: Vec<GrowthLimit>,
     /// Absolute limits.
     pub maximum: Vec<Maximum>,
     /// Stacks that changed by fewer bytes are neither listed nor gated.

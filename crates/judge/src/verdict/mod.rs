@@ -36,7 +36,7 @@ pub use memory::out_of_memory;
 pub(crate) use named::names;
 pub use partial::Bound;
 pub use ranks::Ranks;
-pub use threshold::{Growth, Level, Maximum, ParseThresholdError, Target};
+pub use threshold::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use words::{Headline, PeakChange, Verdict};
 
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
@@ -73,7 +73,7 @@ pub enum Excuse {
 #[derive(Debug, Clone)]
 pub struct Thresholds {
     /// Limits on growth.
-    pub growth: Vec<Growth>,
+    pub growth: Vec<GrowthLimit>,
     /// Absolute limits.
     pub maximum: Vec<Maximum>,
     /// Stacks that changed by fewer bytes are not gated.
@@ -127,7 +127,7 @@ impl Thresholds {
     /// # Errors
     /// If the text is not a limit.
     pub fn max_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
-        self.growth.push(Growth::parse(limit, Level::Fail)?);
+        self.growth.push(GrowthLimit::parse(limit, Level::Fail)?);
         Ok(self)
     }
 
@@ -136,7 +136,7 @@ impl Thresholds {
     /// # Errors
     /// If the text is not a limit.
     pub fn warn_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
-        self.growth.push(Growth::parse(limit, Level::Warn)?);
+        self.growth.push(GrowthLimit::parse(limit, Level::Warn)?);
         Ok(self)
     }
 

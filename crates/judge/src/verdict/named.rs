@@ -9,7 +9,7 @@ use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
 use super::maxima::Limited;
-use super::{About, Check, Growth, Judge, Maximum, Outcome, Thresholds};
+use super::{About, Check, GrowthLimit, Judge, Maximum, Outcome, Thresholds};
 
 impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
@@ -36,7 +36,7 @@ impl Judge {
 
     /// A pattern that matches no module on any device checks nothing. Nor does one that matches no private pool of the after:
     /// its memory may have gone to another pool, or to the default one.
-    pub(super) fn unmatched_name(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+    pub(super) fn unmatched_name(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let about = growth.target.about;
         let Some(pattern) = growth.target.pattern.as_ref().filter(|_| about.needs_pattern()) else { return };
         let Sides { before, after } = diff.profiles.map(|profile| names(about, profile));

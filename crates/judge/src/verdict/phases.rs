@@ -10,7 +10,7 @@ use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 
 use super::growth::Gated;
-use super::{About, Check, Growth, Judge, Target, Thresholds};
+use super::{About, Check, GrowthLimit, Judge, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.
@@ -150,7 +150,7 @@ impl Judge {
 
     /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
     /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
-    pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+    pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &GrowthLimit, thresholds: &Thresholds) {
         let Target { about: About::Phases, pattern, .. } = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.

@@ -8,8 +8,8 @@ use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::partial::missing_of;
 use super::{
-    About, Check, Comparison, Growth, Judge, Judgement, Level, Maximum, Member, Missing, Outcome, Reading, Thresholds,
-    growth, maxima, numbers,
+    About, Check, Comparison, GrowthLimit, Judge, Judgement, Level, Maximum, Member, Missing, Outcome, Reading,
+    Thresholds, growth, maxima, numbers,
 };
 
 /// Why the imbalance is unknown.
@@ -217,7 +217,7 @@ impl Judge {
         }
     }
 
-    fn growth_of_imbalance(&mut self, growth: &Growth, spread: &Sides<Result<Spread<'_>, String>>) {
+    fn growth_of_imbalance(&mut self, growth: &GrowthLimit, spread: &Sides<Result<Spread<'_>, String>>) {
         let mut check = growth.check();
         match (&spread.before, &spread.after) {
             (Ok(before), Ok(after)) => {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn judge(ranks: &[OfRank<'_>], growth: &str, max: &str) -> Ranks {
-        let growth = Growth::parse(growth, Level::Fail).unwrap();
+        let growth = GrowthLimit::parse(growth, Level::Fail).unwrap();
         let thresholds =
             Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
         judged(ranks, Vec::new(), &thresholds)

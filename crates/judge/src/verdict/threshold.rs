@@ -80,7 +80,7 @@ impl From<About> for Target {
 
 /// A limit on growth: `[METRIC=]LIMIT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Growth {
+pub struct GrowthLimit {
     /// Subject of the limit.
     pub target: Target,
     /// The growth that is allowed.
@@ -89,7 +89,7 @@ pub struct Growth {
     pub level: Level,
 }
 
-impl Growth {
+impl GrowthLimit {
     /// A check of the limit, without a result yet.
     pub(super) fn check(&self) -> Check {
         Check::new(self.target.clone(), self.limit.to_string(), self.level)
@@ -172,7 +172,7 @@ impl FromStr for Target {
     }
 }
 
-impl Growth {
+impl GrowthLimit {
     /// The names of what it may limit.
     #[must_use]
     pub fn accepted() -> String {
@@ -231,7 +231,7 @@ impl FromStr for Maximum {
     }
 }
 
-impl fmt::Display for Growth {
+impl fmt::Display for GrowthLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.target.name(), self.limit)
     }
@@ -241,8 +241,8 @@ impl fmt::Display for Growth {
 mod tests {
     use super::*;
 
-    fn growth(text: &str) -> Result<Growth, ParseThresholdError> {
-        Growth::parse(text, Level::Fail)
+    fn growth(text: &str) -> Result<GrowthLimit, ParseThresholdError> {
+        GrowthLimit::parse(text, Level::Fail)
     }
 
     #[test]

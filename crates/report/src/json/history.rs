@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ptmem_base::text::printable;
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::history::{DeviceHistory, History, Point, Step};
+use ptmem_studies::history::{DeviceHistory, History, PeakChange, Point};
 use ptmem_trace::profile::Bucket;
 
 use super::shared::{BudgetReport, DiagnosticReport, Tool};
@@ -45,7 +45,7 @@ object! {
 }
 
 object! {
-    StepReport<'a>(step: &'a Step) {
+    StepReport<'a>(step: &'a PeakChange) {
         profile: step.at,
         before: step.before,
         after: step.after,

@@ -19,7 +19,7 @@ pub(super) use profile::{IntervalRecord, PhaseRecord};
 
 use std::io::{self, Write};
 
-use super::ranks::{Line, Others, compared, shown};
+use super::ranks::{Others, RankLine, compared, shown};
 use super::{RenderOptions, Study, Subject};
 use ptmem_base::json_writer::write as put;
 
@@ -52,6 +52,6 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
 
 /// Whether the stacks of a rank are in the report, as those of the first lines are. The stacks of hundreds of ranks would take
 /// hundreds of megabytes, and of no use to a reader.
-fn has_stacks<T, D>(of: &T, lines: &[Line<'_, T, D>], options: &RenderOptions) -> bool {
+fn has_stacks<T, D>(of: &T, lines: &[RankLine<'_, T, D>], options: &RenderOptions) -> bool {
     lines.iter().take(options.limit(lines.len())).any(|line| std::ptr::eq(line.of, of))
 }

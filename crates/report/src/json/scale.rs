@@ -2,7 +2,7 @@
 
 use ptmem_base::text::printable;
 use ptmem_base::units::whole;
-use ptmem_studies::scale::{DeviceScale, Range, Run, Scale, Search, StackScale};
+use ptmem_studies::scale::{DeviceScale, MeasuredRun, Range, Scale, Search, StackScale};
 use ptmem_trace::profile::{Bucket, Profile};
 
 use super::profile::ProfileReport;
@@ -31,7 +31,7 @@ object! {
 }
 
 object! {
-    SearchReport<'a>(search: &'a Search, largest: Option<&'a Run>, options: &'a RenderOptions) {
+    SearchReport<'a>(search: &'a Search, largest: Option<&'a MeasuredRun>, options: &'a RenderOptions) {
         range: search.range,
         card: search.card,
         largest: largest.map(|run| run.x),

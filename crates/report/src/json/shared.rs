@@ -6,7 +6,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_base::units::percent;
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::{Change, DeviceDiff, Metric, Side, Sides};
-use ptmem_compare::tree::{Layout, Line, Tree};
+use ptmem_compare::tree::{Layout, Tree, TreeLine};
 use ptmem_judge::verdict::{Check, Member};
 use ptmem_snapshot::snapshot::{FrameId, StackId, Tables};
 use ptmem_trace::profile::{DeviceProfile, PrivatePool, Profile, RunFacts, others};
@@ -219,7 +219,7 @@ impl Serialize for Lines {
 }
 
 object! {
-    LineReport<'t>(of: &'t Line<'t>, changes: bool) {
+    LineReport<'t>(of: &'t TreeLine<'t>, changes: bool) {
         depth: of.depth,
         name: name(of),
         path: of.chain.last().and_then(|node| node.frame.path.as_deref()),
@@ -234,7 +234,7 @@ object! {
     }
 }
 
-fn name(line: &Line<'_>) -> String {
+fn name(line: &TreeLine<'_>) -> String {
     match (line.chain.last(), line.others) {
         (Some(node), _) => node.frame.name.clone(),
         (None, 0) => "[itself]".to_owned(),

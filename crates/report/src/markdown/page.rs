@@ -2,7 +2,7 @@
 
 use ptmem_base::text::count;
 
-use crate::Run;
+use crate::CiRun;
 use crate::source::Site;
 
 /// Room that is kept for the end of a page.
@@ -16,11 +16,11 @@ pub(super) struct Page {
     pub(super) text: String,
     limit: usize,
     /// The run that makes the report.
-    pub(super) run: Option<Run>,
+    pub(super) run: Option<CiRun>,
 }
 
 /// A text as a link to a line of the checkout at the commit of a run, where there is one.
-pub(super) fn link(run: Option<&Run>, text: String, site: Option<&Site>) -> String {
+pub(super) fn link(run: Option<&CiRun>, text: String, site: Option<&Site>) -> String {
     match run.zip(site) {
         Some((run, site)) => format!("[{text}]({})", run.line_address(&site.place.path, site.place.line)),
         None => text,

@@ -7,7 +7,7 @@ use ptmem_trace::stack::More;
 use super::LONGEST_NAME;
 use super::escape::{block, code, prose, sentence, unbroken};
 use super::page::{Page, link};
-use crate::Run;
+use crate::CiRun;
 use crate::view::{Aside, Label, Row, Table, TreeFrame, Value};
 
 /// Columns of a chain of frames.
@@ -89,7 +89,7 @@ fn header(table: &Table) -> String {
     format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
 }
 
-fn line(run: Option<&Run>, table: &Table, row: &Row) -> String {
+fn line(run: Option<&CiRun>, table: &Table, row: &Row) -> String {
     let last = row.cells.len().saturating_sub(1);
     let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
         value if at == last => name(run, row, value),
@@ -101,7 +101,7 @@ fn line(run: Option<&Run>, table: &Table, row: &Row) -> String {
 }
 
 /// The last cell of a row: its name, with the results of the checks.
-fn name(run: Option<&Run>, row: &Row, value: &Value) -> String {
+fn name(run: Option<&CiRun>, row: &Row, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and the cell is not code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();

@@ -18,7 +18,7 @@ use super::known;
 
 /// One device of one rank.
 #[derive(Debug)]
-pub(super) struct Line<'a, T, D> {
+pub(super) struct RankLine<'a, T, D> {
     pub(super) of: &'a T,
     /// `None` if the rank holds nothing on any device.
     pub(super) device: Option<&'a D>,
@@ -33,10 +33,10 @@ pub(super) struct Line<'a, T, D> {
 }
 
 /// One device of the comparison of one rank.
-pub(super) type Compared<'a> = Line<'a, Comparison, DeviceDiff>;
+pub(super) type Compared<'a> = RankLine<'a, Comparison, DeviceDiff>;
 
 /// One device of the snapshot of one rank.
-pub(super) type Shown<'a> = Line<'a, Reading, DeviceProfile>;
+pub(super) type Shown<'a> = RankLine<'a, Reading, DeviceProfile>;
 
 /// The facts about a device that make a line.
 #[derive(Default)]
@@ -78,7 +78,7 @@ fn lines<'a, T: Judged, D>(
     all: &'a [T],
     devices: impl Fn(&'a T) -> Vec<&'a D>,
     facts: impl Fn(&'a T, &'a D) -> Facts,
-) -> Vec<Line<'a, T, D>> {
+) -> Vec<RankLine<'a, T, D>> {
     let names_devices = all.iter().any(|of| devices(of).len() > 1);
     let mut lines = Vec::new();
     for of in all {
@@ -90,7 +90,7 @@ fn lines<'a, T: Judged, D>(
             let name = if names_devices && device.is_some() { format!("{rank} {name}") } else { rank.to_owned() };
             let standing = of.judgement().map_or(Standing::Ok, |judgement| judgement.standing(number));
             let mark = of.judgement().and_then(|judgement| mark(standing, judgement, number));
-            Line { of, device, name, standing, mark, figure }
+            RankLine { of, device, name, standing, mark, figure }
         }));
     }
     lines.sort_by_key(|line| Reverse((line.standing, line.figure)));

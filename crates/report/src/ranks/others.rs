@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use ptmem_compare::diff::RowKind;
 use ptmem_trace::profile::Bucket;
 
-use super::{Compared, Line, Shown};
+use super::{Compared, RankLine, Shown};
 use crate::grouped;
 
 /// The figures of stacks on all ranks of a job.
@@ -22,7 +22,7 @@ pub(crate) struct Others<'a> {
 }
 
 /// The median line by a figure, the lower one of two; `None` if only one line has a figure.
-fn median<'l, 'a, T, D>(lines: &'l [Line<'a, T, D>]) -> Option<&'l Line<'a, T, D>> {
+fn median<'l, 'a, T, D>(lines: &'l [RankLine<'a, T, D>]) -> Option<&'l RankLine<'a, T, D>> {
     let mut known: Vec<_> = lines.iter().enumerate().filter_map(|(at, line)| Some((line.figure?, at))).collect();
     known.sort();
     let middle = known.len().checked_sub(1).filter(|last| *last > 0)? / 2;
@@ -30,7 +30,10 @@ fn median<'l, 'a, T, D>(lines: &'l [Line<'a, T, D>]) -> Option<&'l Line<'a, T, D
 }
 
 impl<'a> Others<'a> {
-    fn new<T, D>(lines: &'a [Line<'a, T, D>], stacks: impl Fn(&'a Line<'a, T, D>) -> Vec<(&'a str, i128)>) -> Self {
+    fn new<T, D>(
+        lines: &'a [RankLine<'a, T, D>],
+        stacks: impl Fn(&'a RankLine<'a, T, D>) -> Vec<(&'a str, i128)>,
+    ) -> Self {
         let median = median(lines);
         let ranks = grouped(lines, |line| std::ptr::from_ref(line.of));
         let mut same: HashMap<(&str, i128), usize> = HashMap::new();

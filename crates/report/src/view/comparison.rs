@@ -18,7 +18,7 @@ use crate::finding::grew_most;
 use crate::known::peak;
 use crate::picture::Picture;
 use crate::place::user_place;
-use crate::ranks::{self, Compared, Line, Others};
+use crate::ranks::{self, Compared, Others, RankLine};
 
 /// The model of a gate.
 pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
@@ -79,7 +79,12 @@ fn section(
 }
 
 /// The ranks of a job in a table, and what all of them have in common.
-pub(super) fn of_ranks<T: Judged, D>(job: &Job<T>, lines: &[Line<'_, T, D>], has_ranks: bool, table: Table) -> Group {
+pub(super) fn of_ranks<T: Judged, D>(
+    job: &Job<T>,
+    lines: &[RankLine<'_, T, D>],
+    has_ranks: bool,
+    table: Table,
+) -> Group {
     let Job { ranks, .. } = job;
     let found = ranks::diagnostics_of_job(job);
     Group {

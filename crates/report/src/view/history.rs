@@ -3,7 +3,7 @@
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::history::{Commit, DeviceHistory, History, Outlook, PointFigures, Step};
+use ptmem_studies::history::{Commit, DeviceHistory, History, Outlook, PeakChange, PointFigures};
 use ptmem_studies::leak::Point;
 
 use super::device::{known_size, overhead};
@@ -139,7 +139,7 @@ fn steps(history: &History, device: &DeviceHistory) -> Table {
     Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("changes of the peak")
 }
 
-fn step_row(history: &History, step: &Step) -> Row {
+fn step_row(history: &History, step: &PeakChange) -> Row {
     let changes = step.stacks.iter().map(|stack| format!("{} {}{}", Delta(stack.change), stack.label, stack.more));
     let cells = [
         Value::Change(step.change()),

@@ -3,7 +3,7 @@
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, whole};
 use ptmem_compare::tracks::StackTrack;
-use ptmem_studies::scale::{DeviceScale, Fit, Forecast, Range, Run, Scale, Search, Shape};
+use ptmem_studies::scale::{DeviceScale, Fit, Forecast, MeasuredRun, Range, Scale, Search, Shape};
 
 use super::device::overhead;
 use super::remarks::remarks;
@@ -57,10 +57,10 @@ fn answer(scale: &Scale) -> Vec<Fact> {
         return vec![Fact::new("basis", format!("extrapolated from {recordings}: no other {name} was run"))];
     };
     let found = match (runs.last(), too_large.first()) {
-        (Some(Run { x, .. }), Some(first)) => {
+        (Some(MeasuredRun { x, .. }), Some(first)) => {
             format!("{name} = {x} is the largest of {range} that fits, {first} does not")
         }
-        (Some(Run { x, .. }), None) => format!("{name} = {x}, the last of {range}, fits"),
+        (Some(MeasuredRun { x, .. }), None) => format!("{name} = {x}, the last of {range}, fits"),
         (None, _) => format!("not even the first {name} of {range} fits; give smaller numbers or a larger card"),
     };
     let mut facts = vec![Fact::of_lines("answer", vec![vec![found, format!("on {card}")]])];

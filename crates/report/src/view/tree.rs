@@ -1,7 +1,7 @@
 //! The call tree.
 
 use ptmem_base::sides::Sides;
-use ptmem_compare::tree::{Layout, Line, Tree, TreeOptions};
+use ptmem_compare::tree::{Layout, Tree, TreeLine, TreeOptions};
 use ptmem_trace::profile::{Held, others};
 
 use super::{Column, Content, Row, Table, Tone, TreeFrame, Value, figure, words};
@@ -30,7 +30,7 @@ pub(super) fn changes(tree: &Tree, options: &TreeOptions, top: usize, min_delta:
 }
 
 impl Shown<'_> {
-    fn table(&self, lines: &[Line<'_>], moment: &str) -> Table {
+    fn table(&self, lines: &[TreeLine<'_>], moment: &str) -> Table {
         let title = format!("call tree {moment}");
         let mut total = self.amount(self.tree.total).to_string();
         for (word, pattern) in [("below", &self.options.focus), ("through", &self.options.grep)] {
@@ -60,7 +60,7 @@ impl Shown<'_> {
         if self.changes { Value::Change(held.delta()) } else { Value::Size(held.after.bytes) }
     }
 
-    fn row(&self, line: &Line<'_>) -> Row {
+    fn row(&self, line: &TreeLine<'_>) -> Row {
         let Sides { before, after } = line.held;
         let mut cells = if self.changes {
             vec![Value::Change(line.held.delta()), Value::Size(before.bytes), Value::Size(after.bytes)]
@@ -78,7 +78,7 @@ impl Shown<'_> {
         Row { depth: line.depth, ..Row::new(self.tone(line), cells) }
     }
 
-    fn tone(&self, line: &Line<'_>) -> Tone {
+    fn tone(&self, line: &TreeLine<'_>) -> Tone {
         if line.chain.is_empty() {
             return Tone::Faint;
         }

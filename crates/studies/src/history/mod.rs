@@ -62,7 +62,7 @@ pub struct DeviceHistory {
     /// Its figures in each profile; `None` where that lacks the device.
     pub figures: Vec<Option<PointFigures>>,
     /// The changes of the peak, the oldest first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PeakChange>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub stacks: Vec<StackTrack>,
     /// The further course of the reserved peak, or of the allocated one where that is not known.
@@ -84,7 +84,7 @@ pub struct PointFigures {
 
 /// A profile whose peak differs from that of the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct PeakChange {
     /// Index of the profile.
     pub at: usize,
     /// The peak of the one before.
@@ -106,7 +106,7 @@ pub struct StackStep {
     pub change: i128,
 }
 
-impl Step {
+impl PeakChange {
     /// The step from one known peak to the next.
     fn between(earlier: Known, later: Known, stacks: &[StackTrack]) -> Self {
         let mut changed: Vec<StackStep> = stacks
@@ -198,7 +198,7 @@ impl DeviceHistory {
         let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&bytes(&peaks), options.min_step).into_iter();
-        let steps = changes.map(|to| Step::between(peaks[to - 1], peaks[to], &stacks)).collect();
+        let steps = changes.map(|to| PeakChange::between(peaks[to - 1], peaks[to], &stacks)).collect();
         Self { device: device.device, figures, steps, stacks, outlook, budget }
     }
 }

@@ -11,7 +11,7 @@ use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
-pub struct Growth {
+pub struct TotalsGrowth {
     /// The trend of allocated bytes.
     #[serde(rename = "allocated_slope")]
     pub allocated: Option<i128>,
@@ -85,7 +85,7 @@ pub struct DeviceLeaks {
     /// Bytes that a stack must leave behind at least to leak, where they are given.
     pub min_growth: Option<u64>,
     /// Growth of the totals.
-    pub growth: Growth,
+    pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.
     pub unclear: Option<Unclear>,
     /// Requests that failed for lack of memory, unless that is allowed.
@@ -179,7 +179,7 @@ impl DeviceLeaks {
             [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
-        self.growth = Growth { allocated, reserved, fragmentation, runs_out_after };
+        self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };
     }
 }
 

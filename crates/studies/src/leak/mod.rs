@@ -9,7 +9,7 @@ mod series;
 mod steps;
 mod trend;
 
-pub use device::{DeviceLeaks, Failure, Growth, Unclear};
+pub use device::{DeviceLeaks, Failure, TotalsGrowth, Unclear};
 pub use series::over;
 pub use steps::search;
 pub(crate) use trend::{Growing, Trend, course_changes};

@@ -29,7 +29,7 @@ pub struct Scale {
     /// The search that made the runs; `None` for recordings that were there.
     pub search: Option<Search>,
     /// The runs, by the number that was varied.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MeasuredRun>,
     /// Each device.
     pub devices: Vec<DeviceScale>,
     /// The grouping of stacks.
@@ -55,7 +55,7 @@ pub struct Search {
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Run {
+pub struct MeasuredRun {
     /// Its file.
     pub path: String,
     /// The number that was varied.
@@ -112,7 +112,7 @@ const FARTHEST: f64 = 1e6;
 impl Scale {
     /// Fits runs in the order of the number that was varied. Their profiles are those at the peak.
     #[must_use]
-    pub fn new(name: String, runs: Vec<Run>, profiles: &[Profile], options: &Options) -> Self {
+    pub fn new(name: String, runs: Vec<MeasuredRun>, profiles: &[Profile], options: &Options) -> Self {
         let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
         let devices =
             tracks::devices(profiles).iter().map(|of| DeviceScale::new(&places, profiles, of, options)).collect();

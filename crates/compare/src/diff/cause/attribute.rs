@@ -11,7 +11,7 @@ use ptmem_trace::profile::{Moment, Profile};
 use ptmem_trace::trace::Position;
 
 use super::figure::{Figure, Holding};
-use super::growth::{Growth, Lives};
+use super::growth::{Lives, RowGrowth};
 use super::marks::Marks;
 use super::share::{Cause, How, Share};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
@@ -126,7 +126,7 @@ impl Seen<'_, '_> {
         let Change { edits, marks, only, unread } = change;
         let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
-        let mut largest: BTreeMap<usize, (u64, usize, Growth)> = BTreeMap::new();
+        let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
         let mut cause = Cause { unread, ..Cause::new(figure, device, Arc::clone(edits), only) };
         for holding in holdings {
             let row = &device.rows[holding.row];
@@ -177,11 +177,11 @@ impl Seen<'_, '_> {
     }
 
     /// The edits that a row leads to, with their bytes.
-    fn attribution(self, holding: &Holding, growth: &Growth, bytes: u64) -> Vec<(usize, How, u64)> {
+    fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> Vec<(usize, How, u64)> {
         let Self { change: Change { edits, marks, .. }, lives, places, .. } = self;
-        let is_kept = matches!(growth, Growth::Kept(_));
+        let is_kept = matches!(growth, RowGrowth::Kept(_));
         let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
-        let ratios = if *growth == Growth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
+        let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio = ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios)).map(|edit| (edit, How::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);

@@ -15,7 +15,7 @@ use crate::diff::{ChangeKind, DeviceDiff, Row, devices};
 
 /// How a row grew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Growth {
+pub enum RowGrowth {
     /// More allocations.
     More,
     /// Larger allocations, not more of them.
@@ -28,7 +28,7 @@ pub enum Growth {
     MovedPeak,
 }
 
-impl fmt::Display for Growth {
+impl fmt::Display for RowGrowth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::More => f.write_str("more allocations"),
@@ -86,18 +86,18 @@ impl<'d> Lives<'d> {
     }
 
     /// How a row grew at a place of the after.
-    pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Position) -> Growth {
+    pub(super) fn growth(&self, figure: Figure, holding: &Holding, row: &Row, at: Position) -> RowGrowth {
         let of = self.of.map(|rows| &rows[holding.row]);
         // Between corresponding places of both sides, what the before held earlier is kept for longer now.
         let corresponds = figure == Figure::End || figure == Figure::Peak && self.corresponds;
         if figure == Figure::Peak && row.change == ChangeKind::HeldLater {
-            return Growth::MovedPeak;
+            return RowGrowth::MovedPeak;
         }
         if of.before.is_empty() {
-            return Growth::New;
+            return RowGrowth::New;
         }
         if holding.is_resized {
-            return Growth::Larger;
+            return RowGrowth::Larger;
         }
         let held: Vec<&Life> = of.after.iter().filter(|life| life.born <= at && life.freed > at).collect();
         let sizes = &self.sizes[holding.row];
@@ -105,11 +105,11 @@ impl<'d> Lives<'d> {
         let is_as_large = held.iter().all(|life| sizes.contains(&size(life)));
         if is_as_large && of.before.len() >= of.after.len() {
             if !corresponds && row.highest.after <= row.highest.before {
-                return Growth::MovedPeak;
+                return RowGrowth::MovedPeak;
             }
             let freed = self.freed(holding.row).iter().map(|life| life.freed).max();
             let kept = held.iter().map(|life| life.freed).max();
-            return Growth::Kept(Sides {
+            return RowGrowth::Kept(Sides {
                 before: freed.and_then(|at| pass(self.devices.before, at)),
                 after: kept.and_then(|at| match at {
                     Position::NEVER => Some("the end of the recording".to_owned()),
@@ -122,7 +122,7 @@ impl<'d> Lives<'d> {
             0 => of.before.len() == of.after.len() && sizes.iter().all(|size| *size < after.mean()),
             blocks => after.mean() > before.mean() && after.blocks <= blocks,
         };
-        if is_larger { Growth::Larger } else { Growth::More }
+        if is_larger { RowGrowth::Larger } else { RowGrowth::More }
     }
 
     /// How many times as large the blocks of a row are, as they were requested: all together, and each of those that differ.
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn blocks_are_kept_until_another_pass_or_longer() {
         let kept = |before: Option<&str>, after: Option<&str>| {
-            Growth::Kept(Sides { before, after }.map(|pass| pass.map(str::to_owned))).to_string()
+            RowGrowth::Kept(Sides { before, after }.map(|pass| pass.map(str::to_owned))).to_string()
         };
         assert_eq!(kept(Some("forward"), Some("backward")), "freed inside forward before, now kept until backward");
         assert_eq!(kept(Some("backward"), Some("backward")), "freed inside backward before, now kept longer");

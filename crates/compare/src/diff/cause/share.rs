@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::figure::Figure;
-use super::growth::Growth;
+use super::growth::RowGrowth;
 use crate::diff::DeviceDiff;
 use crate::patch::Edit;
 
@@ -44,7 +44,7 @@ pub struct Share {
     /// Bytes by which rows shrank that lead to it.
     pub shrunk: u64,
     /// The row that grew most among them, and how it grew.
-    pub row: (String, Growth),
+    pub row: (String, RowGrowth),
 }
 
 /// The edits of a change, and their shares in the growth of a figure of a device.

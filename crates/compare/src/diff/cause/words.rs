@@ -6,7 +6,7 @@ use ptmem_base::sides::Sides;
 use ptmem_base::text::count;
 use ptmem_base::units::Size;
 
-use super::growth::Growth;
+use super::growth::RowGrowth;
 use super::share::{Cause, How, Share};
 use crate::patch::{Edit, EditKind};
 
@@ -64,7 +64,7 @@ impl Cause {
         }
         if let Some((label, growth)) = lead.share.map(|share| &share.row) {
             text += &format!(". Largest: {label} ({growth}");
-            if matches!(growth, Growth::Kept(_)) && edit.is_of_gradients() {
+            if matches!(growth, RowGrowth::Kept(_)) && edit.is_of_gradients() {
                 text += "; inferred: a graph is now recorded here";
             }
             text += ")";
