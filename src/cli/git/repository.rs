@@ -1,4 +1,4 @@
-//! What git tells of a checkout: its commits, the files that a change touches, and their committed text.
+//! Asks git about a checkout: its commits, the files that a change touches, and their committed text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

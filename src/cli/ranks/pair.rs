@@ -174,14 +174,8 @@ fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::
         _ => format!(" ({} with several files)", count(others as u64, "more rank", "more ranks")),
     };
     let ending = last.name.strip_prefix(last.stem()).unwrap_or_default();
-    // What is equal in the names of other ranks.
-    let mut by_rank = files.iter().rev().filter_map(|(_, found)| {
-        let (start, end) = around(&found.name, found.rank.or(found.number)?)?;
-        let fits = |(_, other): &&(Member, &Found)| other.name.starts_with(start) && other.name.ends_with(end);
-        let base = found.path.to_str()?.strip_suffix(&found.name)?;
-        (files.iter().filter(fits).count() == 1).then(|| PathBuf::from(format!("{base}{start}*{end}")))
-    });
-    let glob = by_rank.next().unwrap_or_else(|| last.path.with_file_name(format!("*{ending}")));
+    let mut globs = files.iter().rev().filter_map(|(_, found)| glob_of(found, files));
+    let glob = globs.next().unwrap_or_else(|| last.path.with_file_name(format!("*{ending}")));
     anyhow!(
         "{}: {} files are {of} {label}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{}'",
         path.display(),
@@ -189,6 +183,14 @@ fn ambiguous(path: &Path, files: &[(Member, &Found)], others: usize) -> anyhow::
         names(files.iter().map(|(_, found)| *found)),
         glob.display()
     )
+}
+
+/// A glob for the files of other ranks that are named like this one; `None` if several of `files` match it.
+fn glob_of(found: &Found, files: &[(Member, &Found)]) -> Option<PathBuf> {
+    let (start, end) = around(&found.name, found.rank.or(found.number)?)?;
+    let alike = files.iter().filter(|(_, other)| other.name.starts_with(start) && other.name.ends_with(end));
+    let base = found.path.to_str()?.strip_suffix(&found.name)?;
+    (alike.count() == 1).then(|| PathBuf::from(format!("{base}{start}*{end}")))
 }
 
 /// The parts of a name before and after the last number that is the rank.

@@ -24,7 +24,7 @@ pub(crate) struct Way {
     pub(crate) language: &'static str,
 }
 
-/// The ways to accept the growth for a gate that fails by it alone; none for any other.
+/// The ways to accept the growth, if a gate fails because of growth and for no other reason.
 pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_growth_alone()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What an edit can do to memory, by its text alone.
+//! Guesses from the text of an edit how it can affect memory.
 
 use ptmem_base::pattern::Pattern;
 use ptmem_base::sides::{Side, Sides};

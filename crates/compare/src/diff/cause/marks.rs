@@ -85,15 +85,16 @@ struct EditsOfSide<'e> {
     /// Those of each package, by the name that it is imported by.
     packages: FxHashMap<String, usize>,
     /// Files and submodules whose lines are not read.
-    whole: Vec<(usize, &'e str)>,
+    whole: FxHashMap<&'e str, usize>,
 }
 
 impl<'e> EditsOfSide<'e> {
     fn new(side: Side, edits: &'e [Edit]) -> Self {
-        let mut all = Self { side, files: FxHashMap::default(), packages: FxHashMap::default(), whole: Vec::new() };
+        let mut all =
+            Self { side, files: FxHashMap::default(), packages: FxHashMap::default(), whole: FxHashMap::default() };
         for (index, edit) in edits.iter().enumerate() {
             if let Some(path) = edit.whole_file() {
-                all.whole.push((index, path));
+                all.whole.entry(path).or_insert(index);
             } else if let Some(path) = edit.path.of(side) {
                 all.files.entry(path).or_default().push((index, edit));
             }
@@ -111,12 +112,8 @@ impl<'e> EditsOfSide<'e> {
             let edit = self.packages.get(&package).copied();
             return Mark { line: edit.map(|edit| (edit, How::Package)), scope: None };
         }
-        // An archive, a notebook or a submodule.
-        let shown = code.path(frame);
-        let is_within =
-            |whole: &str| shown.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ' ']));
-        if let Some((index, _)) = self.whole.iter().find(|(_, whole)| is_within(whole)) {
-            return Mark { line: Some((*index, How::Package)), scope: None };
+        if let Some(edit) = self.whole_around(code.path(frame)) {
+            return Mark { line: Some((edit, How::Package)), scope: None };
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return Mark::default() };
@@ -135,6 +132,12 @@ impl<'e> EditsOfSide<'e> {
             }
         }
         Mark { line: lines.map(|(_, edit)| (edit, How::Line)), scope: scopes.map(|(_, _, edit)| edit) }
+    }
+
+    /// The archive, notebook or submodule that a path lies in, or which it is.
+    fn whole_around(&self, path: &str) -> Option<usize> {
+        let mut ends = path.match_indices(['/', ' ']).map(|(end, _)| end).chain([path.len()]);
+        ends.find_map(|end| self.whole.get(&path[..end])).copied()
     }
 }
 
