@@ -54,6 +54,7 @@ fn the_schema_has_the_keys_of_the_reader() {
         ("nothing = 1", ""),
         ("[[category]]\nnothing = 1", "/properties/category/items"),
         ("[[accept]]\nnothing = 1", "/properties/accept/items"),
+        ("[gate.x]\nnothing = 1", "/properties/gate/additionalProperties"),
         ("[suite.x]\nnothing = 1", "/properties/suite/additionalProperties"),
         ("[[suite.x.compare]]\nnothing = 1", "/properties/suite/additionalProperties/properties/compare/items"),
     ] {
@@ -111,6 +112,9 @@ fn examples_follow_the_schema() {
         "max = { peak = \"70 GB\", imbalance = \"1.5gib\" }\nmin-delta = \"0\"",
         "strip-prefix = [\"/a\", \"/b\"]\nown = \"*/x/*\"\nmatch-ratio = 1",
         "[simulate]\nknown = [\"train.py:has_nan\"]",
+        "[gate.a]\nrecord = \"x\"\ninstall = \"y\"\npython = \"3.9\"\nmeasure = true\nmax-growth = \"2%\"",
+        "[gate.a]\nleak = [\"x/*.pkl\", \"y\"]",
+        "[gate.a]\nbefore = \"x\"\nafter = \"y\"\nstrict = true",
         "accept = [{ metric = \"phase:f*\", bytes = \"1B\", reason = \"r\", expires = \"2026-12-31\" }]",
     ] {
         Config::parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
@@ -143,6 +147,15 @@ fn mistakes_are_refused_by_reader_and_schema() {
         "[[accept]]\nmetric=\"imbalance\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
         "[simulate]\nknown = [\"train.py:137\"]",
         "[simulate.known]\n\"train.py:has_nan\" = \" \"",
+        "[gate.a]",
+        "[gate.a]\nrecord = \"x\"\nsnapshot = \"y\"",
+        "[gate.a]\nbefore = \"x\"",
+        "[gate.a]\nsnapshot = \"y\"\nsteps = \"3\"",
+        "[gate.a]\nrecord = \" \"",
+        "[gate.a]\nrecord = \"x\"\npython = \"3.9\"",
+        "[gate.a]\nrecord = \"x\"\nranks = 0",
+        "[gate.a]\nrecord = \"x\"\nbroken-base = \"fine\"",
+        "[gate.\"a b\"]\nrecord = \"x\"",
         "[suite.a]",
         "[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"",
         "[[suite.a.compare]]\nname=\"\"\nbefore=\"b\"\nafter=\"c\"",

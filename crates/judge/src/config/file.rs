@@ -13,6 +13,7 @@ use ptmem_trace::stack::GroupBy;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
+use super::gates::BrokenBase;
 use crate::verdict::{About, Day, GrowthLimit, Level, Limits, Maximum, ParseThresholdError, Target};
 
 /// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
@@ -84,6 +85,26 @@ table_with_limits!(File {
     simulate: FileSimulate,
     #[serde(default)]
     suite: BTreeMap<String, FileSuite>,
+    broken_base: Option<Broken>,
+    #[serde(default)]
+    gate: BTreeMap<String, FileGate>,
+});
+
+table_with_limits!(FileGate {
+    record: Option<String>,
+    install: Option<String>,
+    steps: Option<String>,
+    gpu: Option<String>,
+    python: Option<String>,
+    directory: Option<String>,
+    ranks: Option<u32>,
+    measure: Option<bool>,
+    broken_base: Option<Broken>,
+    before: Option<String>,
+    after: Option<String>,
+    snapshot: Option<String>,
+    #[serde(default)]
+    leak: OneOrMore<String>,
 });
 
 #[derive(Deserialize, Default)]
@@ -175,9 +196,14 @@ from_text!(Search(Pattern), Pattern::search_code);
 from_text!(MetricName(Target), target);
 from_text!(Which(Occurrences), str::parse::<Occurrences>);
 from_text!(By(GroupBy), grouping);
+from_text!(Broken(BrokenBase), broken_base);
 from_text!(Fail(GrowthLimit), |text| GrowthLimit::parse(text, Level::Fail));
 from_text!(Warn(GrowthLimit), |text| GrowthLimit::parse(text, Level::Warn));
 from_text!(Most(Maximum), str::parse::<Maximum>);
+
+fn broken_base(text: &str) -> Result<BrokenBase, String> {
+    text.parse().map_err(|_| format!("unknown value '{text}'; accepted are inconclusive and pass"))
+}
 
 fn target(text: &str) -> Result<Target, String> {
     let target: Target = text.parse().map_err(|error: ParseThresholdError| error.to_string())?;

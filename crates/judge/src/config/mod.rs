@@ -2,6 +2,7 @@
 
 mod changes;
 mod file;
+mod gates;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 use crate::verdict::{About, Accepted, Limits, Target};
 pub use changes::changes;
 use file::{Date, File, FileAccept, FileCategory, FileSuite};
+pub use gates::{BrokenBase, GateRules, Recording, Source};
 pub use usage::Usage;
 
 /// Contents of a configuration file.
@@ -39,6 +41,10 @@ pub struct Config {
     pub accepted: Vec<Accepted>,
     /// Suites by their names.
     pub suites: BTreeMap<String, Suite>,
+    /// What a base that cannot be recorded means.
+    pub broken_base: BrokenBase,
+    /// Gates by their names.
+    pub gates: BTreeMap<String, GateRules>,
 }
 
 /// Comparisons with one verdict.
@@ -99,6 +105,9 @@ impl Config {
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
         let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
         rules += suites.values().map(Suite::count).sum::<usize>();
+        let gates = file.gate.into_iter().map(|(name, read)| Ok((name.clone(), gates::gate(&name, read)?)));
+        let gates: BTreeMap<String, GateRules> = gates.collect::<Result<_, _>>()?;
+        rules += gates.values().map(|gate| gate.limits.count()).sum::<usize>();
         if rules > MOST_RULES {
             return Err(Error(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
         }
@@ -120,6 +129,8 @@ impl Config {
             },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
             suites,
+            broken_base: file.broken_base.map(|what| what.0).unwrap_or_default(),
+            gates,
         })
     }
 
