@@ -5,6 +5,8 @@
 mod cli;
 #[cfg(feature = "wheel")]
 mod launch;
+#[cfg(not(feature = "wheel"))]
+mod leaves;
 
 use std::process::ExitCode;
 

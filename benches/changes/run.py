@@ -22,7 +22,7 @@ import tomllib
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FOLDER = ROOT / "target" / "changes"
-TEMPLATES = ROOT / "src" / "cli" / "init" / "templates"
+TEMPLATES = ROOT / "src" / "leaves" / "init" / "templates"
 PTMEM = os.environ.get("PTMEM", str(ROOT / "target" / "release" / "ptmem"))
 
 #: What takes the place of the parts that the recording script of init leaves to be written.

@@ -118,7 +118,7 @@ impl Request<'_> {
     }
 
     /// Reads, judges and reports.
-    pub(crate) fn run(mut self, loaded: &Loaded, output: &Output) -> Result<ExitCode> {
+    pub(super) fn run(mut self, loaded: &Loaded, output: &Output) -> Result<ExitCode> {
         let excused = self.settle_excuse();
         let found = ranks::find(self.snapshot)?;
         let found = found.as_deref();

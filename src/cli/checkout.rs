@@ -43,7 +43,7 @@ const MOST_FOLDERS: usize = 10_000;
 const SKIPPED: [&str; 7] = ["node_modules", "__pycache__", "site-packages", "dist-packages", "target", "build", "dist"];
 
 /// The Python files and notebooks below a folder, by their paths from there, those at the top first.
-pub(super) fn list(root: &Path) -> Vec<String> {
+pub(crate) fn list(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
     let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
     let mut looked_into = 0;
@@ -83,7 +83,7 @@ pub(super) fn repository() -> Option<PathBuf> {
 }
 
 /// The repository around a folder.
-pub(super) fn around(folder: &Path) -> Option<PathBuf> {
+pub(crate) fn around(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|above| above.join(".git").exists()).map(Path::to_owned)
 }
 

@@ -53,7 +53,7 @@ pub(super) fn cases(path: &Path) -> Vec<String> {
 }
 
 /// Reads a snapshot and computes its profile.
-pub(super) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
+pub(crate) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
     let (file, options) = case_of(path, options);
     let mut profile = read(file, |input| profile::read(input, &path.display().to_string(), options))?;
     advice::complete_diagnostics(&mut profile.diagnostics);

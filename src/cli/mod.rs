@@ -2,10 +2,10 @@
 //! terminal. Every command is a file.
 
 mod advice;
-mod args;
+pub(crate) mod args;
 mod base;
 mod check;
-mod checkout;
+pub(crate) mod checkout;
 mod config;
 mod diff;
 mod doctor;
@@ -14,11 +14,10 @@ mod gates;
 mod git;
 mod hint;
 mod history;
-mod init;
-mod input;
+pub(crate) mod input;
 mod leak;
 mod modes;
-mod output;
+pub(crate) mod output;
 #[cfg(feature = "simulate")]
 mod pip;
 mod profile;
@@ -100,7 +99,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::StandIns(arguments) => simulate::add_stand_ins(&arguments),
         #[cfg(feature = "simulate")]
         Command::Pip(arguments) => pip::run(&arguments),
-        Command::Init(arguments) => init::run(&arguments, &output),
+        Command::Leaf(leaf) => leaf.run(&output),
         Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),
         #[cfg(feature = "simulate")]

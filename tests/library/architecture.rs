@@ -58,7 +58,7 @@ fn no_stage_imports_one_that_follows_it() {
         for (path, text) in sources(&folder) {
             let module =
                 path.strip_prefix(&folder).unwrap().iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-            if ["cli", "lib", "main", "gate", "launch"].contains(&module) || path.ends_with("tests.rs") {
+            if ["cli", "leaves", "lib", "main", "gate", "launch"].contains(&module) || path.ends_with("tests.rs") {
                 continue;
             }
             let place = stages.iter().position(|stage| *stage == module);
@@ -74,6 +74,21 @@ fn no_stage_imports_one_that_follows_it() {
         }
     }
     assert!(seen > 250, "{seen} imports");
+}
+
+/// A leaf goes with its folder and its line in the list: nothing else names its module.
+#[test]
+fn a_leaf_is_named_by_its_folder_and_one_line_alone() {
+    let folders = std::fs::read_dir(root().join("src/leaves")).unwrap().map(|entry| entry.unwrap().path());
+    for leaf in folders.filter(|path| path.is_dir()) {
+        let module = leaf.file_name().unwrap().to_str().unwrap();
+        let list = std::fs::read_to_string(root().join("src/leaves/mod.rs")).unwrap();
+        assert_eq!(list.lines().filter(|line| line.trim_start().starts_with(&format!("{module}: "))).count(), 1);
+        let names = ["leaves::", "super::"].map(|parent| format!("{parent}{module}::"));
+        for (path, text) in sources(&root().join("src")).into_iter().filter(|(path, _)| !path.starts_with(&leaf)) {
+            assert!(!names.iter().any(|name| text.contains(name)), "{} names {module}", path.display());
+        }
+    }
 }
 
 /// A number as the table writes it: `1 << 20` is 1 MiB there, 16_384 is 16,384, and 0.75 may be 75 %.

@@ -14,7 +14,6 @@ use super::check::CheckArguments;
 use super::doctor::DoctorArguments;
 use super::fit::FitArguments;
 use super::history::HistoryArguments;
-use super::init::InitArguments;
 use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
 use super::pip::PipArguments;
@@ -24,6 +23,7 @@ use super::search::bisect::BisectArguments;
 use super::settings::SettingsArguments;
 use super::show::ShowArguments;
 use super::trim::TrimArguments;
+use crate::leaves::Leaf;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
 #[cfg(feature = "simulate")]
@@ -87,10 +87,8 @@ pub(crate) enum Command {
     /// A profile is a text file of a few to a few hundred kilobytes. Every other command accepts it instead of the snapshot.
     /// It contains the whole history in compressed form, without addresses and most times.
     Profile(ProfileArguments),
-    /// Write the files of a gate: limits, a recording script, a workflow
-    ///
-    /// Inspects the repository, asks no questions, never overwrites a file, and prints the next steps.
-    Init(InitArguments),
+    #[command(flatten)]
+    Leaf(Leaf),
     /// Check whether a snapshot is fit to gate, and how to record a better one
     #[command(after_help = text::DOCTOR_EXIT_CODES)]
     Doctor(DoctorArguments),

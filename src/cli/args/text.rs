@@ -8,8 +8,6 @@ pub(crate) mod heading {
     pub(crate) const COMPARED: &str = "What is compared";
     /// Selection for a report on one snapshot.
     pub(crate) const SHOWN: &str = "What is shown";
-    /// Files that set a gate up.
-    pub(crate) const WRITTEN: &str = "What is written";
     /// Profiles over time.
     pub(crate) const HISTORY: &str = "History";
     /// Runs that differ in one number.

@@ -22,33 +22,38 @@ use clap::builder::NonEmptyStringValueParser;
 use ptmem::profile::{self, InputKind, saved};
 use ptmem::report::printable;
 
-use super::args::heading;
-use super::{input, output};
+use crate::cli::{input, output};
 use plan::{File, PROFILE, RECORDED_STEPS};
 use programs::Program;
 use repository::{Ci, Repository};
 
+/// The heading of the options.
+const WRITTEN: &str = "What is written";
+
 /// The Action in workflows, by default.
 const ACTION: &str = "OWNER/ptmem@v0";
 
+/// Write the files of a gate: limits, a recording script, a workflow
+///
+/// Inspects the repository, asks no questions, never overwrites a file, and prints the next steps.
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
     /// A snapshot of the code as it is, to store as the first before
     snapshot: Option<PathBuf>,
     /// Record on runners with this label, which have a GPU [default: on a simulated GPU, on any runner]
-    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::WRITTEN)]
+    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = WRITTEN)]
     runner: Option<String>,
     /// The Action, as a workflow names it: a repository and a tag, or a folder of the checkout such as ./ptmem
-    #[arg(long, value_name = "ACTION", default_value = ACTION, value_parser = NonEmptyStringValueParser::new(), help_heading = heading::WRITTEN)]
+    #[arg(long, value_name = "ACTION", default_value = ACTION, value_parser = NonEmptyStringValueParser::new(), help_heading = WRITTEN)]
     action: String,
     /// Print the files instead of writing them
-    #[arg(long, help_heading = heading::WRITTEN)]
+    #[arg(long, help_heading = WRITTEN)]
     dry_run: bool,
     /// Print the version of Python that the repository asks for, and nothing else
-    #[arg(long, hide = true, help_heading = heading::WRITTEN)]
+    #[arg(long, hide = true, help_heading = WRITTEN)]
     print_python: bool,
     /// Set up the repository around this folder
-    #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = heading::WRITTEN)]
+    #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = WRITTEN)]
     folder: PathBuf,
 }
 

@@ -1,0 +1,34 @@
+//! Commands beside the gate. Each is a folder that holds everything of its own and uses no other leaf; deleting the folder and its line
+//! here removes the command.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::cli::output::Output;
+
+/// Declares the modules of leaves and the command of each: its arguments, whose documentation is its help, and `run`.
+macro_rules! leaves {
+    ($($module:ident: $Command:ident($arguments:ident),)*) => {
+        $(mod $module;)*
+
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Leaf {
+            $($Command($module::$arguments),)*
+        }
+
+        impl Leaf {
+            #[allow(unused_variables, reason = "without leaves")]
+            pub(crate) fn run(self, output: &Output) -> Result<ExitCode> {
+                match self {
+                    $(Self::$Command(arguments) => $module::run(&arguments, output),)*
+                }
+            }
+        }
+    };
+}
+
+leaves! {
+    init: Init(InitArguments),
+}
