@@ -47,6 +47,18 @@ fn run_of_github() -> Option<CiRun> {
     is_plain.then(|| CiRun { commit, log: format!("{repository}/actions/runs/{id}{attempt}"), repository })
 }
 
+/// The path of the workflow that runs, from the root of the repository; none where it is of another one or not known.
+#[expect(dead_code, reason = "the command is not there yet")]
+pub(super) fn workflow() -> Option<String> {
+    workflow_in(&variable("GITHUB_WORKFLOW_REF")?, &variable("GITHUB_REPOSITORY")?)
+}
+
+/// `owner/name/PATH@ref` of the repository `owner/name`.
+fn workflow_in(whole: &str, repository: &str) -> Option<String> {
+    let path = whole.strip_prefix(repository)?.strip_prefix('/')?;
+    Some(path.split_once('@')?.0.to_owned())
+}
+
 /// The approval by a label, where the pull request of the event has it.
 pub(super) fn approval(label: &str) -> Result<Option<Approval>> {
     Ok(event()?.and_then(|event| approval_in(&event, label)))
@@ -67,6 +79,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_running_workflow_is_one_of_the_repository() {
+        let whole = "owner/name/.github/workflows/a.yml@refs/pull/1/merge";
+        assert_eq!(workflow_in(whole, "owner/name").as_deref(), Some(".github/workflows/a.yml"));
+        assert_eq!(workflow_in(whole, "owner/other"), None);
+        assert_eq!(workflow_in(whole, "owner/nam"), None);
+    }
 
     #[test]
     fn the_label_approves_and_its_event_says_who_set_it() {

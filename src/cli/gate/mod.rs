@@ -1,0 +1,3 @@
+//! `ptmem gate`.
+
+mod rules;
