@@ -6,17 +6,18 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use ptmem::history::{self, Commit, History, Point};
-use ptmem::profile::{self, Profile};
+use ptmem::profile;
 use ptmem::report::{self, Subject};
 use ptmem::units::parse_size;
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
 use super::output::{self, Output, folder_of};
-use super::{advice, config, git, input, ranks};
+use super::series::{self, Series, SeriesOrder};
+use super::{config, git, ranks};
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArguments {
-    /// Profiles or snapshots, the oldest first; directories or quoted globs of them, in natural order
+    /// Profiles or snapshots; directories or quoted globs of them, in natural order
     #[arg(required_unless_present = "git", conflicts_with = "git", value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
     /// Every version of this stored profile in its git repository
@@ -28,6 +29,9 @@ pub(crate) struct HistoryArguments {
     /// Smallest change of the peak that counts as a step
     #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "1MiB", help_heading = heading::HISTORY)]
     min_step: u64,
+    /// Order of the files [default: as recorded; names and times must agree]
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "git", help_heading = heading::HISTORY)]
+    order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = heading::HISTORY)]
     device: DeviceArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
@@ -38,48 +42,23 @@ pub(crate) struct HistoryArguments {
     view: StudyView,
 }
 
-/// Profiles that were read, the oldest first.
-#[derive(Default)]
-struct Series {
-    points: Vec<Point>,
-    profiles: Vec<Profile>,
-    /// Files that could not be read, with the reason.
-    skipped: Vec<(String, String)>,
-}
-
-impl Series {
-    /// Adds a profile; one that was not named by the user may turn out to be unreadable.
-    fn add(&mut self, point: Point, profile: Result<Profile>, is_named: bool) -> Result<()> {
-        match profile {
-            Ok(mut profile) => {
-                advice::complete_diagnostics(&mut profile.diagnostics);
-                profile.forget_history();
-                self.points.push(point);
-                self.profiles.push(profile);
-            }
-            Err(error) if is_named => return Err(error),
-            Err(error) => self.skipped.push((point.name, error.root_cause().to_string())),
-        }
-        Ok(())
-    }
-}
-
 pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
     output::check_exports(&arguments.view.export, inputs)?;
     let reading = arguments.grouping.reading(&config, &arguments.view.input);
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
-    let series = match &arguments.git {
+    let (points, series) = match &arguments.git {
         Some(path) => versions(path, last, &reading)?,
-        None => read(&arguments.profiles, last, &reading)?,
+        None => read(arguments, last, &reading)?,
     };
     if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
         bail!("{path}: {reason}");
     }
     let device_memory = arguments.device.memory(&config);
     let options = history::HistoryOptions { min_step: arguments.min_step, device_memory };
-    let history = History::new(series.points, &series.profiles, series.skipped, &options);
+    let mut history = History::new(points, &series.profiles, series.skipped, &options);
+    history.diagnostics.extend(series.sorted);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
@@ -87,16 +66,17 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads files, and those of directories and globs.
-fn read(paths: &[PathBuf], last: usize, reading: &profile::ReadOptions) -> Result<Series> {
-    let mut files = ranks::files(paths)?;
-    files.drain(..files.len().saturating_sub(last));
-    let mut series = Series::default();
-    for ranks::Found { path, is_named, .. } in files {
-        let point = Point { name: path.display().to_string(), commit: None };
-        series.add(point, input::profile(&path, reading), is_named)?;
+/// Reads files, and those of directories and globs. The latest of files that are not in the order of their names are known
+/// once all are read.
+fn read(arguments: &HistoryArguments, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
+    let mut files = ranks::files(&arguments.profiles)?;
+    if series::is_in_order_of_names(&files) {
+        files.drain(..files.len().saturating_sub(last));
     }
-    Ok(series)
+    let mut series = series::read(&files, arguments.order, reading)?;
+    series.profiles.drain(..series.profiles.len().saturating_sub(last));
+    let points = series.profiles.iter().map(|profile| Point { name: profile.source.path.clone(), commit: None });
+    Ok((points.collect(), series))
 }
 
 /// The trailer by which a commit that only keeps a profile names the commit that was recorded.
@@ -114,7 +94,7 @@ struct Version {
 const SHORT: usize = 10;
 
 /// Reads the latest versions of a file, the oldest first.
-fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<Series> {
+fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
     let name = path.display();
     let file = path.file_name().and_then(|file| file.to_str());
     let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;
@@ -125,15 +105,22 @@ fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<
     }
     commits.drain(..commits.len().saturating_sub(last));
     let mut series = Series::default();
+    let mut points = Vec::new();
     for Version { hash, recorded } in commits {
         let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
         let profile = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &format!("{hash}:./{file}")])
             .and_then(|bytes| {
                 profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
             });
-        series.add(Point { name: short, commit: Some(recorded) }, profile, false)?;
+        match profile {
+            Ok(profile) => {
+                series.profiles.push(series::prepared(profile));
+                points.push(Point { name: short, commit: Some(recorded) });
+            }
+            Err(error) => series.skipped.push((short, error.root_cause().to_string())),
+        }
     }
-    Ok(series)
+    Ok((points, series))
 }
 
 /// The commits that changed a file, the oldest first.

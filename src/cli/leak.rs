@@ -19,11 +19,12 @@ use super::base::{self, Answer};
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::report_options;
-use super::{advice, config, hint, input, modes};
+use super::series::{self, SeriesOrder};
+use super::{advice, config, input, modes};
 
 #[derive(Debug, Args)]
 pub(crate) struct LeakArguments {
-    /// One snapshot, or two or more in order: snapshots or saved profiles, directories or globs of them; - is standard
+    /// One snapshot, or two or more of a series: snapshots or saved profiles, directories or globs of them; - is standard
     /// input
     #[arg(required = true, value_name = "SNAPSHOT")]
     snapshots: Vec<PathBuf>,
@@ -57,6 +58,9 @@ pub(crate) struct LeakArguments {
     /// Divide the history into N equal parts and treat them as steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help_heading = heading::LEAK)]
     windows: Option<u16>,
+    /// Order of a series [default: as recorded; names and times must agree]
+    #[arg(long, value_enum, value_name = "ORDER", help_heading = heading::LEAK)]
+    order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = heading::LEAK)]
     grouping: Grouping,
     #[command(flatten)]
@@ -83,10 +87,10 @@ impl Run {
         self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
     }
 
-    fn search(&self, options: &LeakOptions) -> Result<Search> {
+    fn search(&self, order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
         let mut search = match &self.files[..] {
             [file] => search_steps(&file.path, options)?,
-            files => search_series(files, options)?,
+            files => search_series(files, order, options)?,
         };
         search.name = self.rank.map(|rank| rank.to_string());
         search.rank = self.rank.map(|rank| rank.number);
@@ -125,7 +129,7 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
         ranks::jobs(arguments.view.jobs),
         &sizes,
         |index| {
-            let search = runs[index].search(&options)?;
+            let search = runs[index].search(arguments.order, &options)?;
             let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
             Ok(JudgedSearch { search, judgement })
         },
@@ -140,9 +144,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
-    if runs.iter().all(|run| run.files.len() > 1) {
-        require_unused(&arguments)?;
-    }
+    require_used(&arguments, &runs)?;
     let mut gate = search(&arguments, &loaded.config, &runs)?;
     let answer = Answer::new(gate.headline(), false);
     let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
@@ -160,11 +162,18 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 
-/// Refuses the options of a single recording.
-fn require_unused(arguments: &LeakArguments) -> Result<()> {
-    let given = [("--step", arguments.step.is_some()), ("--windows", arguments.windows.is_some())];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => modes::refuse(option, "a series of snapshots is not divided into steps"),
+/// Refuses the options of a single recording for a series, and of a series for a single recording.
+fn require_used(arguments: &LeakArguments, runs: &[Run]) -> Result<()> {
+    let has_series = runs.iter().any(|run| run.files.len() > 1);
+    let has_single = runs.iter().any(|run| run.files.len() == 1);
+    let of_single = "a series of snapshots is not divided into steps";
+    let options = [
+        ("--step", arguments.step.is_some() && !has_single, of_single),
+        ("--windows", arguments.windows.is_some() && !has_single, of_single),
+        ("--order", arguments.order.is_some() && !has_series, "a single snapshot has no order"),
+    ];
+    match options.iter().find(|(_, is_unused, _)| *is_unused) {
+        Some((option, _, reason)) => modes::refuse(option, reason),
         None => Ok(()),
     }
 }
@@ -213,29 +222,9 @@ fn search_steps(path: &Path, options: &LeakOptions) -> Result<Search> {
     Ok(found)
 }
 
-fn search_series(files: &[Found], options: &LeakOptions) -> Result<Search> {
-    let mut profiles = Vec::new();
-    let mut skipped = Vec::new();
-    let mut first_error = None;
-    for (index, Found { path, is_named, .. }) in files.iter().enumerate() {
-        if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
-            bail!("{}: is given twice; expected different snapshots, in order", path.display());
-        }
-        match input::profile(path, &options.reading()) {
-            Ok(mut profile) => {
-                profile.forget_history();
-                profiles.push(profile);
-            }
-            // One broken file must not stop a job that looks at all of them every night.
-            Err(error) if !is_named => {
-                skipped.push((path.display().to_string(), hint::explained_cause(&error)));
-                first_error.get_or_insert(error);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    match first_error {
-        Some(error) if profiles.is_empty() => Err(error),
-        _ => Ok(leak::over(&profiles, &skipped, options)),
-    }
+fn search_series(files: &[Found], order: Option<SeriesOrder>, options: &LeakOptions) -> Result<Search> {
+    let series = series::read(files, order, &options.reading())?;
+    let mut search = leak::over(&series.profiles, &series.skipped, options);
+    search.diagnostics.extend(series.sorted);
+    Ok(search)
 }

@@ -28,6 +28,7 @@ mod ranks;
 mod report;
 #[cfg(feature = "simulate")]
 mod search;
+mod series;
 mod settings;
 mod shell;
 mod show;

@@ -151,7 +151,7 @@ fn a_line_that_moves_changes_the_lines_of_its_frames_alone() {
     let parts = |text: &str| text.split_once("  \"frames\": [").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let (before, moved) = (parts(&before), parts(&moved));
     let differing = |a: &str, b: &str| a.lines().zip(b.lines()).filter(|(a, b)| a != b).count();
-    assert_eq!(differing(&before.0, &moved.0), 3, "the source, the duration and the times alone");
+    assert_eq!(differing(&before.0, &moved.0), 4, "the source, the end, the duration and the times alone");
     assert_eq!(before.1.lines().count(), moved.1.lines().count());
     let lines = differing(&before.1, &moved.1);
     assert!(lines > 3 && lines < 15, "{lines}");

@@ -442,6 +442,11 @@ fn produce(code: Code) -> Codes {
             assert!(saved.status.success(), "{}", text(&saved.stderr));
             case.codes(&["leak", "nights"])
         }
+        Code::SeriesSorted => {
+            let [first, last] =
+                [100, 300].map(|step| format!("{}/leak-series/step-{step}.pkl", fixtures::folder().display()));
+            case.codes(&["leak", &last, &first])
+        }
         Code::GrowthTooRecent => {
             case.series(&[4, 4, 4, 4, 4, 8, 12]);
             case.codes(&["leak", "nights"])

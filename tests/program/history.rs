@@ -38,7 +38,7 @@ fn store(folder: &Path, fixture: &str, name: &str) {
     succeed(folder, &["profile", &fixture, "-o", name]);
 }
 
-/// Nights without a change, one that grows, and one that cannot be read.
+/// Nights without a change, one that grows, and one that cannot be read; their times are those of the fixtures.
 fn nights() -> TempDir {
     let place = tempfile::tempdir().unwrap();
     for (night, fixture) in ["before", "moved", "before", "after", "after"].iter().enumerate() {
@@ -52,7 +52,7 @@ fn nights() -> TempDir {
 #[test]
 fn the_page_has_a_bar_for_each_night_and_a_line_for_each_large_stack() {
     let place = nights();
-    let page = succeed(place.path(), &["history", ".", "--format", "html"]);
+    let page = succeed(place.path(), &["history", ".", "--order", "given", "--format", "html"]);
     assert_eq!(page.matches("class=\"bar\"").count(), 5, "{page}");
     assert!(page.contains("class=\"line grows c0\"") && page.contains("Largest stacks, up to "), "{page}");
     assert!(page.contains("+53.80 MiB") && page.contains("attention (model.py:40)"), "{page}");
@@ -62,7 +62,7 @@ fn the_page_has_a_bar_for_each_night_and_a_line_for_each_large_stack() {
 #[test]
 fn the_night_of_a_step_is_named_with_its_stack() {
     let place = nights();
-    let report = json(place.path(), &["history", "."]);
+    let report = json(place.path(), &["history", ".", "--order", "given"]);
     let names: Vec<&str> = report["profiles"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 5, "{names:?}");
     assert!(names[0].ends_with("night-09.json") && names[4].ends_with("night-13.json"), "{names:?}");
@@ -79,7 +79,7 @@ fn the_night_of_a_step_is_named_with_its_stack() {
         let sum: u64 = stacks.iter().map(|stack| stack["bytes"][index].as_u64().unwrap()).sum();
         assert_eq!(Some(sum), figures["peak"].as_u64());
     }
-    let last = json(place.path(), &["history", ".", "--last", "3"]);
+    let last = json(place.path(), &["history", ".", "--order", "given", "--last", "3"]);
     // The broken one counts as one of the three.
     assert_eq!(last["profiles"].as_array().unwrap().len(), 2);
 }
@@ -104,7 +104,7 @@ fn steady_growth_says_when_the_device_is_full() {
 #[test]
 fn every_format_has_the_steps() {
     let place = nights();
-    let csv = succeed(place.path(), &["history", ".", "--format", "csv"]);
+    let csv = succeed(place.path(), &["history", ".", "--order", "given", "--format", "csv"]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     assert_eq!(reader.headers().unwrap(), &["device", "profile", "time", "metric", "label", "bytes"][..]);
     let records: Vec<_> = reader.records().map(Result::unwrap).collect();
@@ -113,11 +113,12 @@ fn every_format_has_the_steps() {
         rows.map(|record| record[5].parse::<u64>().unwrap()).sum()
     };
     assert_eq!(of("stack", "night-12.json"), of("peak", "night-12.json"));
-    let markdown = succeed(place.path(), &["history", ".", "--format", "markdown", "--export", "csv=out.csv"]);
+    let markdown =
+        succeed(place.path(), &["history", ".", "--order", "given", "--format", "markdown", "--export", "csv=out.csv"]);
     check_markdown(&markdown, 1 << 20);
     assert!(markdown.contains("Changes of the peak"), "{markdown}");
     assert_eq!(fs::read_to_string(place.path().join("out.csv")).unwrap(), csv);
-    let table = succeed(place.path(), &["history", "."]);
+    let table = succeed(place.path(), &["history", ".", "--order", "given"]);
     assert!(table.contains("changes of the peak"), "{table}");
     assert!(table.contains("night-12.json"), "{table}");
     // A row that sums several lines says so, and its name in other formats is that of the largest.
@@ -133,7 +134,7 @@ fn the_peak_of_a_state_is_not_known() {
     for (number, fixture) in ["before", "state-only", "after"].iter().enumerate() {
         store(place.path(), &format!("{fixture}.pkl"), &format!("{number}.json"));
     }
-    let report = json(place.path(), &["history", "."]);
+    let report = json(place.path(), &["history", ".", "--order", "given"]);
     let figures = &report["devices"][0]["figures"];
     assert_eq!((&figures[1]["peak"], &figures[1]["reserved"]), (&Value::Null, &Value::Null), "{figures:#}");
     assert!(figures[1]["end"].is_u64(), "{figures:#}");

@@ -39,6 +39,7 @@ mod pip;
 mod ranks;
 mod recorded;
 mod repeatable;
+mod series;
 mod settings;
 mod simulate;
 mod simulated_torch;

@@ -211,9 +211,15 @@ fn the_only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// Compares names so that `rank2` comes before `rank10`.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
+pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     // Names may be equal but for zeros in front of numbers, and need an order all the same.
     pieces(a).cmp(pieces(b)).then_with(|| a.cmp(b))
+}
+
+/// True if names differ in numbers only, which then state their order.
+pub(crate) fn differ_in_numbers<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    let mut names = names.into_iter().map(|name| stated(name).template);
+    names.next().is_some_and(|first| names.all(|template| template == first))
 }
 
 /// The folders and the name of a file, each in its numbers and what is between them: folders end before longer names go

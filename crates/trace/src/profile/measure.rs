@@ -24,6 +24,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
     let tags = DeviceTags::of_devices(&mut snapshot, options.group_by, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
+    let last_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).last());
+    let ended_us = last_us.filter_map(Event::time).max();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
         let wanted = Wanted { tags: tags.get(&id), layout: options.layout };
@@ -62,6 +64,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
         source,
         settings,
         keeps_annotations: snapshot.keeps_annotations,
+        ended_us,
         devices,
         run,
         diagnostics,

@@ -132,6 +132,8 @@ pub struct Profile {
     pub settings: AllocatorSettings,
     /// True if the release keeps annotations in its snapshots.
     pub keeps_annotations: bool,
+    /// Microseconds since 1970 of the last event of any device, where the release wrote times.
+    pub ended_us: Option<i64>,
     /// Per device, in order of their numbers; pinned host memory last.
     pub devices: Vec<DeviceProfile>,
     /// Facts about the run, where the recorder added some.

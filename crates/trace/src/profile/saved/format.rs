@@ -23,6 +23,9 @@ pub(super) struct SavedProfile<D> {
     pub(super) settings: Option<BTreeMap<String, String>>,
     /// True if the release keeps annotations in its snapshots.
     pub(super) keeps_annotations: bool,
+    /// Microseconds since 1970 of the last event.
+    #[serde(default)]
+    pub(super) ended_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<RunFacts>,
     pub(super) devices: Vec<SavedDevice<D>>,

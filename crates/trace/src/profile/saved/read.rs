@@ -40,6 +40,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
         options,
         settings: settings(saved.settings),
         keeps_annotations: saved.keeps_annotations,
+        ended_us: saved.ended_us,
         devices,
         run: saved.run,
         // A note of a newer version affects no figure.

@@ -44,6 +44,7 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> SavedProfile<&'p
         raises: raises.to_vec(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         keeps_annotations: profile.keeps_annotations,
+        ended_us: profile.ended_us,
         run: profile.run.clone(),
         devices,
         diagnostics: diagnostics

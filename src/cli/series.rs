@@ -1,0 +1,124 @@
+//! Reads the recordings of a series, the oldest first.
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::profile::{Profile, ReadOptions};
+
+use super::ranks::{self, Found};
+use super::{advice, hint, input, output};
+
+/// The order of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SeriesOrder {
+    /// As they were recorded, by the times in the files
+    Recorded,
+    /// As they are given; those of directories and globs in the order of their names
+    Given,
+}
+
+/// Recordings that were read, the oldest first.
+#[derive(Default)]
+pub(super) struct Series {
+    pub(super) profiles: Vec<Profile>,
+    /// Files that could not be read, with the reason.
+    pub(super) skipped: Vec<(String, String)>,
+    /// The remark on files that were given in another order.
+    pub(super) sorted: Option<Diagnostic>,
+}
+
+/// Reads files. One that the user did not name may turn out to be unreadable: it must not stop a job that looks at all of them
+/// every night.
+///
+/// # Errors
+/// Where no file can be read, one that was named cannot be, one is given twice, or names and times disagree.
+pub(super) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
+    let mut members = Vec::new();
+    let mut skipped = Vec::new();
+    let mut first_error = None;
+    for (index, file) in files.iter().enumerate() {
+        let path = &file.path;
+        if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
+            bail!("{}: is given twice; expected different snapshots, in order", path.display());
+        }
+        match input::profile(path, reading) {
+            Ok(profile) => members.push(Member::new(file, profile)),
+            Err(error) if !file.is_named => {
+                skipped.push((path.display().to_string(), hint::explained_cause(&error)));
+                first_error.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = first_error.filter(|_| members.is_empty()) {
+        return Err(error);
+    }
+    let sorted = sort(&mut members, order)?;
+    Ok(Series { profiles: members.into_iter().map(|member| member.profile).collect(), skipped, sorted })
+}
+
+/// True if files are in the order of their names, as those of a directory are.
+pub(super) fn is_in_order_of_names(files: &[Found]) -> bool {
+    files.is_sorted_by(|a, b| ranks::natural(&path_of(a), &path_of(b)).is_le())
+}
+
+/// A recording that was read.
+struct Member {
+    path: String,
+    profile: Profile,
+}
+
+impl Member {
+    fn new(file: &Found, profile: Profile) -> Self {
+        Self { path: path_of(file), profile: prepared(profile) }
+    }
+
+    /// When the recording ended.
+    fn time(&self) -> Option<i64> {
+        self.profile.ended_us
+    }
+}
+
+/// A profile of a series: of many, the histories would take most memory.
+pub(super) fn prepared(mut profile: Profile) -> Profile {
+    advice::complete_diagnostics(&mut profile.diagnostics);
+    profile.forget_history();
+    profile
+}
+
+/// The path of a file, with folders parted by `/`.
+fn path_of(file: &Found) -> String {
+    file.path.to_string_lossy().replace('\\', "/")
+}
+
+/// Puts members in the order of their recorded times, unless they are or shall stay as they are given; says so.
+///
+/// # Errors
+/// Where numbers in the names state another order than the times.
+fn sort(members: &mut [Member], order: Option<SeriesOrder>) -> Result<Option<Diagnostic>> {
+    let have_times = members.iter().all(|member| member.time().is_some());
+    if order == Some(SeriesOrder::Given) || !have_times || members.is_sorted_by_key(Member::time) {
+        return Ok(None);
+    }
+    members.sort_by(|a, b| ranks::natural(&a.path, &b.path));
+    if order.is_none() && ranks::differ_in_numbers(members.iter().map(|member| &*member.path)) {
+        require_agreement(members)?;
+    }
+    members.sort_by_key(Member::time);
+    let [first, last] = [members.first(), members.last()].map(|end| end.map_or("", |member| &*member.path));
+    let message = format!(
+        "the files were given in another order than they were recorded in; sorted by their recorded times, from {first} to {last}"
+    );
+    Ok(Some(Diagnostic::new(Code::SeriesSorted, None, message)))
+}
+
+/// Refuses members in the order of the numbers in their names that were recorded in another order.
+fn require_agreement(members: &[Member]) -> Result<()> {
+    let Some(pair) = members.windows(2).find(|pair| pair[0].time() > pair[1].time()) else { return Ok(()) };
+    bail!(
+        "{} was recorded before {}, against the numbers in their names; expected a series in which both agree: --order \
+         recorded goes by the times in the files, --order given takes the files as they are given",
+        pair[1].path,
+        pair[0].path
+    )
+}

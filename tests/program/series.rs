@@ -1,0 +1,79 @@
+//! The order of a series: that of the recorded times, which the shell does not know.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::fixtures;
+use crate::support::tool::{ptmem, text};
+
+/// The leaking series, under other names in the order of its steps.
+fn named(names: [&str; 3]) -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (name, step) in names.iter().zip([100, 200, 300]) {
+        let from = fixtures::folder().join(format!("leak-series/step-{step}.pkl"));
+        fs::copy(from, place.path().join(name)).unwrap();
+    }
+    place
+}
+
+/// The exit code, the names of the steps, and the codes of the remarks.
+fn searched(place: &Path, arguments: &[&str]) -> (Option<i32>, Vec<String>, Vec<String>) {
+    let output = ptmem(place, &[&["leak", "--format", "json"], arguments].concat());
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let texts = |list: &str, key: &str| {
+        let all = report[list].as_array().unwrap().iter();
+        all.map(|one| one[key].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    (output.status.code(), texts("steps", "name"), texts("diagnostics", "code"))
+}
+
+#[test]
+fn files_in_the_order_of_the_shell_are_sorted() {
+    let place = named(["step-80.pkl", "step-90.pkl", "step-100.pkl"]);
+    let (exit, steps, remarks) = searched(place.path(), &["step-100.pkl", "step-80.pkl", "step-90.pkl"]);
+    assert_eq!((exit, steps), (Some(1), ["step-80.pkl", "step-90.pkl", "step-100.pkl"].map(str::to_owned).to_vec()));
+    assert!(remarks.contains(&"series-sorted".to_owned()), "{remarks:?}");
+    let (exit, _, remarks) = searched(place.path(), &["step-80.pkl", "step-90.pkl", "step-100.pkl"]);
+    assert_eq!(exit, Some(1));
+    assert!(!remarks.contains(&"series-sorted".to_owned()), "{remarks:?}");
+}
+
+#[test]
+fn names_without_an_order_leave_it_to_the_times() {
+    let place = named(["start.pkl", "middle.pkl", "end.pkl"]);
+    let (exit, steps, _) = searched(place.path(), &["."]);
+    assert_eq!((exit, steps), (Some(1), ["./start.pkl", "./middle.pkl", "./end.pkl"].map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn numbers_that_contradict_the_times_are_refused() {
+    let place = named(["step-3.pkl", "step-2.pkl", "step-1.pkl"]);
+    for command in ["leak", "history"] {
+        let output = ptmem(place.path(), &[command, "."]);
+        let problem = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{problem}");
+        assert!(problem.contains("./step-2.pkl was recorded before ./step-1.pkl, against the numbers"), "{problem}");
+    }
+    let recorded = searched(place.path(), &[".", "--order", "recorded"]);
+    assert_eq!((recorded.0, &*recorded.1[0]), (Some(1), "./step-3.pkl"));
+    let given = searched(place.path(), &[".", "--order", "given"]);
+    assert_eq!((given.0, &*given.1[0]), (Some(0), "./step-1.pkl"));
+}
+
+/// The latest of them are known once all are sorted.
+#[test]
+fn history_sorts_before_it_takes_the_latest() {
+    let place = named(["step-80.pkl", "step-90.pkl", "step-100.pkl"]);
+    for name in ["step-80", "step-90", "step-100"] {
+        let saved = ptmem(place.path(), &["profile", &format!("{name}.pkl"), "-o", &format!("{name}.json")]);
+        assert!(saved.status.success(), "{}", text(&saved.stderr));
+    }
+    let arguments = ["history", "step-100.json", "step-80.json", "step-90.json", "--last", "2", "--format", "json"];
+    let report: Value = serde_json::from_str(&text(&ptmem(place.path(), &arguments).stdout)).unwrap();
+    let names: Vec<&str> =
+        report["profiles"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["step-90.json", "step-100.json"], "{report:#}");
+}
