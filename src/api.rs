@@ -8,7 +8,7 @@ use crate::leak;
 use crate::profile::{self, Moment, Profile};
 use crate::report::{self, Format, Subject};
 use crate::sides::Sides;
-use crate::verdict::{self, About, Comparison, Gate, JudgedSearch, Judgement, LeakGate, Thresholds};
+use crate::verdict::{self, About, Comparison, Gate, JudgedSearch, Judgement, LeakGate, LeakLimits, Thresholds};
 
 /// Reads a snapshot, plain, compressed or in an archive of `torch.save`, or a saved profile, and computes its figures.
 ///
@@ -48,14 +48,14 @@ pub fn check(profile: &Profile, limits: &Thresholds) -> Judgement {
 
 /// Finds leaks: in one snapshot over its steps, in two or more over the series, in order. Each comes with its name.
 ///
-/// More growth than `max_leak` bytes per step or snapshot, all leaks of a device together, is a failure.
+/// More growth per step or snapshot than the limits allow is a failure. A number limits all stacks of a device together.
 ///
 /// # Errors
 /// If an input cannot be read, or there is none.
 pub fn find_leaks<R: Read>(
     inputs: impl IntoIterator<Item = (String, R)>,
     options: &leak::LeakOptions,
-    max_leak: u64,
+    limits: impl Into<LeakLimits>,
 ) -> Result<LeakGate, FindLeaksError> {
     let reading = options.reading();
     let mut inputs = inputs.into_iter().peekable();
@@ -73,7 +73,7 @@ pub fn find_leaks<R: Read>(
         }
         leak::over(&profiles, &[], options)
     };
-    let judgement = verdict::judge_leaks(&search, max_leak, false);
+    let judgement = verdict::judge_leaks(&search, limits, false);
     Ok(JudgedSearch { search, judgement }.into())
 }
 

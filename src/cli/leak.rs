@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -12,7 +13,7 @@ use ptmem::pattern::Pattern;
 use ptmem::profile::ReadOptions;
 use ptmem::report::Subject;
 use ptmem::units::parse_size;
-use ptmem::verdict::{self, JudgedSearch, LeakGate, Node, Rank};
+use ptmem::verdict::{self, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Node, Rank};
 
 use super::args::{BaseArguments, ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::base::{self, Answer};
@@ -28,9 +29,10 @@ pub(crate) struct LeakArguments {
     /// input
     #[arg(required = true, value_name = "SNAPSHOT")]
     snapshots: Vec<PathBuf>,
-    /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails]
-    #[arg(long, value_parser = parse_size, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
-    max_leak: Option<u64>,
+    /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails];
+    /// fragmentation=SIZE limits reserved memory that nothing uses. Repeatable
+    #[arg(long, value_parser = LeakLimit::from_str, value_name = "[fragmentation=]SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    max_leak: Vec<LeakLimit>,
     /// Ignore the first N snapshots or steps as warm-up [default: 0 snapshots, 1 step]
     #[arg(long, value_name = "N", help_heading = heading::LEAK)]
     skip: Option<usize>,
@@ -121,7 +123,7 @@ fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
 /// Looks for leaks, and judges what is found.
 fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<LeakGate> {
     let options = options(arguments, config);
-    let limit = arguments.max_leak.unwrap_or(0);
+    let limits: LeakLimits = arguments.max_leak.iter().copied().collect();
     // The snapshots of a series are read one after the other.
     let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
     let mut nodes = Vec::with_capacity(runs.len());
@@ -130,7 +132,7 @@ fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<Le
         &sizes,
         |index| {
             let search = runs[index].search(arguments.order, &options)?;
-            let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
+            let judgement = verdict::judge_leaks(&search, limits, arguments.trust.strict);
             Ok(JudgedSearch { search, judgement })
         },
         |_, finding| nodes.push(Node::One(finding)),

@@ -93,11 +93,43 @@ fn a_pool_that_grows_in_every_step_is_a_leak_unless_the_steps_need_it() {
     let leak = &report["leaks"][0];
     assert_eq!((&leak["metric"], &leak["label"]), (&"fragmentation".into(), &"<fragmentation>".into()));
     assert_eq!(leak["bytes_per_step"], 20 * MIB);
-    assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "20MiB"]), Some(0));
+    assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "20MiB"]), Some(1), "of stacks");
+    assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "fragmentation=20MiB"]), Some(0));
+    let (_, line) = verdict(&ptmem(folder.path(), &["leak", "grows.pkl"]));
+    assert!(line.contains("reserved memory that nothing uses grows 20.00 MiB per step, in 9 of 9 steps"), "{line}");
     // Memory that is given back is no leak.
     write(folder.path(), "flat.pkl", &steps(|_| 0, |_| 20));
     let flat = json(folder.path(), &["leak", "flat.pkl"]);
     assert_eq!((&flat["verdict"], flat["leaks"].as_array().unwrap().len()), (&"pass".into(), 0));
+}
+
+#[test]
+fn a_pool_that_grows_in_stairs_is_a_leak_unless_it_comes_to_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "stairs.pkl", &steps(|step| if step % 3 == 0 { 60 } else { 0 }, |_| 20));
+    let report = json(folder.path(), &["leak", "stairs.pkl"]);
+    assert_eq!((&report["verdict"], &report["leaks"][0]["metric"]), (&"regression".into(), &"fragmentation".into()));
+    assert_eq!(report["leaks"][0]["bytes"], 180 * MIB);
+    write(folder.path(), "warm-up.pkl", &steps(|step| if step < 4 { 60 } else { 0 }, |_| 20));
+    assert_eq!(code(folder.path(), &["leak", "warm-up.pkl"]), Some(0));
+}
+
+/// Snapshots with 4 MiB in a pool of these MiB.
+fn pools(folder: &Path, sizes: &[u64]) -> Option<i32> {
+    let names: Vec<String> = (0..sizes.len()).map(|night| format!("night-{night}.pkl")).collect();
+    for (name, size) in names.iter().zip(sizes) {
+        let events = vec![event("segment_alloc", A, size * MIB), event("alloc", A, 4 * MIB)];
+        let held = segment(A, &[(4 * MIB, true), ((size - 4) * MIB, false)]);
+        fs::write(folder.join(name), file(vec![held], events)).unwrap();
+    }
+    code(folder, &[&["leak"], &*names.iter().map(String::as_str).collect::<Vec<_>>()].concat())
+}
+
+#[test]
+fn a_pool_that_grows_in_stairs_over_a_series_is_a_leak_unless_it_comes_to_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(pools(folder.path(), &[20, 20, 20, 20, 40, 40, 40, 40, 60, 60, 60, 60, 80, 80]), Some(1));
+    assert_eq!(pools(folder.path(), &[20, 40, 60, 80, 80, 80, 80, 80, 80, 80, 80, 80, 80, 80]), Some(0));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Verdict on leaks.
 
+use std::str::FromStr;
+
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
-use ptmem_base::units::Size;
-use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Search, Unclear};
+use ptmem_base::units::{Size, parse_size};
+use ptmem_studies::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
 use ptmem_trace::profile::{Bucket, InputKind};
+use strum::IntoEnumIterator;
 
 use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, Verdict};
 
@@ -51,13 +54,69 @@ impl Judged for JudgedSearch {
     }
 }
 
-/// Judges what was found: more than `limit` bytes per snapshot or step, all leaks of a device together, are too much.
+/// Bytes that may leak on a device per snapshot or step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeakLimits {
+    /// All stacks together.
+    pub allocated: u64,
+    /// Reserved memory that nothing uses.
+    pub fragmentation: u64,
+}
+
+impl From<u64> for LeakLimits {
+    fn from(allocated: u64) -> Self {
+        Self { allocated, ..Self::default() }
+    }
+}
+
+impl LeakLimits {
+    fn of(&mut self, metric: LeakMetric) -> &mut u64 {
+        match metric {
+            LeakMetric::Allocated => &mut self.allocated,
+            LeakMetric::Fragmentation => &mut self.fragmentation,
+        }
+    }
+}
+
+impl FromIterator<LeakLimit> for LeakLimits {
+    fn from_iter<T: IntoIterator<Item = LeakLimit>>(limits: T) -> Self {
+        let mut all = Self::default();
+        for LeakLimit { metric, bytes } in limits {
+            *all.of(metric) = bytes;
+        }
+        all
+    }
+}
+
+/// One of the limits: `8MiB`, `fragmentation=8MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeakLimit {
+    metric: LeakMetric,
+    bytes: u64,
+}
+
+impl FromStr for LeakLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, size) = text.rsplit_once('=').unwrap_or(("allocated", text));
+        let metric = LeakMetric::from_str(name);
+        let metric = metric.map_err(|_| format!("unknown '{name}'; expected SIZE or fragmentation=SIZE"))?;
+        Ok(Self { metric, bytes: parse_size(size).map_err(|error| error.to_string())? })
+    }
+}
+
+/// Judges what was found on each device: more than a limit allows is too much.
 #[must_use]
-pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
+pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool) -> Judgement {
     let mut judge = Judge::default();
+    let mut limits = limits.into();
     for device in &search.devices {
         judge.out_of_memory_of_leaks(device, search.mode);
-        judge.leaks(device, search, limit);
+        for metric in LeakMetric::iter() {
+            judge.leaks(device, search.mode, metric, *limits.of(metric));
+        }
+        judge.no_leaks(device, search, limits.allocated);
     }
     if search.devices.is_empty() {
         let has_history = search.sources.iter().any(|source| source.kind != InputKind::Numbers);
@@ -66,7 +125,8 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
         } else {
             "figures without a history have no steps"
         };
-        judge.checks.push(Check { reason: Some(reason.to_owned()), ..check(None, search.mode.noun(), limit) });
+        let check = check(None, search.mode.noun(), limits.allocated);
+        judge.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
     judge.doubt_run(search.failure.clone());
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
@@ -79,23 +139,26 @@ fn check(device: Option<DeviceId>, noun: &str, limit: u64) -> Check {
 }
 
 impl Judge {
-    /// A check for each leak of a device, otherwise one that passes or is inconclusive.
-    fn leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
-        let mode = search.mode;
+    /// A check for each leak of one metric.
+    fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, metric: LeakMetric, limit: u64) {
         let noun = device.noun(mode);
-        let check = check(Some(device.device), noun, limit);
-        let too_much = device.bytes_per_step() > i128::from(limit);
-        for leak in &device.leaks {
-            self.checks.push(Check {
-                scope: Some(leak.label.clone()),
-                more: leak.more,
-                key: Some(leak.key.clone()),
-                delta: Some(leak.bytes_per_step),
-                outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
-                words: Some(sentence(leak, mode, noun)),
-                ..check.clone()
-            });
-        }
+        let leaked: i128 = device.leaks_of(metric).map(|leak| leak.bytes_per_step).sum();
+        let outcome = if leaked > i128::from(limit) { Outcome::Exceeded } else { Outcome::Pass };
+        self.checks.extend(device.leaks_of(metric).map(|leak| Check {
+            scope: Some(leak.label.clone()),
+            more: leak.more,
+            key: Some(leak.key.clone()),
+            delta: Some(leak.bytes_per_step),
+            outcome,
+            words: Some(sentence(leak, mode, noun)),
+            ..check(Some(device.device), noun, limit)
+        }));
+    }
+
+    /// A check that passes or is inconclusive, where nothing leaks.
+    fn no_leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
+        let mode = search.mode;
+        let check = check(Some(device.device), device.noun(mode), limit);
         if let Some(Unclear { reason, advice, .. }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() && search.says(device, Code::AllocatedGrows) {
@@ -144,6 +207,13 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
 fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
     let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
     let Leak { label, more, grew, judged, .. } = leak;
+    if leak.metric == LeakMetric::Fragmentation {
+        let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
+        return format!(
+            "reserved memory that nothing uses grows {bytes} per {noun}{since}, in {grew} of {}",
+            steps(*judged, noun)
+        );
+    }
     match mode {
         Mode::Steps => format!("{label}{more} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
         // A single change is not a trend.

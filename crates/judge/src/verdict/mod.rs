@@ -29,7 +29,7 @@ pub use gate::{Comparison, Gate, Job, Judged, Node, Reading, Readings, Sided, Su
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;
-pub use leak::{JudgedSearch, LeakGate, judge_leaks};
+pub use leak::{JudgedSearch, LeakGate, LeakLimit, LeakLimits, judge_leaks};
 pub use limits::{Limits, UnknownDeviceMemory};
 pub use member::{Member, Missing, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;

@@ -4,9 +4,10 @@ use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_judge::verdict::{About, Judged, JudgedSearch, LeakGate, Mark, Verdict};
-use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
+use ptmem_studies::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
+use strum::IntoEnumIterator;
 
 use super::device::overhead;
 use super::remarks::{checks_of, remarks};
@@ -135,9 +136,8 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Vec
         let sentence =
             if search.says(device, diagnostic::Code::AllocatedGrows) { "no stack leaks" } else { "nothing leaks" };
         contents.extend(device.unclear.is_none().then(|| Content::Sentence(sentence.to_owned())));
-    } else {
-        contents.push(Content::Table(leaks(search, device, options)));
     }
+    contents.extend(LeakMetric::iter().filter_map(|metric| leaks(search, device, metric, options)).map(Content::Table));
     contents
 }
 
@@ -216,19 +216,20 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     facts
 }
 
-/// The stacks that leak, the fastest first.
-fn leaks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Table {
+/// What grows of one metric, the fastest first; `None` if nothing does.
+fn leaks(search: &Search, device: &DeviceLeaks, metric: LeakMetric, options: &RenderOptions) -> Option<Table> {
+    let leaks: Vec<&Leak> = device.leaks_of(metric).collect();
     let noun = device.noun(search.mode);
     let per_step = format!("per {noun}");
-    let listed = &device.leaks[..options.limit(device.leaks.len())];
+    let listed = &leaks[..options.limit(leaks.len())];
     let has_since = listed.iter().any(|leak| leak.since.is_some());
     let code = search.code();
     let mut with_frames = Frames::new(options);
     with_frames.rows = MOST_STACKS;
     let rows = rows(
-        &device.leaks,
+        &leaks,
         options,
-        |leak| {
+        |&leak| {
             let row = with_frames.placed(row(leak, has_since), &code, leak.stack);
             let Some(stack) = leak.stack else { return row };
             let also = leak.also.iter().map(|label| [Value::words("also"), Value::code(&**label)]);
@@ -244,8 +245,9 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &RenderOptions) -> Tabl
     let mut columns = vec![figure(&*per_step), figure("blocks"), figure(format!("{noun}s")), figure("so far")];
     columns.extend(has_since.then(|| words("since")));
     columns.push(words(search.group_by.noun()));
-    let total = format!("{} {per_step}", Delta(device.bytes_per_step()));
-    Table { total, explains: true, ..Table::new(columns, rows) }.titled("what leaks")
+    let total = format!("{} {per_step}", Delta(leaks.iter().map(|leak| leak.bytes_per_step).sum()));
+    let table = Table { total, explains: true, ..Table::new(columns, rows) }.titled(metric.title());
+    (!leaks.is_empty()).then_some(table)
 }
 
 /// The row of a leak, with the snapshot after which it began where any has one.

@@ -111,6 +111,17 @@ impl DeviceLeaks {
         self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
     }
 
+    /// Leaks of one metric, the fastest first.
+    pub fn leaks_of(&self, metric: LeakMetric) -> impl Iterator<Item = &Leak> {
+        self.leaks.iter().filter(move |leak| leak.metric == metric)
+    }
+
+    /// True if nothing of a metric grows.
+    #[must_use]
+    pub fn lacks(&self, metric: LeakMetric) -> bool {
+        self.leaks_of(metric).next().is_none()
+    }
+
     /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
     pub(super) fn counted(&self) -> &[Point] {
         let until = self.points.len().saturating_sub(self.how.is_some().into());
@@ -137,8 +148,13 @@ impl DeviceLeaks {
             return None;
         }
         let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
+        Some(self.leak_of(trend, held))
+    }
+
+    /// A leak without a name of something that held this much at each point that counts.
+    fn leak_of(&self, trend: Trend, held: &[Held]) -> Leak {
         let end = held.last().copied().unwrap_or_default();
-        Some(Leak {
+        Leak {
             since: (trend.since > 0).then(|| self.counted()[trend.since].name.clone()),
             bytes: trend.gained,
             blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
@@ -146,23 +162,29 @@ impl DeviceLeaks {
             grew: trend.grew,
             judged: trend.steps,
             end,
-            course: values,
+            course: held.iter().map(|held| held.bytes).collect(),
             ..Leak::default()
-        })
+        }
     }
 
-    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does. A pool that grows with what is
-    /// allocated is a little larger than that, and so is what nothing uses.
-    pub(super) fn fragmentation(&self, unused: fn(&Point) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
-        let measures: [fn(&Point) -> Option<u64>; 2] = [|point| point.reserved, unused];
-        let [pool, unused] = measures.map(|value| {
-            let held = self.totals(value)?.into_iter().map(|bytes| Held { bytes, blocks: 0 });
-            self.leak(&held.collect::<Vec<_>>(), Growing::Yes, options)
-        });
-        let pool = pool?;
-        let unused = unused.filter(|unused| unused.bytes * 2 > pool.bytes)?;
+    /// Reserved memory that grows, in stairs or steadily, beyond what is needed. It fills the card as a leak does. What was
+    /// needed before fits into the pool, so only a higher need than any before explains that the pool grows.
+    pub(super) fn fragmentation(&self, needed: fn(&Point) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
+        let pool = self.totals(|point| point.reserved)?;
+        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes);
+        let trend = steady.or_else(|| Trend::of_stairs(&pool, options.least_growth()))?;
+        let mut needed = self.totals(needed)?;
+        raise_to_highest_before(&mut needed);
+        let unused: Vec<u64> = pool.iter().zip(needed).map(|(pool, needed)| pool.saturating_sub(needed)).collect();
+        let gained = i128::from(*unused.last()?) - i128::from(unused[trend.since]);
+        if gained * 2 <= trend.gained {
+            return None;
+        }
+        let held: Vec<Held> = unused.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
+        let slope = gained / trend.steps.max(1) as i128;
         let label = FRAGMENTATION.to_owned();
-        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..unused })
+        let leak = self.leak_of(Trend { gained, slope: Some(slope), ..trend }, &held);
+        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
     }
 
     /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
@@ -180,6 +202,13 @@ impl DeviceLeaks {
         });
         let runs_out_after = ends.into_iter().flatten().flatten().min();
         self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };
+    }
+}
+
+/// Raises each value to the highest of those before it.
+fn raise_to_highest_before(values: &mut [u64]) {
+    for at in 1..values.len() {
+        values[at] = values[at].max(values[at - 1]);
     }
 }
 

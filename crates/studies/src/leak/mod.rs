@@ -97,15 +97,27 @@ fn share(grew: usize, judged: usize) -> f64 {
     approximate(grew as u64) / approximate(judged.max(1) as u64)
 }
 
-/// The memory that a leak holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+/// The memory that a leak holds; each has a limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, strum::EnumIter, strum::EnumString)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum LeakMetric {
     /// Allocated bytes.
     #[default]
     Allocated,
     /// Reserved bytes that are not active.
     Fragmentation,
+}
+
+impl LeakMetric {
+    /// The heading of the table of those that grow.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Allocated => "what leaks",
+            Self::Fragmentation => "reserved memory that nothing uses",
+        }
+    }
 }
 
 /// A stack that leaks.
@@ -188,12 +200,11 @@ impl Leak {
     }
 }
 
-/// The remark on reserved memory that nothing uses and that grows.
-fn fragmentation_grows(device: DeviceId, mode: Mode, leak: &Leak) -> Diagnostic {
+/// The remark on reserved memory that nothing uses and that grows with each of what a noun names.
+fn fragmentation_grows(device: DeviceId, noun: &str, leak: &Leak) -> Diagnostic {
     let message = format!(
-        "unused reserved bytes grow by {} per {}, {} in all; look for sizes that vary, or set expandable_segments",
+        "unused reserved bytes grow by {} per {noun}, {} in all; look for sizes that vary, or set expandable_segments",
         Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
-        mode.noun(),
         Delta(leak.bytes).to_string().trim_start_matches('+'),
     );
     Diagnostic::new(Code::FragmentationGrows, device, message)
@@ -212,6 +223,13 @@ pub struct Point {
     pub fragmentation: Option<u64>,
     /// The most active bytes within a step.
     pub active_peak: Option<u64>,
+}
+
+impl Point {
+    /// Active bytes at its end.
+    fn active(&self) -> Option<u64> {
+        Some(self.reserved?.saturating_sub(self.fragmentation?))
+    }
 }
 
 /// The findings in a series of snapshots, or in one.

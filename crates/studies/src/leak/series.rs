@@ -153,13 +153,13 @@ impl DeviceSeries<'_> {
             also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
             ..leak
         }));
-        leaks.extend(found.fragmentation(|point| point.fragmentation, self.options));
+        leaks.extend(found.fragmentation(Point::active, self.options));
         if leaks.is_empty() {
             let recent = found.leak(&others, Growing::TooSoon, self.options);
             diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));
         }
         let growing_pool = leaks.iter().filter(|leak| leak.metric == LeakMetric::Fragmentation);
-        diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series, leak)));
+        diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series.noun(), leak)));
         sort(&mut leaks);
         found.leaks = leaks;
     }

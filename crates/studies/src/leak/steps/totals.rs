@@ -6,7 +6,7 @@ use ptmem_trace::phase::steps::How;
 
 use super::{FEWEST, rounded};
 use crate::leak::trend::rises;
-use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, fragmentation_grows};
+use crate::leak::{DeviceLeaks, Leak, LeakMetric, LeakOptions, Mode, Point, fragmentation_grows};
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
@@ -21,10 +21,10 @@ impl DeviceLeaks {
     /// remark alone where the steps are nothing but equal parts of the history, in which something may be built up, and
     /// where the steps need the pool.
     fn add_fragmentation(&mut self, options: &LeakOptions) -> Option<Diagnostic> {
-        let leak = self.fragmentation(|point| point.fragmentation, options)?;
-        let remark = fragmentation_grows(self.device, Mode::Steps, &leak);
+        let leak = self.fragmentation(Point::active, options)?;
+        let remark = fragmentation_grows(self.device, self.noun(Mode::Steps), &leak);
         // Memory that steps of growing size leave free at their end is used within them.
-        let unneeded = self.fragmentation(|point| Some(point.reserved?.saturating_sub(point.active_peak?)), options);
+        let unneeded = self.fragmentation(|point| point.active_peak, options);
         if self.how != Some(How::Windows) && self.counted().len() > FEWEST && unneeded.is_some() {
             self.leaks.push(leak);
         }
@@ -67,7 +67,6 @@ fn falls_back(held: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leak::Point;
 
     const MIB: u64 = 1 << 20;
 
@@ -85,6 +84,22 @@ mod tests {
             active_peak: Some(needed(step) * MIB),
         });
         DeviceLeaks { how: Some(how), skip: 1, points: points.collect(), ..DeviceLeaks::default() }
+    }
+
+    /// Fourteen steps with a pool that grows by 24 MiB with every third.
+    fn stairs(needed: fn(u64) -> u64) -> DeviceLeaks {
+        let mut device = device(named(), 14, needed);
+        for (step, point) in (0_u64..).zip(&mut device.points) {
+            point.reserved = Some((200 + 24 * (step / 3)) * MIB);
+            point.fragmentation = Some((100 + 24 * (step / 3)) * MIB);
+        }
+        device
+    }
+
+    #[test]
+    fn stairs_that_the_highest_need_so_far_explains_are_no_leak() {
+        assert_eq!(found(stairs(|_| 180)), (vec![(96 << 20) / 10], 1));
+        assert_eq!(found(stairs(|step| if step % 3 == 0 { 180 + 8 * step } else { 100 })), (Vec::new(), 1));
     }
 
     /// Bytes per step of the leaks, and how many remarks there are.

@@ -4,6 +4,7 @@
 //! cut into pieces that a straight line fits, and the last piece decides.
 
 mod course;
+mod stairs;
 #[cfg(test)]
 mod tests;
 
