@@ -300,6 +300,7 @@ fn produce(code: Code) -> Codes {
         }
         Code::PlacesNotAligned => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::RecordingsDiffer => case.diff(&story([]), &snapshot(segments(), vec![]), &[]),
+        Code::LittleInCommon => case.codes(&["diff", &fixture("before.pkl"), &fixture("leak.pkl")]),
         Code::LengthsDiffer => {
             let longer = passing_block().into_iter().chain(passing_block());
             case.diff(&story([]), &story(longer), &[])

@@ -34,6 +34,7 @@ mod numbers;
 mod one_rank;
 mod options;
 mod origins;
+mod overlap;
 mod page_data;
 mod pip;
 mod ranks;

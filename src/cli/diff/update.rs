@@ -70,7 +70,8 @@ pub(super) fn higher_figures(comparison: &Comparison) -> Vec<String> {
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { lower, higher, most } = changes(comparison);
-    let stored = is_stored(sides) && comparison.judgement.verdict == Verdict::Pass;
+    let judgement = &comparison.judgement;
+    let stored = is_stored(sides) && judgement.verdict == Verdict::Pass && judgement.unlike.is_none();
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
     }
@@ -137,6 +138,12 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
         return Ok(format!(
             "{name} stays as it is: the verdict is {}. To record the after in any case{way}",
             comparison.judgement.verdict.name(),
+        ));
+    }
+    if let Some(unlike) = comparison.judgement.unlike.as_ref().filter(|_| reason.is_none()) {
+        let [before, after] = [before, after].map(|side| shell_word(&side.source.path));
+        return Ok(format!(
+            "{name} stays as it is: {unlike}. To record the after in any case: ptmem profile {after} -o {before}"
         ));
     }
     let Changes { lower, higher, .. } = changes(comparison);

@@ -11,6 +11,7 @@ mod blocks;
 mod ends;
 mod map;
 mod order;
+mod overlap;
 mod sequence;
 mod steps;
 
@@ -21,6 +22,7 @@ use ptmem_trace::stack::Paired;
 use ptmem_trace::trace::Position;
 
 pub use map::Map;
+pub use overlap::Overlap;
 
 use order::common_order;
 use sequence::{Common, common};
@@ -100,6 +102,8 @@ pub struct Alignment {
     pub map: Map,
     /// The parts that one side lacks.
     pub parts: Parts,
+    /// How much of the before the after has too; `None` if a side has no stacks.
+    pub overlap: Option<Overlap>,
 }
 
 impl Alignment {
@@ -112,11 +116,13 @@ impl Alignment {
         }
         let mut order = common_order(&sequences.map(|sequence| &*sequence.symbols));
         let parts = ends::parts(&sequences, scale(runs, paired), is_unlike, &mut order);
+        let overlap = Overlap::new(runs, paired, order.len(), sequences.before.symbols.len());
         Some(Self {
             end: runs.map(|run| run.device.trace.dump()),
             map: Map::new(sequences.map(|of| of.steps), &order, sequences.map(|of| of.symbols.len())),
             born: Sides { before: sequences.before.born, after: sequences.after.born },
             parts,
+            overlap,
         })
     }
 

@@ -12,7 +12,7 @@ use ptmem_trace::stack::{GroupBy, Grouper};
 use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, DiffOptions, Sides, devices};
-use crate::align::{AlignedSide, Alignment, End, Missing, Unclear};
+use crate::align::{AlignedSide, Alignment, End, Missing, Overlap, Unclear};
 
 /// How a device of both sides corresponds.
 #[derive(Debug, Default)]
@@ -119,8 +119,9 @@ impl Missing {
     }
 }
 
-/// Adds a diagnostic for every part that a side lacks.
+/// Adds a diagnostic for every part that a side lacks, and where little corresponds.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    found.extend(device.little_overlap().map(|overlap| tell_overlap(device, overlap)));
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = missing.side.other();
@@ -138,6 +139,13 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         );
         found.push(Diagnostic::new(Code::PartMissing, device.id(), message));
     }
+}
+
+fn tell_overlap(device: &DeviceDiff, overlap: &Overlap) -> Diagnostic {
+    let message = format!(
+        "{overlap}: it may be another program, or run a small part of the same one. Record the same work on both sides"
+    );
+    Diagnostic::new(Code::LittleInCommon, device.id(), message)
 }
 
 /// Adds that missing parts were not checked, where the order of allocations of a side is not known.

@@ -23,7 +23,7 @@ pub use ptmem_trace::profile::Metric;
 use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
 use ptmem_trace::stack::{Code, Grouper};
 
-use crate::align::{Alignment, Missing, Parts, Unclear};
+use crate::align::{Alignment, Missing, Overlap, Parts, Unclear};
 pub use crate::patch::CodeLine;
 use alignment::Aligned;
 pub use alignment::PeakPlace;
@@ -92,6 +92,13 @@ impl DeviceDiff {
     #[must_use]
     pub fn id(&self) -> Option<DeviceId> {
         self.device.after.or(self.device.before)
+    }
+
+    /// How much of the before the after has, where that is little and no missing part explains it.
+    #[must_use]
+    pub fn little_overlap(&self) -> Option<&Overlap> {
+        let is_explained = self.is_host() || self.missing.iter().any(|missing| missing.side == Side::After);
+        self.alignment.as_ref()?.overlap.as_ref().filter(|overlap| overlap.is_little() && !is_explained)
     }
 
     /// True for pinned host memory.

@@ -34,8 +34,8 @@ pub trait Judged {
     /// The diagnostics of the input, then those of the judgement.
     fn diagnostics(&self) -> Vec<Sided<'_>>;
 
-    /// By this the worst leaf comes last: the verdict, then the bytes that explain it.
-    fn badness(&self) -> Option<(Verdict, i128)> {
+    /// By this the worst leaf comes last.
+    fn badness(&self) -> Option<(Verdict, bool, i128)> {
         self.judgement().map(badness)
     }
 }

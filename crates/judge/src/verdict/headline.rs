@@ -15,9 +15,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The verdict of a judgement, and the bytes of the check that explains it.
-pub(super) fn badness(judgement: &Judgement) -> (Verdict, i128) {
-    (judgement.verdict, judgement.decisive().and_then(measured).unwrap_or(0))
+/// The order of judgements, the worst last: by the verdict, then those of sides that are unlike, then by the bytes of the check
+/// that explains it.
+pub(super) fn badness(judgement: &Judgement) -> (Verdict, bool, i128) {
+    (judgement.verdict, judgement.unlike.is_some(), decisive_bytes(judgement))
+}
+
+fn decisive_bytes(judgement: &Judgement) -> i128 {
+    judgement.decisive().and_then(measured).unwrap_or(0)
 }
 
 /// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
@@ -74,10 +79,10 @@ fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: 
         return format!("nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}", prefix(part));
     }
     let sentence = part.judgement.headline().sentence;
-    match badness(part.judgement) {
+    match decisive_bytes(part.judgement) {
         _ if part.judgement.checks.is_empty() => sentence,
-        _ if count == 1 => format!("{}{sentence}", prefix(part)),
-        (_, 0) => format!("all {count} {noun}s: {sentence}"),
+        _ if count == 1 || part.judgement.unlike.is_some() => format!("{}{sentence}", prefix(part)),
+        0 => format!("all {count} {noun}s: {sentence}"),
         _ => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
     }
 }

@@ -43,7 +43,15 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
-    cause::complete(Judgement { peak, ..judgement }, diff)
+    let unlike = unlike(diff, many);
+    cause::complete(Judgement { peak, unlike, ..judgement }, diff)
+}
+
+/// How little of the before the first device of the after has on which that is little.
+fn unlike(diff: &Diff, many_devices: bool) -> Option<String> {
+    let (device, overlap) = diff.devices.iter().find_map(|device| Some((device, device.little_overlap()?)))?;
+    let name = device.id().filter(|_| many_devices).map(|device| format!("{device}: ")).unwrap_or_default();
+    Some(format!("{name}{overlap}"))
 }
 
 /// Judges one snapshot by absolute limits.
@@ -225,6 +233,7 @@ impl Judge {
             diagnostics: self.diagnostics,
             distrust,
             many_devices,
+            unlike: None,
             peak: None,
             cause: None,
         }

@@ -23,6 +23,8 @@ pub struct Judgement {
     pub distrust: Vec<Code>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
+    /// How little of the before the after has, where that may explain the change.
+    pub unlike: Option<String>,
     /// The change of the peak, in a comparison where nothing was gated.
     pub peak: Option<PeakChange>,
     /// The edit that explains a regression, in sentences.

@@ -48,9 +48,9 @@ impl Judged for JudgedSearch {
     }
 
     /// The verdict, then the most that a device leaks per snapshot or step.
-    fn badness(&self) -> Option<(Verdict, i128)> {
+    fn badness(&self) -> Option<(Verdict, bool, i128)> {
         let leaked = self.search.devices.iter().map(DeviceLeaks::bytes_per_step);
-        Some((self.judgement.verdict, leaked.max().unwrap_or(i128::MIN)))
+        Some((self.judgement.verdict, false, leaked.max().unwrap_or(i128::MIN)))
     }
 }
 

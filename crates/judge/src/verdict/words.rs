@@ -83,7 +83,9 @@ impl Judgement {
     /// The verdict in one line, with the figure and the limit.
     #[must_use]
     pub fn headline(&self) -> Headline {
-        Headline { verdict: self.verdict, sentence: self.explain(), cause: self.cause.clone() }
+        let unlike = self.unlike.as_ref().map(|unlike| format!("{unlike}; ")).unwrap_or_default();
+        let sentence = format!("{unlike}{}", self.explain());
+        Headline { verdict: self.verdict, sentence, cause: self.cause.clone() }
     }
 
     /// The figure and the limit that explain the verdict.
