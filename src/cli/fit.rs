@@ -11,9 +11,9 @@ use ptmem::scale::{MeasuredRun, Options, Scale};
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
 use super::output::{self, Output};
-#[cfg(feature = "simulate")]
-use super::search::{fitting::Fitting, recorder::RecordArguments};
 use super::{config, input, many};
+#[cfg(feature = "simulate")]
+use super::{recorder::RecordArguments, search::fitting::Fitting};
 
 /// Minimum number of runs that distinguishes a line from a parabola.
 const FEWEST_RUNS: usize = 3;

@@ -1,6 +1,7 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -120,24 +121,61 @@ fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
     }
 }
 
-/// Looks for leaks, and judges what is found.
-fn search(arguments: &LeakArguments, config: &Config, runs: &[Run]) -> Result<LeakGate> {
-    let options = options(arguments, config);
-    let limits: LeakLimits = arguments.max_leak.iter().copied().collect();
-    // The snapshots of a series are read one after the other.
-    let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
-    let mut nodes = Vec::with_capacity(runs.len());
-    ranks::in_order(
-        ranks::jobs(arguments.view.jobs),
-        &sizes,
-        |index| {
-            let search = runs[index].search(arguments.order, &options)?;
-            let judgement = verdict::judge_leaks(&search, limits, arguments.trust.strict);
-            Ok(JudgedSearch { search, judgement })
-        },
-        |_, finding| nodes.push(Node::One(finding)),
-    )?;
-    Ok(LeakGate { nodes })
+/// How leaks are looked for, and judged.
+struct Request {
+    options: LeakOptions,
+    order: Option<SeriesOrder>,
+    limits: LeakLimits,
+    strict: bool,
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Request {
+    fn of(arguments: &LeakArguments, config: &Config) -> Self {
+        Self {
+            options: options(arguments, config),
+            order: arguments.order,
+            limits: arguments.max_leak.iter().copied().collect(),
+            strict: arguments.trust.strict,
+            jobs: arguments.view.jobs,
+        }
+    }
+
+    /// Looks for leaks, and judges what is found.
+    fn search(&self, runs: &[Run]) -> Result<LeakGate> {
+        // The snapshots of a series are read one after the other.
+        let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
+        let mut nodes = Vec::with_capacity(runs.len());
+        ranks::in_order(
+            ranks::jobs(self.jobs),
+            &sizes,
+            |index| {
+                let search = runs[index].search(self.order, &self.options)?;
+                let judgement = verdict::judge_leaks(&search, self.limits, self.strict);
+                Ok(JudgedSearch { search, judgement })
+            },
+            |_, finding| nodes.push(Node::One(finding)),
+        )?;
+        Ok(LeakGate { nodes })
+    }
+}
+
+/// Looks for leaks in the snapshots of a gate, in which nothing may leak.
+#[cfg(feature = "simulate")]
+pub(super) fn judged(
+    snapshots: &[PathBuf],
+    reading: ReadOptions,
+    config: &Config,
+    strict: bool,
+    jobs: Option<NonZeroUsize>,
+) -> Result<LeakGate> {
+    let options = LeakOptions {
+        reading,
+        device_memory: config.limits.memory(),
+        allow_oom: config.limits.allow_oom.unwrap_or_default(),
+        ..LeakOptions::default()
+    };
+    Request { options, order: None, limits: LeakLimits::default(), strict, jobs }.search(&runs(snapshots)?)
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
@@ -147,7 +185,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     require_used(&arguments, &runs)?;
-    let mut gate = search(&arguments, &loaded.config, &runs)?;
+    let mut gate = Request::of(&arguments, &loaded.config).search(&runs)?;
     let answer = Answer::new(gate.headline(), false);
     let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
         if rules.are_same {
@@ -156,7 +194,8 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         if arguments.snapshots.iter().any(|path| path.as_os_str() == "-") {
             bail!("standard input can be read only once");
         }
-        Ok(vec![Ok(Answer::new(search(&arguments, &rules.loaded.config, &runs)?.headline(), false))])
+        let gate = Request::of(&arguments, &rules.loaded.config).search(&runs)?;
+        Ok(vec![Ok(Answer::new(gate.headline(), false))])
     })?;
     gate.remark(remarks);
     let mut options = report_options(&arguments.view, output);

@@ -10,7 +10,7 @@ mod config;
 mod diff;
 mod doctor;
 mod fit;
-#[cfg_attr(not(test), expect(dead_code, reason = "the command is not there yet"))]
+#[cfg(feature = "simulate")]
 mod gate;
 mod gates;
 mod git;
@@ -25,6 +25,8 @@ mod pip;
 mod profile;
 mod progress;
 mod ranks;
+#[cfg(feature = "simulate")]
+mod recorder;
 mod report;
 #[cfg(feature = "simulate")]
 mod search;
@@ -91,6 +93,8 @@ fn refuse(mut error: clap::Error, words: &[OsString]) -> ExitCode {
 fn carry_out(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
+        #[cfg(feature = "simulate")]
+        Command::Gate(arguments) => gate::run(*arguments, &output),
         Command::Diff(arguments) => diff::run(&arguments, &output),
         Command::Check(arguments) => check::run(&arguments, &output),
         Command::Leak(arguments) => leak::run(arguments, &output),

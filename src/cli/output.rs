@@ -66,6 +66,17 @@ impl Output {
         exports: &[Export],
         options: &report::RenderOptions,
     ) -> Result<()> {
+        self.export(subject, exports, options)?;
+        self.print_report(subject, format, options)
+    }
+
+    /// Writes a report to the files of the exports.
+    pub(crate) fn export(
+        &self,
+        subject: Subject<'_>,
+        exports: &[Export],
+        options: &report::RenderOptions,
+    ) -> Result<()> {
         // A table in a file is for people as well, but has no colours, and not the width of this terminal.
         let of_files =
             report::RenderOptions { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
@@ -75,6 +86,16 @@ impl Output {
                 _ => format.write(subject, &of_files, out),
             })?;
         }
+        Ok(())
+    }
+
+    /// Prints a report.
+    pub(crate) fn print_report(
+        &self,
+        subject: Subject<'_>,
+        format: Format,
+        options: &report::RenderOptions,
+    ) -> Result<()> {
         self.for_format(format).print_with(|out| format.write(subject, options, out))
     }
 

@@ -49,3 +49,11 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Writes the profile of a snapshot to a file.
+#[cfg(feature = "simulate")]
+pub(super) fn save(snapshot: &std::path::Path, file: &std::path::Path, config: &ptmem::config::Config) -> Result<()> {
+    let options = profile::ReadOptions { rules: config.rules.clone(), ..InputArguments::default().reading(config) };
+    let profile = input::profile(snapshot, &options)?;
+    output::write_file(file, saved::text_of(&profile, &profile.raises)?.as_bytes())
+}

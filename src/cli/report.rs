@@ -46,15 +46,15 @@ impl View {
         }
     }
 
-    /// Writes the requested files, and prints the report.
-    pub(super) fn write(
-        &self,
-        subject: Subject<'_>,
-        options: &mut report::RenderOptions,
-        output: &Output,
-    ) -> Result<()> {
-        let mut formats = self.formats();
-        if self.source || self.formats().any(Format::points_at_lines) {
+    /// Reads the sources that the requested formats show.
+    pub(super) fn prepare(&self, subject: Subject<'_>, options: &mut report::RenderOptions) {
+        let formats: Vec<Format> = self.formats().collect();
+        self.prepare_for(&formats, subject, options);
+    }
+
+    /// The same for other formats.
+    pub(super) fn prepare_for(&self, formats: &[Format], subject: Subject<'_>, options: &mut report::RenderOptions) {
+        if self.source || formats.iter().any(|format| format.points_at_lines()) {
             options.checkout = match subject {
                 Subject::Gate(gate) => checkout::files(gate.leaves().map(|c| c.diff.profiles.after.code())),
                 Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
@@ -63,9 +63,19 @@ impl View {
                 Subject::Study(_) => BTreeMap::new(),
             };
         }
-        if self.source || formats.any(|format| matches!(format, Format::Markdown | Format::Html)) {
+        if self.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
             options.sources = sources::read(options.checkout.values().map(String::as_str), self.source);
         }
+    }
+
+    /// Writes the requested files, and prints the report.
+    pub(super) fn write(
+        &self,
+        subject: Subject<'_>,
+        options: &mut report::RenderOptions,
+        output: &Output,
+    ) -> Result<()> {
+        self.prepare(subject, options);
         output.report(subject, self.format, &self.export, options)
     }
 }

@@ -135,7 +135,7 @@ fn a_search_waits_for_another_of_the_same_command() {
     let mut note = String::new();
     notes.read_line(&mut note).unwrap();
     fs::remove_file(history.hold()).unwrap();
-    assert!(note.contains("waiting for another search that records in "), "{note}");
+    assert!(note.contains("waiting for another ptmem that records in "), "{note}");
     let mut rest = String::new();
     notes.read_to_string(&mut rest).unwrap();
     let [first, second] = [first, second].map(|search| search.wait_with_output().unwrap());

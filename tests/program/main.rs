@@ -17,6 +17,7 @@ mod config;
 mod diagnostics;
 mod facts;
 mod fit;
+mod gate;
 mod git;
 mod golden;
 mod history;

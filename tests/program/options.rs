@@ -124,7 +124,7 @@ const DEPENDENT: [&str; 26] = [
 ];
 
 /// Commands that print texts, or whose work needs a checkout, PyTorch or a registry.
-const OTHERS: [&str; 5] = ["bisect", "completions", "help", "man", "pip"];
+const OTHERS: [&str; 6] = ["bisect", "completions", "gate", "help", "man", "pip"];
 
 #[test]
 fn every_command_is_tried() {

@@ -41,6 +41,7 @@ OF_THE_RUN = frozenset(
         "PTMEM_SIMULATE_RECORD",
         "PTMEM_SIMULATE_SAID",
         "PTMEM_SIMULATE_STACKS",
+        "PTMEM_SIMULATE_STEPS",
         "PTMEM_SIMULATE_WATCH",
     ]
 )

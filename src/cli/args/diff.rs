@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
-use ptmem::diff::PhaseOptions;
-use ptmem::verdict::{About, Limits, NoBefore, Thresholds};
+use ptmem::verdict::{Limits, NoBefore};
 
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
 use super::{ConfigArguments, heading, value};
 use crate::cli::check::Request;
+use crate::cli::diff;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
@@ -122,22 +122,21 @@ impl DiffArguments {
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
         self.capacity.limits(Limits {
-            growth: self.limits.max_growth.iter().chain(&self.limits.warn_growth).cloned().collect(),
-            maximum: self.limits.max.clone(),
-            min_delta: self.limits.min_delta,
-            strict: self.trust.strict.then_some(true),
             allow_partial: self.allow_partial.then_some(true),
-            ..Limits::default()
+            ..self.limits.limits(self.trust.strict)
         })
     }
 
-    /// Options to compare phases, given the limits of the comparison.
-    pub(crate) fn phase_options(&self, limits: &Thresholds, config: &Config) -> PhaseOptions {
-        let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
-        PhaseOptions {
-            occurrences: config.phase_occurrence.unwrap_or_default(),
-            skip_first: config.skip_first,
-            wanted: self.phases || gated,
+    /// How the files are read and compared.
+    pub(in crate::cli) fn request<'a>(&'a self, config: &'a Config) -> diff::Request<'a> {
+        diff::Request {
+            config,
+            stacks: &self.stacks,
+            view: &self.view,
+            formats: &[],
+            phases: self.phases,
+            git: self.git.as_deref(),
+            update: self.update.is_some(),
         }
     }
 }

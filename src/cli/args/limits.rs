@@ -28,6 +28,19 @@ pub(crate) struct DiffLimits {
     pub(super) min_delta: Option<u64>,
 }
 
+impl DiffLimits {
+    /// The limits that were set.
+    pub(crate) fn limits(&self, is_strict: bool) -> Limits {
+        Limits {
+            growth: self.max_growth.iter().chain(&self.warn_growth).cloned().collect(),
+            maximum: self.max.clone(),
+            min_delta: self.min_delta,
+            strict: is_strict.then_some(true),
+            ..Limits::default()
+        }
+    }
+}
+
 /// The memory of the device.
 #[derive(Debug, Default, Args)]
 pub(crate) struct DeviceArguments {

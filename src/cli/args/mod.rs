@@ -13,6 +13,8 @@ use clap::{Parser, Subcommand};
 use super::check::CheckArguments;
 use super::doctor::DoctorArguments;
 use super::fit::FitArguments;
+#[cfg(feature = "simulate")]
+use super::gate::GateArguments;
 use super::history::HistoryArguments;
 use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
@@ -55,6 +57,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Record the base and the working tree, compare them, and gate the growth
+    ///
+    /// Finds the base, records both sides on a simulated card (the base in a git worktree), and compares them: the peak may grow
+    /// by 5 %, unless limits are given. With a command behind --, that command is the only gate; otherwise the gates are those of
+    /// ptmem.toml. The recording of the base is kept, so the next run records only the working tree.
+    #[cfg(feature = "simulate")]
+    #[command(
+        after_help = text::EXIT_CODES,
+        override_usage = "ptmem gate [OPTIONS] [NAME]...\n       ptmem gate [OPTIONS] -- <COMMAND>..."
+    )]
+    Gate(Box<GateArguments>),
     /// Compare two snapshots and gate the growth
     #[command(
         args_override_self = true,

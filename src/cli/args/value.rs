@@ -13,6 +13,15 @@ pub(crate) struct Export {
 }
 
 impl Export {
+    /// The same report of a gate that has one of its own: the name of the gate stands before the ending of the file.
+    #[cfg(feature = "simulate")]
+    pub(crate) fn of(&self, gate: Option<&str>) -> Self {
+        let Some(gate) = gate.filter(|_| self.path.as_os_str() != "-") else { return self.clone() };
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let ending = self.path.extension().map(|ending| format!(".{}", ending.to_string_lossy())).unwrap_or_default();
+        Self { format: self.format, path: self.path.with_file_name(format!("{stem}-{gate}{ending}")) }
+    }
+
     /// Reads `FORMAT=PATH`, with one of these formats.
     pub(crate) fn parse(text: &str, formats: &[Format]) -> Result<Self, String> {
         let names = formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
@@ -25,7 +34,7 @@ impl Export {
     }
 }
 
-pub(super) fn reason(text: &str) -> Result<String, String> {
+pub(crate) fn reason(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("expected a reason in words".to_owned()) } else { Ok(text.to_owned()) }
 }
 

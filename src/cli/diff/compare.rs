@@ -6,15 +6,15 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Result, bail};
 use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
-use ptmem::diff::{self, Diff};
+use ptmem::diff::{self, Diff, PhaseOptions};
 use ptmem::patch::Patch;
 use ptmem::profile::{self, InputKind, Moment, Profile};
 use ptmem::report::Format;
 use ptmem::sides::Sides;
 use ptmem::snapshot::Tables;
-use ptmem::verdict::{self, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
+use ptmem::verdict::{self, About, Comparison, Gate, Job, Member, Missing, Node, Thresholds};
 
-use super::super::args::DiffArguments;
+use super::super::args::{Stacks, View};
 use super::super::input::{self, require_moment};
 use super::super::ranks;
 use super::super::{advice, checkout, git, output};
@@ -50,10 +50,40 @@ struct Part<'f> {
     missing: Option<Vec<Missing>>,
 }
 
+/// How the files of comparisons are read and compared.
+pub(in crate::cli) struct Request<'a> {
+    pub(in crate::cli) config: &'a Config,
+    pub(in crate::cli) stacks: &'a Stacks,
+    pub(in crate::cli) view: &'a View,
+    /// Formats that are written beside those of the view.
+    pub(in crate::cli) formats: &'a [Format],
+    /// Whether phases are compared, also where no limit asks for it.
+    pub(in crate::cli) phases: bool,
+    /// The commit since which the code changed.
+    pub(in crate::cli) git: Option<&'a str>,
+    /// Whether the stored before is rewritten: it has no names but those of its recording.
+    pub(in crate::cli) update: bool,
+}
+
+impl Request<'_> {
+    fn has_pictures(&self) -> bool {
+        self.view.formats().chain(self.formats.iter().copied()).any(Format::has_pictures)
+    }
+
+    /// Options to compare phases, given the limits of the comparison.
+    fn phases(&self, limits: &Thresholds) -> PhaseOptions {
+        let gated = limits.growth.iter().any(|growth| growth.target.about == About::Phases);
+        PhaseOptions {
+            occurrences: self.config.phase_occurrence.unwrap_or_default(),
+            skip_first: self.config.skip_first,
+            wanted: self.phases || gated,
+        }
+    }
+}
+
 /// Settings that all comparisons of a run share.
 struct Run<'a> {
-    arguments: &'a DiffArguments,
-    config: &'a Config,
+    request: &'a Request<'a>,
     /// The change of the code, where rows are marked by it.
     patch: Option<Patch>,
     /// Names of functions in the checkout.
@@ -65,15 +95,15 @@ struct Run<'a> {
 }
 
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
-pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Gate> {
-    let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
+pub(in crate::cli) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
+    let patch = request.git.map(git::changed_lines).transpose()?;
     let Plan { items, parts } = Plan::of(pairs)?;
-    let jobs = ranks::jobs(arguments.view.jobs);
+    let jobs = ranks::jobs(request.view.jobs);
     // Few comparisons leave cores for both sides of each.
     let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
-    let run = Run { arguments, config, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
+    let run = Run { request, patch, names: Names::default(), parallel, swapped: OnceLock::new() };
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
-    let mut usage = Usage::new(config);
+    let mut usage = Usage::new(request.config);
     let mut comparisons = Vec::with_capacity(items.len());
     let mut tables = Sides::<Tables>::default();
     ranks::in_order(
@@ -100,7 +130,10 @@ pub(super) fn compare_all(pairs: &[Pair], arguments: &DiffArguments, config: &Co
             nodes.extend(of_pair.map(Node::One));
             continue;
         };
-        let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
+        let paths = pair.called.clone();
+        let paths = paths.unwrap_or_else(|| {
+            Sides { before: &pair.before, after: &pair.after }.map(|path| path.display().to_string())
+        });
         let thresholds = Thresholds { one_of_ranks: true, ..pair.thresholds.clone() };
         let job = Job::compared(of_pair.collect(), pair.name.clone(), paths, missing, &thresholds);
         nodes.push(Node::Job(job));
@@ -146,12 +179,16 @@ impl Run<'_> {
         let pair = item.pair;
         let thresholds = item.thresholds();
         let mut profiles = pair.context(self.read(item))?;
-        let git = self.arguments.git.as_deref().zip(self.patch.as_ref());
+        let git = self.request.git.zip(self.patch.as_ref());
         // A saved profile has no names but those of its recording.
-        if let Some((base, patch)) = git.filter(|_| self.arguments.update.is_none()) {
+        if let Some((base, patch)) = git.filter(|_| !self.request.update) {
             self.names.give(&mut profiles, base, patch);
         }
         self.require_updatable(&profiles)?;
+        if let Some(Sides { before, after }) = pair.called.clone().filter(|_| item.member.is_none()) {
+            profiles.before.source.path = before;
+            profiles.after.source.path = after;
+        }
         let swapped = self.swapped(&profiles);
         let mut diff = self.diff(pair, profiles);
         diff.diagnostics.extend(swapped);
@@ -167,11 +204,11 @@ impl Run<'_> {
     }
 
     fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
-        let Self { arguments, config, .. } = self;
+        let request = self.request;
         // No addresses are kept for the ranks of a job: there may be thousands.
-        let layout = item.member.is_none() && arguments.view.formats().any(Format::has_pictures);
-        let options = arguments.stacks.profile_options(config, &arguments.view);
-        let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
+        let layout = item.member.is_none() && request.has_pictures();
+        let options = request.stacks.profile_options(request.config, request.view);
+        let at = request.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
         let options = profile::ReadOptions { at, layout, ..options };
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
@@ -183,7 +220,7 @@ impl Run<'_> {
     /// The warning that the before is of a later commit than the after. Git is asked once for the ranks of a job, which have the
     /// same commits.
     fn swapped(&self, profiles: &Sides<Profile>) -> Option<Diagnostic> {
-        self.arguments.git.as_ref()?;
+        self.request.git?;
         let runs = Sides { before: profiles.before.run.as_ref()?, after: profiles.after.run.as_ref()? };
         let commits = Sides { before: runs.before.commit.as_deref()?, after: runs.after.commit.as_deref()? };
         let (first, of_first) =
@@ -201,22 +238,25 @@ impl Run<'_> {
 
     /// Refuses a before that `--update` cannot rewrite.
     fn require_updatable(&self, profiles: &Sides<Profile>) -> Result<()> {
-        let Some(path) = &self.arguments.update else { return Ok(()) };
+        if !self.request.update {
+            return Ok(());
+        }
         let Sides { before, after } = profiles;
+        let path = &before.source.path;
         if before.source.kind == InputKind::Numbers && after.source.kind != InputKind::Numbers {
-            bail!("{}: holds only figures, and {} does not; update it with figures", path.display(), after.source.path);
+            bail!("{path}: holds only figures, and {} does not; update it with figures", after.source.path);
         }
         if ![InputKind::Profile, InputKind::Numbers].contains(&before.source.kind) {
             let after = shell_word(&after.source.path);
-            bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
+            bail!("{path}: is not a saved profile; write the first with: ptmem profile {after} -o FILE");
         }
         Ok(())
     }
 
     fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
         let options = diff::DiffOptions {
-            match_ratio: self.config.match_ratio.unwrap_or(diff::DiffOptions::default().match_ratio),
-            phases: self.arguments.phase_options(&pair.thresholds, self.config),
+            match_ratio: self.request.config.match_ratio.unwrap_or(diff::DiffOptions::default().match_ratio),
+            phases: self.request.phases(&pair.thresholds),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {

@@ -21,12 +21,13 @@ use super::git::Base;
 use super::output::{self, Output};
 use super::report::report_options;
 use super::{exit_code, modes, surroundings};
-use compare::compare_all;
-use pairs::{Pair, pairs};
+pub(super) use compare::{Request, compare_all};
+pub(super) use pairs::Pair;
+use pairs::pairs;
 use rewritten::OfBase;
-use update::{accepting, improvement, update};
+use update::{accepting, improvement};
 
-pub(super) use update::shell_word;
+pub(super) use update::{shell_word, update};
 
 /// The answers by the rules of the base, one for each of its comparisons.
 fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Result<Vec<Result<Answer>>> {
@@ -43,7 +44,7 @@ fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Res
         }
         let path = pair.before.display().to_string();
         let judged = stored.as_ref().map_or(&pair, |stored| &stored.pair);
-        let gate = compare_all(slice::from_ref(judged), arguments, config)?;
+        let gate = compare_all(slice::from_ref(judged), &arguments.request(config))?;
         let answer = Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone());
         Ok(Some(Answer { before: stored.map(|_| path), ..answer }))
     });
@@ -78,7 +79,7 @@ pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
 #[cfg(feature = "simulate")]
 pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<ptmem::verdict::Gate> {
     let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
-    compare_all(&pairs, arguments, &loaded.config)
+    compare_all(&pairs, &arguments.request(&loaded.config))
 }
 
 /// Makes the comparisons and reports them, with a remark of the command that asks for them.
@@ -103,7 +104,7 @@ pub(super) fn report(
              each of them again, for example with 'ptmem profile'"
         );
     }
-    let mut gate = compare_all(&pairs, arguments, &loaded.config)?;
+    let mut gate = compare_all(&pairs, &arguments.request(&loaded.config))?;
     gate.remark(remark);
     let mut options = report_options(&arguments.view, output);
     if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {

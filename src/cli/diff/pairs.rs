@@ -15,22 +15,37 @@ use super::update::shell_word;
 
 /// A before and an after to compare.
 #[derive(Clone)]
-pub(super) struct Pair {
+pub(in crate::cli) struct Pair {
     pub(super) name: Option<String>,
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
     pub(super) thresholds: Thresholds,
     /// The files of both sides where they are those of ranks.
     pub(super) found: Option<Sides<Vec<Found>>>,
+    /// What reports call both sides, if not by their paths.
+    pub(super) called: Option<Sides<String>>,
 }
 
 impl Pair {
-    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: &Limits, loaded: &Loaded) -> Result<Self> {
+    /// A before and an after with limits.
+    pub(in crate::cli) fn new(
+        name: Option<String>,
+        before: PathBuf,
+        after: PathBuf,
+        limits: &Limits,
+        loaded: &Loaded,
+    ) -> Result<Self> {
         let accepted = loaded.config.accepted.clone();
         let thresholds = Thresholds { accepted, today: today()?, ..loaded.thresholds(limits)? };
-        let pair = Self { name, before, after, thresholds, found: None };
+        let pair = Self { name, before, after, thresholds, found: None, called: None };
         let found = pair.context(ranks::sides(&pair.before, &pair.after))?;
         Ok(Self { found, ..pair })
+    }
+
+    /// The same, with names of both sides in place of their paths.
+    #[cfg(feature = "simulate")]
+    pub(in crate::cli) fn called(self, names: Sides<String>) -> Self {
+        Self { called: Some(names), ..self }
     }
 
     /// The change from this before to that of another pair, which has as many ranks.

@@ -47,7 +47,7 @@ impl OfBase {
         let mut higher = Vec::new();
         // One that the change removed has no figures to compare.
         if pair.before.exists() || pair.found.is_some() {
-            let gate = compare_all(slice::from_ref(&of_base.to(pair)), arguments, config)?;
+            let gate = compare_all(slice::from_ref(&of_base.to(pair)), &arguments.request(config))?;
             let unexplained: Vec<_> = gate.leaves().filter(|comparison| lacks_reason(comparison)).collect();
             let paths: BTreeSet<PathBuf> = unexplained
                 .iter()

@@ -116,7 +116,7 @@ pub(in crate::cli) fn shell_word(path: &str) -> String {
 }
 
 /// Rewrites the stored before with the after; returns a note on the result.
-pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+pub(in crate::cli) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
     let Sides { before, after } = &comparison.diff.profiles;
     let accepts = comparison.judgement.fails_by_growth_alone();

@@ -1,3 +1,253 @@
-//! `ptmem gate`.
+//! `ptmem gate`: records the base and the working tree, or reads what was recorded elsewhere, and judges every gate.
 
+mod base;
+mod ci;
+mod gates;
+mod of_base;
+mod parts;
 mod rules;
+mod secrets;
+mod sides;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use ptmem::config::{GateRules, Recording, Source};
+use ptmem::pattern::Pattern;
+use ptmem::verdict::Limits;
+
+use super::args::{Capacity, ConfigArguments, DiffLimits, Trust, View, heading, value};
+use super::config::{self, Loaded};
+use super::diff::shell_word;
+use super::git;
+use super::output::Output;
+use super::recorder;
+use super::recorder::process::Hold;
+use super::recorder::tree::Tree;
+use base::Occasion;
+use ci::{CommentMode, Folder};
+use gates::Gates;
+
+#[derive(Debug, Args)]
+pub(crate) struct GateArguments {
+    /// Gates of ptmem.toml to run, by name or glob [default: all]
+    #[arg(value_name = "NAME", conflicts_with = "command")]
+    names: Vec<String>,
+    /// Compare with the merge base with this commit, branch or tag [default: in CI what the event says; otherwise the merge base
+    /// with the default branch, or HEAD on that branch]
+    #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::COMPARED)]
+    base: Option<String>,
+    /// Judge this commit instead of the working tree
+    #[arg(long, value_name = "REV", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::COMPARED)]
+    head: Option<String>,
+    /// Record the base again, although its recording is kept
+    #[arg(long, help_heading = heading::SEARCHED)]
+    no_cache: bool,
+    /// Card to simulate, such as h100; real records on that of the machine [default: a100]
+    #[arg(long, value_name = "NAME", value_parser = gpu, help_heading = heading::SEARCHED)]
+    gpu: Option<String>,
+    /// Steps of the optimizer to record: N, A..B, all, or none if the command writes its snapshot to the file that
+    /// PTMEM_SNAPSHOT names [default: 1..3]
+    #[arg(long, value_name = "STEPS", value_parser = recorder::steps, help_heading = heading::SEARCHED)]
+    steps: Option<String>,
+    /// Rewrite the stored befores of these gates from their afters; figures can only fall
+    #[arg(long, help_heading = heading::STORED, conflicts_with_all = ["head", "ci", "command"])]
+    update: bool,
+    /// Let --update also raise figures, even beyond limits; the reason is stored in the profile
+    #[arg(long, value_name = "REASON", value_parser = value::reason, requires = "update", help_heading = heading::STORED)]
+    allow_raise: Option<String>,
+    #[command(flatten)]
+    limits: DiffLimits,
+    #[command(flatten)]
+    capacity: Capacity,
+    #[command(flatten)]
+    trust: Trust,
+    /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request has LABEL (in GitHub
+    /// Actions)
+    #[arg(long, value_name = "LABEL", help_heading = heading::TRUST)]
+    approve_label: Option<String>,
+    #[command(flatten)]
+    config: ConfigArguments,
+    /// Write what a CI job shows into FOLDER: report, comment, annotations, outputs, page [default: in CI, ptmem-report in
+    /// RUNNER_TEMP or the working directory]
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, help_heading = heading::OUTPUT)]
+    #[expect(clippy::option_option, reason = "the option may stand without its value")]
+    ci: Option<Option<PathBuf>>,
+    /// When there is a new comment on a pull request: auto (unless the verdict is a pass), on-change (also if figures changed),
+    /// always or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = heading::OUTPUT)]
+    comment: CommentMode,
+    #[command(flatten)]
+    view: View,
+    /// Record this command as the only gate, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Checks the name of a card, or that of no simulated one.
+fn gpu(text: &str) -> Result<String, String> {
+    if text == Recording::REAL_GPU { Ok(text.to_owned()) } else { recorder::card(text) }
+}
+
+/// The recording of a gate for which nobody has written how to record it.
+const PLACEHOLDER: &str = "REPLACE_ME";
+
+/// A working tree that cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+struct Unrecorded {
+    reason: String,
+    /// The end of the output.
+    output: Vec<String>,
+}
+
+/// The name of the gate of a command line.
+pub(super) const UNNAMED: &str = "command";
+
+impl GateArguments {
+    /// The limits of the command line.
+    fn limits(&self) -> Limits {
+        self.capacity.limits(self.limits.limits(self.trust.strict))
+    }
+
+    /// The gate of the command line, if it has a command.
+    fn of_command(&self) -> Option<GateRules> {
+        let words: Vec<String> = self.command.iter().map(|word| shell_word(word)).collect();
+        let source = Source::Recorded(Recording::of(words.join(" ")));
+        (!words.is_empty()).then(|| GateRules { source, limits: Limits::default(), broken_base: None })
+    }
+
+    /// The gates to run, by their names.
+    fn gates(&self, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
+        let mut gates = match self.of_command() {
+            Some(gate) => BTreeMap::from([(UNNAMED.to_owned(), gate)]),
+            None => self.selected(loaded)?,
+        };
+        for (name, gate) in &mut gates {
+            if let Source::Recorded(recording) = &mut gate.source {
+                self.require_written(name, recording, loaded)?;
+                self.apply(recording).map_err(|wrong| anyhow!("[gate.{name}] {wrong}"))?;
+            }
+        }
+        Ok(gates)
+    }
+
+    /// The gates of the file that the command line names.
+    fn selected(&self, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
+        let gates = &loaded.config.gates;
+        if gates.is_empty() {
+            bail!(
+                "there is no gate: {} has no [gate.NAME]; give a command, such as ptmem gate -- python train.py, or write a \
+                 gate with 'ptmem init'",
+                loaded.name()
+            );
+        }
+        let mut selected = BTreeMap::new();
+        for name in &self.names {
+            let pattern = Pattern::glob(name).map_err(|error| anyhow!("{name}: {error}"))?;
+            let before = selected.len();
+            let matching = gates.iter().filter(|(gate, _)| *gate == name || pattern.matches(gate));
+            selected.extend(matching.map(|(gate, rules)| (gate.clone(), rules.clone())));
+            if selected.len() == before && !gates.keys().any(|gate| pattern.matches(gate)) {
+                loaded.config.gate(name).with_context(|| loaded.name())?;
+            }
+        }
+        Ok(if self.names.is_empty() { gates.clone() } else { selected })
+    }
+
+    /// Stops at a gate that nobody has finished.
+    fn require_written(&self, name: &str, recording: &Recording, loaded: &Loaded) -> Result<()> {
+        if recording.script.contains(PLACEHOLDER) {
+            bail!(
+                "{}: [gate.{name}] has no program yet: replace '{}' in 'record' by the command that runs a few training \
+                 steps, such as 'python train.py --epochs 1'; docs/getting-started.md has a script to start from",
+                loaded.name(),
+                recording.script.trim()
+            );
+        }
+        Ok(())
+    }
+
+    /// Applies the options of the command line, and checks what the file says.
+    fn apply(&self, recording: &mut Recording) -> Result<(), String> {
+        recording.gpu = self.gpu.clone().unwrap_or_else(|| recording.gpu.clone());
+        recording.steps = self.steps.clone().unwrap_or_else(|| recording.steps.clone());
+        gpu(&recording.gpu).map_err(|error| format!("'gpu': {error}"))?;
+        recorder::steps(&recording.steps).map(|_| ()).map_err(|error| format!("'steps': {error}"))
+    }
+
+    /// The folder for a CI job, where one is asked for or this is one.
+    fn folder(&self) -> Option<PathBuf> {
+        let is_job = env::var("GITHUB_ACTIONS").or_else(|_| env::var("CI")).is_ok_and(|text| text == "true");
+        match &self.ci {
+            Some(Some(folder)) => Some(folder.clone()),
+            Some(None) => Some(default_folder()),
+            None if is_job && !self.update => Some(default_folder()),
+            None => None,
+        }
+    }
+}
+
+fn default_folder() -> PathBuf {
+    let temporary = env::var_os("RUNNER_TEMP").filter(|folder| !folder.is_empty());
+    temporary.map(PathBuf::from).unwrap_or_default().join("ptmem-report")
+}
+
+pub(super) fn run(mut arguments: GateArguments, output: &Output) -> Result<ExitCode> {
+    let folder = arguments.folder().map(std::path::absolute).transpose()?;
+    let folder = folder.map(|path| Folder::make(path, arguments.comment)).transpose()?;
+    let answer = match arguments.head.clone() {
+        Some(head) => answer_at(&head, &mut arguments, folder.as_ref(), output),
+        None => answer(&arguments, folder.as_ref(), output),
+    };
+    if let (Some(folder), Err(error)) = (&folder, &answer) {
+        folder.could_not_run(error)?;
+    }
+    answer
+}
+
+fn answer(arguments: &GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
+    let loaded = config::load_with_folder(&arguments.config)?;
+    let rules = arguments.gates(&loaded)?;
+    let is_recorded = rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
+    let occasion = match base::occasion(arguments.base.as_deref()) {
+        Ok(occasion) => Some(occasion),
+        Err(error) if is_recorded || arguments.base.is_some() => return Err(error),
+        // Files are compared without a repository, too.
+        Err(_) => None,
+    };
+    let gates = Gates { arguments, loaded: &loaded, rules, folder, output };
+    match occasion {
+        Some(Occasion::Push) => gates.keep(),
+        Some(Occasion::Change(base)) => gates.judge(Some(&base)),
+        None => gates.judge(None),
+    }
+}
+
+/// Judges another commit, in a worktree: paths of files begin there.
+fn answer_at(head: &str, arguments: &mut GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
+    let _hold = Hold::new();
+    for export in arguments.view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
+        export.path = std::path::absolute(&export.path)?;
+    }
+    if let Some(file) = arguments.config.file().map(std::path::absolute).transpose()? {
+        arguments.config.config = Some(file);
+    }
+    let commit = base::rev_parse(head).with_context(|| format!("--head {head}: there is no such commit here"))?;
+    let [root, below] = ["--show-toplevel", "--show-prefix"]
+        .map(|what| git::text(&mut git::git(None), &["rev-parse", what]).map(PathBuf::from));
+    let root = root?;
+    let place = tempfile::Builder::new().prefix("ptmem-head-").tempdir()?;
+    let tree = Tree::at(&root, place.path().join("tree"));
+    tree.check_out(&commit)?;
+    let answer = env::set_current_dir(tree.path.join(below?))
+        .with_context(|| format!("--head {head}: it lacks the working directory"))
+        .and_then(|()| answer(arguments, folder, output));
+    tree.remove();
+    answer
+}

@@ -1,7 +1,6 @@
 //! `ptmem bisect`: the first commit or release that exceeds the limits, and how it differs from the one before it.
 
 use std::env;
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,10 +14,11 @@ use ptmem::verdict::{Gate, Verdict};
 use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Trust, View, heading};
 use super::super::config::{self, Loaded};
 use super::super::output::{self, Output};
+use super::super::recorder::{
+    Attempt, Candidate, Failure, Part, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
+};
 use super::super::{diff, exit_code};
-use super::commits::{Commits, TREE};
-use super::failure::Failure;
-use super::recorder::{Attempt, Job, RecordArguments, Recorded, Recorder, own_files, python_of};
+use super::commits::Commits;
 use super::releases::Releases;
 use super::{Answer, Asked, Candidates, search};
 
@@ -55,12 +55,12 @@ pub(super) trait Recordable: Candidates {
     /// The name of one as that of a folder.
     fn folder(one: &Self::One) -> &str;
     /// Runs and records one of them.
-    fn record(&self, one: &Self::One, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt;
+    fn record(&self, one: &Self::One, recorder: &Recorder, program: Program<'_>) -> Attempt;
     /// The first bad one, as far as it is known.
     fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
 
     /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
-    fn show(&self, _: &Found<Self::One>, _: &Recorder<'_>) -> Result<Option<String>> {
+    fn show(&self, _: &Found<Self::One>, _: &Recorder) -> Result<Option<String>> {
         Ok(None)
     }
 
@@ -71,8 +71,8 @@ pub(super) trait Recordable: Candidates {
         _: &Found<Self::One>,
         _: &Edit,
         _: bool,
-        _: &Recorder<'_>,
-        _: &[OsString],
+        _: &Recorder,
+        _: Program<'_>,
     ) -> Result<Option<Result<Recorded, Failure>>> {
         Ok(None)
     }
@@ -106,8 +106,14 @@ pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Resu
     let loaded = config::load_with_folder(&diff.config)?;
     if let Some((package, versions)) = range.split_once("==") {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
-        let recorder = Recorder::new(&record, &package, &own_files())?;
-        let mut bisection = Bisection { set: &releases, recorder, command: &record.command, diff, loaded };
+        let recorder = Recorder::of_command(&record, &package, &own_files())?;
+        let mut bisection = Bisection {
+            set: &releases,
+            recorder,
+            program: Program { command: &record.command, method: &record.method },
+            diff,
+            loaded,
+        };
         return bisection.answer("release", output);
     }
     if Path::new(&range).exists() {
@@ -120,15 +126,21 @@ pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Resu
     }
     let commits = Commits::of(&range)?;
     let command = commits.command(&record.command);
-    let recorder = Recorder::new(&record, &"commits", &[])?;
-    let tree = recorder.place(TREE);
-    commits.check_out(&commits.bad, &tree)?;
+    let recorder = Recorder::of_command(&record, &"commits", &[])?;
+    let tree = commits.tree(&recorder).path;
+    commits.check_out(&commits.bad, &recorder)?;
     // Paths in reports begin there, and the edits that explain growth are found there.
     env::set_current_dir(&tree)?;
     let loaded = config::load_with_folder(&diff.config)?;
-    let mut bisection = Bisection { set: &commits, recorder, command: &command, diff, loaded };
+    let mut bisection = Bisection {
+        set: &commits,
+        recorder,
+        program: Program { command: &command, method: &record.method },
+        diff,
+        loaded,
+    };
     let answer = bisection.answer("commit", output);
-    commits.remove(&tree);
+    commits.tree(&bisection.recorder).remove();
     answer
 }
 
@@ -141,10 +153,13 @@ fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
 
 /// Records the checkout and compares it with a recording.
 fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loaded: &Loaded) -> Result<u8> {
-    let recorder = Recorder::new(record, &"checkout", &own_files())?;
+    let recorder = Recorder::of_command(record, &"checkout", &own_files())?;
     let here = env::current_dir()?;
-    let job = Job { command: &record.command, folder: &here, variables: &[], memory: None };
-    let recorded = recorder.record("checkout", &job)?.map_err(|failure| refused(failure, "the checkout", ""))?;
+    let program = Program { command: &record.command, method: &record.method };
+    let candidate = Candidate::new(program, &here, &[]);
+    let recorded = recorder
+        .record("checkout", &candidate, &Part::new("checkout"))?
+        .map_err(|failure| refused(failure, "the checkout", ""))?;
     let gate = judged(diff, loaded, Path::new(good), &recorded.path)?;
     output::print_note(&gate.headline().in_full());
     Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
@@ -159,8 +174,8 @@ fn judged(diff: &mut DiffArguments, loaded: &Loaded, before: &Path, after: &Path
 /// A set, how its members are recorded, and the limits.
 struct Bisection<'a, S> {
     set: &'a S,
-    recorder: Recorder<'a>,
-    command: &'a [OsString],
+    recorder: Recorder,
+    program: Program<'a>,
     diff: DiffArguments,
     loaded: Loaded,
 }
@@ -220,11 +235,11 @@ impl<S: Recordable> Bisection<'_, S> {
         let mut taken = format!("the edit at {place}");
         let mut cause = "this edit";
         output::print_note(&format!("{} without {taken}", found.bad));
-        let Some(mut recorded) = self.set.without(found, edit, true, &self.recorder, self.command)? else {
+        let Some(mut recorded) = self.set.without(found, edit, true, &self.recorder, self.program)? else {
             return Ok(None);
         };
         if recorded.is_err()
-            && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.command)?
+            && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.program)?
         {
             taken = format!("any edit of its file, because the command fails without the one at {place} alone");
             cause = "an edit of this file";
@@ -245,7 +260,7 @@ impl<S: Recordable> Bisection<'_, S> {
     fn record(&self, one: &S::One) -> Attempt {
         match self.recorder.kept(S::folder(one)) {
             Some(kept) => Ok(Ok(kept)),
-            None => self.set.record(one, &self.recorder, self.command),
+            None => self.set.record(one, &self.recorder, self.program),
         }
     }
 
@@ -270,7 +285,7 @@ fn refused(failure: Failure, one: &str, advice: &str) -> Error {
     match failure {
         Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
         Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
-        Failure::Candidate(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+        Failure::Candidate(_) | Failure::Elsewhere(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
     }
 }
 

@@ -2,20 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Display};
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
 use super::super::git::{self, git};
+use super::super::recorder::tree::{Tree, own_packages};
+use super::super::recorder::{Attempt, Candidate, Failure, Part, Program, Recorded, Recorder};
 use super::bisect::{Found, Recordable};
-use super::failure::Failure;
-use super::recorder::{Attempt, Job, Recorded, Recorder};
-use super::releases::paths_of;
 use super::{Answer, Asked, Candidates};
 
 /// The worktree in which commits are recorded.
@@ -96,26 +95,17 @@ impl Commits {
         Ok(left)
     }
 
-    /// Checks a commit out in a worktree, and gives the folder in it that is the working directory here.
-    pub(super) fn check_out(&self, commit: &Commit, tree: &Path) -> Result<PathBuf> {
-        let name = tree.to_string_lossy();
-        let is_there = git::text(&mut git(Some(tree)), &["rev-parse", "--show-toplevel"])
-            .is_ok_and(|top| fs::canonicalize(top).ok() == fs::canonicalize(tree).ok());
-        if is_there {
-            git::output(&mut git(Some(tree)), &["checkout", "--quiet", "--force", "--detach", &commit.hash])?;
-            // Files of the run before, such as compiled Python.
-            git::output(&mut git(Some(tree)), &["clean", "--quiet", "-ffdx"])?;
-        } else {
-            let _ = fs::remove_dir_all(tree);
-            self.run(&["worktree", "add", "--quiet", "--force", "--detach", &name, &commit.hash])?;
-        }
-        let folder = tree.join(&self.below);
-        if folder.is_dir() { Ok(folder) } else { Err(anyhow!("it has no folder {}", self.below.display())) }
+    /// The worktree in which commits are recorded.
+    pub(super) fn tree(&self, recorder: &Recorder) -> Tree<'_> {
+        Tree::at(&self.root, recorder.place(TREE))
     }
 
-    /// Removes a worktree; failing to do so is not worth an error.
-    pub(super) fn remove(&self, tree: &Path) {
-        let _ = self.run(&["worktree", "remove", "--force", &tree.to_string_lossy()]);
+    /// Checks a commit out in the worktree, and gives the folder in it that is the working directory here.
+    pub(super) fn check_out(&self, commit: &Commit, recorder: &Recorder) -> Result<PathBuf> {
+        let tree = self.tree(recorder);
+        tree.check_out(&commit.hash)?;
+        let folder = tree.path.join(&self.below);
+        if folder.is_dir() { Ok(folder) } else { Err(anyhow!("it has no folder {}", self.below.display())) }
     }
 
     /// The words of a command in another worktree: a program that git does not know, such as that of a virtual environment,
@@ -156,15 +146,15 @@ impl Recordable for Commits {
         one.short()
     }
 
-    fn record(&self, one: &Commit, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
-        match self.check_out(one, &recorder.place(TREE)) {
-            Ok(folder) => record_in(&folder, one.short(), recorder, command),
+    fn record(&self, one: &Commit, recorder: &Recorder, program: Program<'_>) -> Attempt {
+        match self.check_out(one, recorder) {
+            Ok(folder) => record_in(&folder, one.short(), recorder, program),
             Err(error) => Ok(Err(Failure::Candidate(format!("{error:#}")))),
         }
     }
 
-    fn show(&self, found: &Found<Commit>, recorder: &Recorder<'_>) -> Result<Option<String>> {
-        self.check_out(&found.bad, &recorder.place(TREE))?;
+    fn show(&self, found: &Found<Commit>, recorder: &Recorder) -> Result<Option<String>> {
+        self.check_out(&found.bad, recorder)?;
         Ok(Some(found.before.hash.clone()))
     }
 
@@ -173,12 +163,12 @@ impl Recordable for Commits {
         found: &Found<Commit>,
         edit: &Edit,
         is_alone: bool,
-        recorder: &Recorder<'_>,
-        command: &[OsString],
+        recorder: &Recorder,
+        program: Program<'_>,
     ) -> Result<Option<Result<Recorded, Failure>>> {
         let (Some(former), Some(path)) = (&edit.path.before, &edit.path.after) else { return Ok(None) };
         let file = recorder.place(TREE).join(path);
-        let folder = self.check_out(&found.bad, &recorder.place(TREE))?;
+        let folder = self.check_out(&found.bad, recorder)?;
         // Of an archive or a submodule nothing is undone.
         let Ok(new) = fs::read_to_string(&file) else { return Ok(None) };
         let old = self.text(&found.before, former)?;
@@ -192,7 +182,7 @@ impl Recordable for Commits {
             return Ok(Some(Ok(kept)));
         }
         fs::write(&file, text).with_context(|| format!("{}: cannot be written", file.display()))?;
-        let recorded = record_in(&folder, &name, recorder, command);
+        let recorded = record_in(&folder, &name, recorder, program);
         fs::write(&file, new).with_context(|| format!("{}: cannot be written", file.display()))?;
         recorded.map(Some)
     }
@@ -216,11 +206,10 @@ impl Recordable for Commits {
 }
 
 /// Records a command in a folder of the worktree.
-fn record_in(folder: &Path, name: &str, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
+fn record_in(folder: &Path, name: &str, recorder: &Recorder, program: Program<'_>) -> Attempt {
     // The packages of this commit, whatever the environment has installed from the checkout.
-    let paths = [recorder.place(TREE), recorder.place(TREE).join("src")].into_iter().chain(paths_of("PYTHONPATH"));
-    let path = env::join_paths(paths).context("PYTHONPATH")?;
-    recorder.record(name, &Job { command, folder, variables: &[("PYTHONPATH", path)], memory: None })
+    let variables = [own_packages(&recorder.place(TREE))?];
+    recorder.record(name, &Candidate::new(program, folder, &variables), &Part::new(name))
 }
 
 impl Candidates for Commits {

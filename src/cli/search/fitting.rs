@@ -11,10 +11,9 @@ use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
 use ptmem::scale::{MeasuredRun, Options, Scale, Search};
 use ptmem_simulate::Card;
 
+use super::super::recorder::{Candidate, Failure, Method, Part, Program, RecordArguments, Recorder, own_files};
 use super::super::{input, ranks};
-use super::failure::Failure;
 use super::numbers::{Numbers, by, falling};
-use super::recorder::{Job, RecordArguments, Recorder, own_files};
 use super::{Answer, search};
 
 /// How commands are run, and how their recordings are read.
@@ -35,12 +34,12 @@ impl Fitting<'_> {
                 );
             }
         }
-        let RecordArguments { gpu, steps, .. } = self.record;
+        let Method { gpu, steps, .. } = &self.record.method;
         let card = Card::named(gpu).ok().filter(|_| steps != "none");
         if let Some(card) = card {
             self.options.device_memory.get_or_insert(DeviceMemory { bytes: card.memory, overhead: None });
         }
-        let recorder = Recorder::new(
+        let recorder = Recorder::of_command(
             self.record,
             &("fit", self.options.device_memory.map(|of| (of.bytes, of.overhead))),
             &own_files(),
@@ -48,7 +47,7 @@ impl Fitting<'_> {
         (0..numbers.len()).map(|at| self.one(&numbers, at, card, &recorder)).collect()
     }
 
-    fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder<'_>) -> Result<Scale> {
+    fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder) -> Result<Scale> {
         let Numbers { name, range, .. } = &numbers[at];
         let mut fitting = BTreeMap::new();
         let mut beyond = None;
@@ -106,7 +105,7 @@ impl Fitting<'_> {
     /// The card in words.
     fn on(&self, card: Option<Card>) -> String {
         let card = card.map_or_else(|| "the card of this machine".to_owned(), |card| format!("a simulated {card}"));
-        match self.record.world_size {
+        match self.record.method.world_size {
             Some(size) => format!("{card}, as rank 0 of {size}"),
             None => card,
         }
@@ -118,7 +117,7 @@ impl Fitting<'_> {
         numbers: &[Numbers],
         values: &[u64],
         memory: Option<u64>,
-        recorder: &Recorder<'_>,
+        recorder: &Recorder,
     ) -> Result<(bool, Profile)> {
         let values: Vec<String> = values.iter().map(u64::to_string).collect();
         let name = values.join("-");
@@ -126,9 +125,11 @@ impl Fitting<'_> {
             Some(kept) => Ok(kept),
             None => {
                 let words = self.record.command.iter().map(|word| filled(word, numbers, &values));
-                let job =
-                    Job { command: &words.collect::<Vec<_>>(), folder: &env::current_dir()?, variables: &[], memory };
-                recorder.record(&name, &job)?
+                let words: Vec<_> = words.collect();
+                let program = Program { command: &words, method: &self.record.method };
+                let here = env::current_dir()?;
+                let candidate = Candidate { memory, ..Candidate::new(program, &here, &[]) };
+                recorder.record(&name, &candidate, &Part::new(&name))?
             }
         };
         let recorded = recorded.map_err(|failure| {
@@ -138,7 +139,7 @@ impl Fitting<'_> {
                     "; make it run with 'ptmem simulate', or if it takes only some numbers, search those, such as \
                      batch=8..512/8"
                 }
-                Failure::Environment(_) | Failure::Command(_) => "",
+                Failure::Environment(_) | Failure::Command(_) | Failure::Elsewhere(_) => "",
             };
             anyhow!("{}: {failure}{advice}", pairs.collect::<Vec<_>>().join(", "))
         })?;

@@ -2,10 +2,8 @@
 
 pub(super) mod bisect;
 mod commits;
-mod failure;
 pub(super) mod fitting;
 mod numbers;
-pub(super) mod recorder;
 mod releases;
 
 use std::fmt::Display;

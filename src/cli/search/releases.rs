@@ -1,15 +1,15 @@
 //! Releases of a package, each installed over the packages of an environment.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
 
 use super::super::pip::{Installer, printed};
+use super::super::recorder::tree::paths_of;
+use super::super::recorder::{Attempt, Candidate, Failure, Part, Program, Recorder};
 use super::bisect::{Found, Recordable};
-use super::failure::Failure;
-use super::recorder::{Attempt, Job, Recorder};
 use super::{Answer, Asked, Candidates};
 
 /// The releases between a good one and a bad one.
@@ -98,11 +98,6 @@ impl Releases {
     }
 }
 
-/// The folders in a variable.
-pub(super) fn paths_of(variable: &str) -> Vec<PathBuf> {
-    env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
-}
-
 impl Recordable for Releases {
     fn ends(&self) -> [String; 2] {
         [0, self.versions.len() - 1].map(|place| self.versions[place].clone())
@@ -112,14 +107,14 @@ impl Recordable for Releases {
         one
     }
 
-    fn record(&self, one: &String, recorder: &Recorder<'_>, command: &[OsString]) -> Attempt {
+    fn record(&self, one: &String, recorder: &Recorder, program: Program<'_>) -> Attempt {
         let environment = recorder.place("environment");
         let variables = match self.install(one, &environment)? {
             Ok(variables) => variables,
             Err(reason) => return Ok(Err(Failure::Candidate(reason))),
         };
         let here = env::current_dir()?;
-        let recorded = recorder.record(one, &Job { command, folder: &here, variables: &variables, memory: None });
+        let recorded = recorder.record(one, &Candidate::new(program, &here, &variables), &Part::new(one));
         let _ = fs::remove_dir_all(environment);
         recorded
     }

@@ -1,0 +1,118 @@
+//! The commit that the working tree is compared with.
+
+use std::env;
+use std::fs;
+
+use anyhow::{Context as _, Result, anyhow};
+use serde_json::Value;
+
+use super::super::git::{self, git};
+
+/// The commit to compare with, and why it is this one.
+pub(super) struct BaseCommit {
+    pub(super) hash: String,
+    /// How it was found, such as "the merge base with origin/main".
+    pub(super) reason: String,
+}
+
+impl BaseCommit {
+    /// Enough of the hash to name it.
+    pub(super) fn short(&self) -> &str {
+        self.hash.get(..10).unwrap_or(&self.hash)
+    }
+}
+
+/// What is recorded.
+pub(super) enum Occasion {
+    /// A change, compared with this commit.
+    Change(BaseCommit),
+    /// A commit that was pushed to a branch: it is kept for the trend, and nothing is judged.
+    Push,
+}
+
+/// Names of branches that others usually are merged into, where a repository does not say which one.
+const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
+
+/// Finds what the working tree is compared with: what was asked for, otherwise what the event of a job says, otherwise where its
+/// history leaves the default branch.
+pub(super) fn occasion(asked: Option<&str>) -> Result<Occasion> {
+    if let Some(asked) = asked {
+        return merge_base(asked, "--base").map(Occasion::Change);
+    }
+    let event = event()?;
+    if let Some(event) = &event {
+        if let Some(wanted) = event.pointer("/merge_group/base_sha").and_then(Value::as_str) {
+            return merge_base(wanted, "the base of the merge queue").map(Occasion::Change);
+        }
+        if let Some(wanted) = event.pointer("/pull_request/base/sha").and_then(Value::as_str) {
+            return of_pull_request(event, wanted).map(Occasion::Change);
+        }
+        if env::var("GITHUB_EVENT_NAME").is_ok_and(|name| name == "push") {
+            return Ok(Occasion::Push);
+        }
+    }
+    if let Ok(wanted) = env::var("CI_MERGE_REQUEST_DIFF_BASE_SHA")
+        && !wanted.is_empty()
+    {
+        return merge_base(&wanted, "the base of the merge request").map(Occasion::Change);
+    }
+    of_default_branch().map(Occasion::Change)
+}
+
+/// The event that started a job of GitHub Actions.
+fn event() -> Result<Option<Value>> {
+    let path = env::var("GITHUB_EVENT_PATH").ok().filter(|path| !path.is_empty());
+    let Some(path) = path else { return Ok(None) };
+    let text = fs::read(&path).with_context(|| format!("{path}: the event of GitHub Actions cannot be read"))?;
+    serde_json::from_slice(&text).map(Some).with_context(|| format!("{path}: the event of GitHub Actions is not JSON"))
+}
+
+/// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came
+/// to the base branch since.
+fn of_pull_request(event: &Value, wanted: &str) -> Result<BaseCommit> {
+    let head = event.pointer("/pull_request/head/sha").and_then(Value::as_str);
+    // Also in a clone that lacks the parents themselves.
+    let text = git::text(&mut git(None), &["cat-file", "commit", "HEAD"])?;
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    let parents: Vec<&str> = lines.filter_map(|line| line.strip_prefix("parent ")).collect();
+    let wanted = match parents[..] {
+        [base, merged] if Some(merged) == head => base,
+        _ => wanted,
+    };
+    merge_base(wanted, "the base of the pull request")
+}
+
+fn merge_base(name: &str, what: &str) -> Result<BaseCommit> {
+    let lacks = || {
+        anyhow!(
+            "{what}, {name}: the checkout lacks it, or the history back to it; in GitHub Actions set fetch-depth: 2 of \
+             actions/checkout for a pull request, otherwise 0"
+        )
+    };
+    let hash = rev_parse(name).and_then(|commit| common(&commit)).ok_or_else(lacks)?;
+    Ok(BaseCommit { reason: what.to_owned(), hash })
+}
+
+/// The hash of the commit that a name stands for.
+pub(super) fn rev_parse(name: &str) -> Option<String> {
+    let commit = format!("{name}^{{commit}}");
+    git::text(&mut git(None), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).ok()
+}
+
+fn common(commit: &str) -> Option<String> {
+    git::text(&mut git(None), &["merge-base", commit, "HEAD"]).ok()
+}
+
+/// The commit in which the working tree leaves the default branch; HEAD, if it is on that branch.
+fn of_default_branch() -> Result<BaseCommit> {
+    let head = rev_parse("HEAD").context(
+        "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
+    )?;
+    let of_origin = git::text(&mut git(None), &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).ok();
+    let names = of_origin.iter().map(String::as_str).chain(DEFAULT_BRANCHES);
+    let found = names.filter(|name| rev_parse(name).is_some()).find_map(|name| Some((name, common(name)?)));
+    let Some((name, hash)) = found.filter(|(_, hash)| *hash != head) else {
+        return Ok(BaseCommit { hash: head, reason: "HEAD".to_owned() });
+    };
+    Ok(BaseCommit { reason: format!("the merge base with {name}"), hash })
+}

@@ -1,0 +1,398 @@
+//! Judges gates: those that are compared together, each of the others by itself.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use ptmem::config::{GateRules, Recording, Source};
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::report::{Acceptance, Format, RenderOptions};
+use ptmem::sides::Sides;
+use ptmem::verdict::{Gate, GrowthLimit, Level, Limits, NoBefore, Thresholds, Verdict};
+
+use super::super::args::{Grouping, Stacks};
+use super::super::config::{self, Loaded};
+use super::super::diff::{Pair, Request, compare_all, update};
+use super::super::output::{self, Output};
+use super::super::recorder::{Failure, Recorded};
+use super::super::report::report_options;
+use super::super::{exit_code, git, leak, many, profile, ranks, surroundings};
+use super::base::BaseCommit;
+use super::ci::Folder;
+use super::of_base::{Missing, OfBase};
+use super::parts::{self, Alone, AloneResult, Part};
+use super::rules::{self, Change, Edited};
+use super::sides::{Plan, Recordings};
+use super::{GateArguments, UNNAMED, Unrecorded};
+
+/// The gates of a run.
+pub(super) struct Gates<'a> {
+    pub(super) arguments: &'a GateArguments,
+    pub(super) loaded: &'a Loaded,
+    pub(super) rules: BTreeMap<String, GateRules>,
+    /// The folder for a CI job.
+    pub(super) folder: Option<&'a Folder>,
+    pub(super) output: &'a Output,
+}
+
+/// The growth of the peak that is allowed where nobody set a limit.
+const DEFAULT_LIMIT: &str = "5%";
+
+/// Days for which a report proposes to accept growth.
+const ACCEPTED_DAYS: u32 = 14;
+
+/// Edited files that a remark names.
+const MOST_PATHS: usize = 5;
+
+/// Lines of a failed recording of the base that a report quotes.
+const QUOTED_LINES: usize = 12;
+
+/// Reads what snapshots have by default.
+static DEFAULT_STACKS: std::sync::LazyLock<Stacks> = std::sync::LazyLock::new(Stacks::default);
+
+/// What the recordings of a gate lead to.
+enum Sources {
+    Compared(Box<Pair>),
+    /// There is no recording of the base.
+    WithoutBefore {
+        after: PathBuf,
+        reason: NoBefore,
+        quoted: Vec<String>,
+    },
+}
+
+impl Gates<'_> {
+    /// Records and judges all gates, reports them, and gives the exit code.
+    pub(super) fn judge(&self, base: Option<&BaseCommit>) -> Result<ExitCode> {
+        let of_base = base.map(|base| OfBase::of(base, self)).transpose()?;
+        // Before recorded code runs, which can write to the working tree.
+        let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
+        let recordings = self.recordings()?;
+        if self.arguments.update
+            && let Some((name, _)) = self.rules.iter().find(|(_, gate)| !matches!(gate.source, Source::Files { .. }))
+        {
+            bail!("--update: the gate '{name}' has no stored before; name those that have one");
+        }
+        let mut pairs = Vec::new();
+        let mut alone = Vec::new();
+        for (name, gate) in &self.rules {
+            match &gate.source {
+                Source::Recorded(recording) => {
+                    let of_base = of_base.as_ref().context("a gate that is recorded needs a base")?;
+                    let recordings = recordings.as_ref().context("nothing can be recorded")?;
+                    match self.recorded(name, gate, recording, of_base, recordings)? {
+                        Sources::Compared(pair) => pairs.push(*pair),
+                        Sources::WithoutBefore { after, reason, quoted } => {
+                            let result = self.snapshot(&after, gate, Some(reason))?;
+                            alone.push(Alone { name: self.shown_name(name), result, quoted });
+                        }
+                    }
+                }
+                Source::Files { before, after } => {
+                    pairs.push(self.pair(name, gate, self.path(before), self.path(after))?);
+                }
+                Source::Snapshot(path) => {
+                    let result = self.snapshot(&self.path(path), gate, None)?;
+                    alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
+                }
+                Source::Leak(paths) => {
+                    let result = self.leaks(paths)?;
+                    alone.push(Alone { name: self.shown_name(name), result, quoted: Vec::new() });
+                }
+            }
+        }
+        let compared = (!pairs.is_empty()).then(|| self.compare(&pairs, base)).transpose()?;
+        if self.arguments.update {
+            return self.update(compared);
+        }
+        self.report(compared, alone, &edited, base)
+    }
+
+    /// What the change edits of what the verdict is computed by.
+    fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<Edited>> {
+        let [root, folder] =
+            ["--show-toplevel", "--show-prefix"].map(|what| git::text(&mut git::git(None), &["rev-parse", what]));
+        let [root, folder] = [root?, folder?];
+        let befores = of_base.befores(self, Path::new(&folder));
+        let workflow = running_workflow();
+        rules::edited(&Change {
+            root: Path::new(&root),
+            base: &of_base.commit.hash,
+            head: None,
+            folder: &folder,
+            workflow: workflow.as_deref(),
+            befores: &befores,
+        })
+    }
+
+    /// The path of a file that a gate names.
+    fn path(&self, path: &str) -> PathBuf {
+        self.loaded.folder.join(path)
+    }
+
+    /// The recordings of this repository, where a gate needs some.
+    fn recordings(&self) -> Result<Option<Recordings>> {
+        let is_recorded = self.rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
+        is_recorded.then(|| Recordings::of_repository(!self.arguments.no_cache)).transpose()
+    }
+
+    /// The folder that the paths of a gate begin at: that of a command is the working directory.
+    fn folder_of(&self, name: &str) -> &Path {
+        if name == UNNAMED && !self.arguments.command.is_empty() { Path::new("") } else { &self.loaded.folder }
+    }
+
+    /// The name of a gate in reports: a command needs none.
+    fn shown_name(&self, name: &str) -> Option<String> {
+        self.arguments.command.is_empty().then(|| name.to_owned())
+    }
+
+    /// The limits of a gate: of the command line, of the gate, of the file.
+    fn limits(&self, gate: &GateRules) -> Limits {
+        self.arguments.limits().over(&gate.limits).over(&self.loaded.config.limits)
+    }
+
+    /// A comparison of two recordings, with a limit in any case.
+    fn pair(&self, name: &str, gate: &GateRules, before: PathBuf, after: PathBuf) -> Result<Pair> {
+        let mut limits = self.limits(gate);
+        if !limits.growth.iter().any(|limit| limit.level == Level::Fail) {
+            limits.growth.extend(GrowthLimit::parse(DEFAULT_LIMIT, Level::Fail));
+        }
+        Pair::new(self.shown_name(name), before, after, &limits, self.loaded)
+    }
+
+    /// A comparison of two recordings that were made here.
+    fn pair_of_recorded(
+        &self,
+        plans: &Sides<Plan<'_>>,
+        gate: &GateRules,
+        base: &BaseCommit,
+        paths: Sides<PathBuf>,
+    ) -> Result<Pair> {
+        let after = self.arguments.head.as_deref().unwrap_or("working tree");
+        let names = Sides { before: format!("base {}", base.short()), after: after.to_owned() };
+        Ok(self.pair(plans.after.name, gate, paths.before, paths.after)?.called(names))
+    }
+
+    /// Records both sides of a gate, as each has it.
+    fn recorded(
+        &self,
+        name: &str,
+        gate: &GateRules,
+        recording: &Recording,
+        of_base: &OfBase<'_>,
+        recordings: &Recordings,
+    ) -> Result<Sources> {
+        let after = Plan { name, recording, folder: self.folder_of(name) };
+        let before = match of_base.recording(name, self) {
+            Ok(before) => before,
+            Err(missing) => {
+                let after = required(recordings.after(&after)?, recordings, name, None)?;
+                return Ok(Sources::WithoutBefore { after, reason: missing.reason(gate, self), quoted: Vec::new() });
+            }
+        };
+        let plans = Sides { before: Plan { name, recording: &before.0, folder: &before.1 }, after };
+        if recording.measure
+            && before.0.measure
+            && let Some(pair) = self.measured(gate, of_base.commit, &plans, recordings)?
+        {
+            return Ok(Sources::Compared(Box::new(pair)));
+        }
+        let (attempts, was_kept) = recordings.both(of_base.commit, &plans, false)?;
+        let name_of_base = recordings.name_of_base(of_base.commit, &plans.before, false);
+        let failed_before = attempts.before?;
+        let after = required(attempts.after?, recordings, name, failed_before.as_ref().err())?;
+        match failed_before {
+            Ok(before) => {
+                let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before: before.path, after })?;
+                if was_kept && self.is_of_other_packages(&pair)? {
+                    output::print_note("the packages have changed since the base was recorded: recording it again");
+                    recordings.forget(&name_of_base);
+                    return self.recorded(name, gate, recording, of_base, recordings);
+                }
+                Ok(Sources::Compared(Box::new(pair)))
+            }
+            Err(failure) => {
+                let quoted = recordings.tail(&name_of_base, QUOTED_LINES);
+                let reason = Missing::Failed(failure).reason(gate, self);
+                Ok(Sources::WithoutBefore { after, reason, quoted })
+            }
+        }
+    }
+
+    /// The comparison of counters alone, where it decides that all limits hold.
+    fn measured(
+        &self,
+        gate: &GateRules,
+        base: &BaseCommit,
+        plans: &Sides<Plan<'_>>,
+        recordings: &Recordings,
+    ) -> Result<Option<Pair>> {
+        let (Sides { before, after }, _) = recordings.both(base, plans, true)?;
+        let (Ok(before), Ok(after)) = (before?, after?) else { return Ok(None) };
+        let paths = Sides { before: before.path, after: after.path };
+        let pair = self.pair_of_recorded(plans, gate, base, paths)?;
+        let verdict = compare_all(std::slice::from_ref(&pair), &self.request(None)).map(|gate| gate.verdict());
+        if verdict.is_ok_and(|verdict| verdict == Verdict::Pass) {
+            return Ok(Some(pair));
+        }
+        output::print_note("the counters do not show that all limits hold: recording both sides with call stacks");
+        Ok(None)
+    }
+
+    /// Whether a kept recording was made with other versions of packages.
+    fn is_of_other_packages(&self, pair: &Pair) -> Result<bool> {
+        let gate = compare_all(std::slice::from_ref(pair), &self.request(None))?;
+        let mut found = gate.leaves().flat_map(|of| &of.diff.diagnostics);
+        Ok(found.any(|found| found.code == Code::VersionsDiffer))
+    }
+
+    /// How files are read and compared.
+    fn request<'r>(&'r self, git: Option<&'r str>) -> Request<'r> {
+        Request {
+            config: &self.loaded.config,
+            stacks: &DEFAULT_STACKS,
+            view: &self.arguments.view,
+            formats: if self.folder.is_some() { &[Format::Html] } else { &[] },
+            phases: false,
+            git,
+            update: self.arguments.update,
+        }
+    }
+
+    fn compare(&self, pairs: &[Pair], base: Option<&BaseCommit>) -> Result<Gate> {
+        compare_all(pairs, &self.request(base.map(|base| &*base.hash)))
+    }
+
+    /// Rewrites the stored befores with their afters.
+    fn update(&self, compared: Option<Gate>) -> Result<ExitCode> {
+        let Some(gate) = compared.filter(|gate| gate.jobs().next().is_none()) else {
+            bail!(
+                "--update rewrites the stored before of a gate that has 'before' and 'after', each a single file; the others \
+                 have none, or one for each rank: write these again with 'ptmem profile'"
+            );
+        };
+        let reason = self.arguments.allow_raise.as_deref();
+        for comparison in gate.leaves() {
+            let path = Path::new(&comparison.diff.profiles.before.source.path);
+            output::print_note(&update(path, comparison, reason)?);
+        }
+        let is_accepted = reason.is_some() && gate.fails_by_growth_alone();
+        Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero || is_accepted))
+    }
+
+    /// Judges a snapshot, or those of the ranks of a job, by absolute limits.
+    fn snapshot(&self, path: &Path, gate: &GateRules, no_before: Option<NoBefore>) -> Result<AloneResult> {
+        let found = ranks::find(path)?;
+        let config = &self.loaded.config;
+        let limits = Limits { growth: Vec::new(), ..self.limits(gate) };
+        let thresholds = Thresholds { no_before, ..self.loaded.thresholds(&limits)? };
+        if !thresholds.limits_anything() && thresholds.no_before.is_none() {
+            bail!(
+                "{}: a gate of one snapshot needs an absolute limit, such as max = {{ reserved = \"75GiB\" }}",
+                path.display()
+            );
+        }
+        let options = DEFAULT_STACKS.options_of_one(config, &self.arguments.view, found.is_some())?;
+        let readings = ranks::readings(path, found.as_deref(), Some(&thresholds), &self.arguments.view, &options)?;
+        Ok(AloneResult::Snapshot(readings))
+    }
+
+    fn leaks(&self, paths: &[String]) -> Result<AloneResult> {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
+        let view = &self.arguments.view;
+        let reading = Grouping::default().reading(&self.loaded.config, &view.input);
+        let strict = self.arguments.limits().over(&self.loaded.config.limits).strict.unwrap_or_default();
+        leak::judged(&paths, reading, &self.loaded.config, strict, view.jobs).map(AloneResult::Leaks)
+    }
+
+    /// Records the working tree alone, and keeps the profile of each gate for the trend.
+    pub(super) fn keep(&self) -> Result<ExitCode> {
+        let folder = self
+            .folder
+            .context("a push is recorded for the trend of a CI job; give --base to compare with a commit")?;
+        let recordings = self.recordings()?;
+        for (name, gate) in &self.rules {
+            let (Source::Recorded(recording), Some(recordings)) = (&gate.source, &recordings) else { continue };
+            let plan = Plan { name, recording, folder: self.folder_of(name) };
+            let path = required(recordings.after(&plan)?, recordings, name, None)?;
+            profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
+        }
+        output::print_note("a push is recorded for the trend, and not judged");
+        folder.kept()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Reports everything, and gives the exit code.
+    fn report(
+        &self,
+        mut compared: Option<Gate>,
+        mut alone: Vec<Alone>,
+        edited: &[Edited],
+        base: Option<&BaseCommit>,
+    ) -> Result<ExitCode> {
+        let remark = changed(edited);
+        match (&mut compared, alone.first_mut()) {
+            (Some(gate), _) => gate.remark(remark),
+            (None, Some(first)) => first.remark(remark),
+            (None, None) => {}
+        }
+        let label = self.arguments.approve_label.as_ref().filter(|label| !label.is_empty());
+        let approval = label.map(|label| surroundings::approval(label)).transpose()?.flatten();
+        let acceptance =
+            Acceptance { commands: Vec::new(), expires: config::today()?.after(ACCEPTED_DAYS), label: label.cloned() };
+        let options =
+            RenderOptions { acceptance: Some(acceptance), ..report_options(&self.arguments.view, self.output) };
+        let compared = compared.as_ref().map(|gate| Part::compared(gate, &options, approval.as_ref()));
+        let alone = alone.iter().map(|one| one.part(&options, approval.as_ref()));
+        let mut parts: Vec<Part<'_>> = compared.into_iter().chain(alone).collect();
+        parts::write(&mut parts, &self.arguments.view, self.output)?;
+        if let Some(folder) = self.folder {
+            folder.write(&parts, edited, &self.arguments.view)?;
+        }
+        if let Some(base) = base {
+            output::print_note(&format!("the base is {}, {}", base.short(), base.reason));
+        }
+        let verdict = parts.iter().filter(|part| !part.is_approved).map(|part| part.verdict).max();
+        Ok(exit_code(verdict.unwrap_or(Verdict::Pass), self.arguments.trust.exit_zero))
+    }
+}
+
+/// The remark on what a change edits of what its verdict is computed by.
+fn changed(edited: &[Edited]) -> Option<Diagnostic> {
+    let paths: Vec<&str> = edited.iter().map(|edited| &*edited.path).take(MOST_PATHS).collect();
+    let more = edited.len() - paths.len();
+    let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };
+    let message = format!("this change edits what its verdict is computed by: {}{more}", paths.join(", "));
+    (!edited.is_empty()).then(|| Diagnostic::new(Code::GateChanged, None, message))
+}
+
+/// The path of the workflow that runs now: `owner/name/PATH@ref`.
+fn running_workflow() -> Option<String> {
+    let whole = env::var("GITHUB_WORKFLOW_REF").ok()?;
+    Some(whole.split('@').next()?.splitn(3, '/').nth(2)?.to_owned())
+}
+
+/// A snapshot; of several ranks the first one's.
+fn first_file(path: &Path) -> Result<PathBuf> {
+    let found = ranks::find(path)?;
+    Ok(found.and_then(|files| files.into_iter().next()).map_or(path.to_owned(), |first| first.path))
+}
+
+/// The recording of a side that must have one.
+fn required(
+    attempt: std::result::Result<Recorded, Failure>,
+    recordings: &Recordings,
+    name: &str,
+    failed_before: Option<&Failure>,
+) -> Result<PathBuf> {
+    let failure = match attempt {
+        Ok(recorded) => return Ok(recorded.path),
+        Err(failure) => failure,
+    };
+    let too = failed_before.map(|_| "; the base cannot be recorded, either").unwrap_or_default();
+    let of_gate = if name == UNNAMED { String::new() } else { format!("[gate.{name}] ") };
+    let reason = format!("{of_gate}the working tree cannot be recorded: {failure}{too}");
+    Err(Unrecorded { reason, output: recordings.tail(&Recordings::name_of_after(name), QUOTED_LINES) }.into())
+}

@@ -1,0 +1,158 @@
+//! The results of a run: the comparisons together, each other gate by itself. Each has a report of its own.
+
+use anyhow::{Result, bail};
+use ptmem::diagnostic::Diagnostic;
+use ptmem::report::{Approval, Format, RenderOptions, Subject};
+use ptmem::verdict::{Gate, Headline, LeakGate, Readings, Verdict};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::super::args::{Export, View};
+use super::super::output::Output;
+
+/// A gate that was judged by itself.
+pub(super) struct Alone {
+    /// Its name, if it has one.
+    pub(super) name: Option<String>,
+    pub(super) result: AloneResult,
+    /// The end of the output of a base that failed.
+    pub(super) quoted: Vec<String>,
+}
+
+/// The result of a gate that is not a comparison.
+pub(super) enum AloneResult {
+    /// By absolute limits.
+    Snapshot(Readings),
+    /// Of a search for leaks.
+    Leaks(LeakGate),
+}
+
+/// A result that has a report of its own.
+pub(super) struct Part<'g> {
+    /// The name of its gate; `None` for the comparisons.
+    pub(super) name: Option<&'g str>,
+    pub(super) subject: Subject<'g>,
+    pub(super) verdict: Verdict,
+    headline: Headline,
+    /// Whether it passes because of a label.
+    pub(super) is_approved: bool,
+    /// The end of the output of a base that failed.
+    pub(super) quoted: &'g [String],
+    pub(super) options: RenderOptions,
+}
+
+impl<'g> Part<'g> {
+    /// The comparisons.
+    pub(super) fn compared(gate: &'g Gate, options: &RenderOptions, approval: Option<&Approval>) -> Self {
+        let approval = approval.filter(|_| gate.fails_by_growth_alone());
+        Self {
+            name: None,
+            subject: Subject::Gate(gate),
+            verdict: gate.verdict(),
+            headline: gate.headline(),
+            is_approved: approval.is_some(),
+            quoted: &[],
+            options: RenderOptions { approval: approval.cloned(), ..options.clone() },
+        }
+    }
+}
+
+impl Alone {
+    /// Adds a remark that concerns all of the run.
+    pub(super) fn remark(&mut self, remark: Option<Diagnostic>) {
+        match &mut self.result {
+            AloneResult::Snapshot(readings) => readings.remark(remark),
+            AloneResult::Leaks(gate) => gate.remark(remark),
+        }
+    }
+
+    /// Its report.
+    pub(super) fn part(&self, options: &RenderOptions, approval: Option<&Approval>) -> Part<'_> {
+        let (subject, headline) = match &self.result {
+            AloneResult::Snapshot(readings) => (Subject::from(readings), readings.headline()),
+            AloneResult::Leaks(gate) => (Subject::Leaks(gate), gate.headline()),
+        };
+        let lacks_a_before = match &self.result {
+            AloneResult::Snapshot(readings) => readings.lacks_a_before_at_most() && headline.verdict != Verdict::Pass,
+            AloneResult::Leaks(_) => false,
+        };
+        let approval = approval.filter(|_| lacks_a_before);
+        Part {
+            name: self.name.as_deref(),
+            subject,
+            verdict: headline.verdict,
+            headline,
+            is_approved: approval.is_some(),
+            quoted: &self.quoted,
+            options: RenderOptions { approval: approval.cloned(), ..options.clone() },
+        }
+    }
+}
+
+/// Writes the requested files, and prints the reports.
+pub(super) fn write(parts: &mut [Part<'_>], view: &View, output: &Output) -> Result<()> {
+    let count = parts.len();
+    let prints_one_document = !matches!(view.format, Format::Table | Format::Markdown | Format::Json | Format::Brief);
+    if count > 1 && prints_one_document {
+        bail!(
+            "--format {}: the gates have {count} results, and this format shows one; --export writes a file for each",
+            view.format
+        );
+    }
+    let exports = |name: Option<&str>| -> Vec<Export> { view.export.iter().map(|export| export.of(name)).collect() };
+    for part in parts.iter_mut() {
+        view.prepare(part.subject, &mut part.options);
+        output.export(part.subject, &exports(part.name), &part.options)?;
+    }
+    match view.format {
+        Format::Json if count > 1 => return print_json(parts, output),
+        _ => {}
+    }
+    for part in parts.iter() {
+        if let (Some(name), Format::Table) = (part.name, view.format) {
+            output.print(&format!("gate {name}\n"))?;
+        }
+        output.print_report(part.subject, view.format, &part.options)?;
+    }
+    if count > 1 && view.format == Format::Table {
+        output.print(&overall(parts))?;
+    }
+    Ok(())
+}
+
+/// The verdict on all results, in one line.
+fn overall(parts: &[Part<'_>]) -> String {
+    let worst = parts.iter().rev().max_by_key(|part| part.verdict);
+    worst.map(|part| format!("\n{}\n", part.headline.in_full())).unwrap_or_default()
+}
+
+/// Prints the reports of several results as one document.
+fn print_json(parts: &[Part<'_>], output: &Output) -> Result<()> {
+    let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Pass);
+    let mut reports = Vec::new();
+    for part in parts {
+        let report = RawValue::from_string(Format::Json.render(part.subject, &part.options)?)?;
+        reports.push(Named { gate: part.name, report });
+    }
+    let head = json!({ "schema": "ptmem.gate/1", "verdict": verdict.name(), "exit_code": verdict.exit_code() });
+    let document = Document { head, reports };
+    output.print_with(|out| {
+        serde_json::to_writer_pretty(&mut *out, &document)?;
+        writeln!(out)
+    })
+}
+
+/// The report of a result, and the gate that it is of.
+#[derive(serde::Serialize)]
+struct Named<'g> {
+    gate: Option<&'g str>,
+    report: Box<RawValue>,
+}
+
+/// The reports of several results.
+#[derive(serde::Serialize)]
+struct Document<'g> {
+    #[serde(flatten)]
+    head: serde_json::Value,
+    reports: Vec<Named<'g>>,
+}

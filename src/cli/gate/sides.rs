@@ -1,0 +1,287 @@
+//! Records both sides of a gate: the base in a worktree, and the working tree as it is.
+
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use anyhow::{Context as _, Result};
+use ptmem::config::Recording;
+use ptmem::sides::Sides;
+
+use super::super::git::{self, git};
+use super::super::output;
+use super::super::recorder::environment::Environment;
+use super::super::recorder::process::{Hold, available_memory};
+use super::super::recorder::tree::{Tree, own_packages};
+use super::super::recorder::{
+    Attempt, Candidate, Failure, Method, Part, Program, Recorder, hash_environment, python_of, tail,
+};
+use super::base::BaseCommit;
+
+/// Main memory that a recording is expected to take if none was made before: with less than twice as much, one side is recorded
+/// after the other.
+const EXPECTED_MEMORY: u64 = 3 << 30;
+
+/// Recordings of bases that are kept for a repository.
+const MOST_KEPT: usize = 32;
+
+/// The recordings of a repository.
+pub(super) struct Recordings {
+    recorder: Recorder,
+    /// The root of the working tree.
+    root: PathBuf,
+    /// The working directory below it.
+    below: PathBuf,
+    uses_kept: bool,
+}
+
+/// A gate to record: how, and the folder that its paths begin at, from the working directory.
+pub(super) struct Plan<'a> {
+    pub(super) name: &'a str,
+    pub(super) recording: &'a Recording,
+    pub(super) folder: &'a Path,
+}
+
+/// A commit, or the working tree, in a folder.
+struct Place<'a> {
+    /// The folder of its recording.
+    name: String,
+    root: &'a Path,
+    part: Part,
+    plan: &'a Plan<'a>,
+}
+
+impl Recordings {
+    pub(super) fn of_repository(uses_kept: bool) -> Result<Self> {
+        let [root, below] = ["--show-toplevel", "--show-prefix"]
+            .map(|what| git::text(&mut git(None), &["rev-parse", what]).map(PathBuf::from));
+        let [root, below] = [root?, below?];
+        let mut key = DefaultHasher::new();
+        root.hash(&mut key);
+        let recorder = Recorder::open("gate", key.finish())?;
+        Ok(Self { recorder, root, below, uses_kept })
+    }
+
+    /// The tree in which bases are recorded.
+    fn tree(&self) -> Tree<'_> {
+        Tree::at(&self.root, self.recorder.place("tree"))
+    }
+
+    /// The end of the output of a recording that failed.
+    pub(super) fn tail(&self, name: &str, most: usize) -> Vec<String> {
+        let folder = self.recorder.place(name);
+        // What is written last is what failed.
+        let log = folder.join("log");
+        tail(&if log.exists() { log } else { folder.join("install.log") }, most)
+    }
+
+    /// The name of the recording of the working tree.
+    pub(super) fn name_of_after(gate: &str) -> String {
+        format!("{gate}-after")
+    }
+
+    /// The name of the recording of a base, which holds for the same commit, gate, environment and version.
+    pub(super) fn name_of_base(&self, base: &BaseCommit, plan: &Plan<'_>, counters: bool) -> String {
+        let mut key = DefaultHasher::new();
+        (&base.hash, plan.recording, plan.folder, &self.below, counters).hash(&mut key);
+        let words: Vec<OsString> = plan.recording.script.split_whitespace().map(OsString::from).collect();
+        hash_environment(&python_of(&words), &mut key);
+        format!("base-{:016x}", key.finish())
+    }
+
+    /// Records the working tree alone.
+    pub(super) fn after(&self, plan: &Plan<'_>) -> Attempt {
+        let _hold = Hold::new();
+        self.record(&self.place_of_after(plan), false)
+    }
+
+    /// Records both sides, or the after alone if the recording of the base is kept.
+    pub(super) fn both(
+        &self,
+        base: &BaseCommit,
+        plans: &Sides<Plan<'_>>,
+        counters: bool,
+    ) -> Result<(Sides<Attempt>, bool)> {
+        let _hold = Hold::new();
+        let after = self.place_of_after(&plans.after);
+        let name = self.name_of_base(base, &plans.before, counters);
+        if let Some(kept) = self.recorder.kept(&name).filter(|_| self.uses_kept) {
+            output::print_note(&format!(
+                "the recording of the base {} is kept; --no-cache makes it anew",
+                base.short()
+            ));
+            return Ok((Sides { before: Ok(Ok(kept)), after: self.record(&after, counters) }, true));
+        }
+        let tree = self.tree();
+        tree.check_out(&base.hash).with_context(|| format!("the base {} cannot be checked out", base.short()))?;
+        for missing in missing_in(&tree.path) {
+            output::print_note(&format!("the base lacks {missing}: a worktree has only what git itself keeps"));
+        }
+        let part =
+            Part { name: format!("base {}", base.short()), last: self.last(&Self::name_of_after(plans.after.name)) };
+        let before = Place { name, root: &tree.path, part, plan: &plans.before };
+        let sides = self.record_both(&Sides { before, after }, counters);
+        tree.remove();
+        self.forget_old();
+        Ok((sides, false))
+    }
+
+    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>) -> Place<'a> {
+        let name = Self::name_of_after(plan.name);
+        let part = Part { name: "working tree".to_owned(), last: self.last(&name) };
+        Place { name, root: &self.root, part, plan }
+    }
+
+    /// How long a recording took last time.
+    fn last(&self, name: &str) -> Option<Duration> {
+        let text = fs::read_to_string(self.recorder.place(&format!("{name}.seconds"))).ok()?;
+        text.parse().ok().map(Duration::from_secs)
+    }
+
+    /// Records both at the same time where memory allows it, otherwise one after the other.
+    fn record_both(&self, places: &Sides<Place<'_>>, counters: bool) -> Sides<Attempt> {
+        let Sides { before, after } = places;
+        if !self.have_room(&after.name)
+            || [before, after].iter().any(|place| place.plan.recording.gpu == Recording::REAL_GPU)
+        {
+            return Sides { before: self.record(before, counters), after: self.record(after, counters) };
+        }
+        let both = thread::scope(|scope| {
+            let other = scope.spawn(|| self.record(before, counters));
+            let after = self.record(after, counters);
+            Sides { before: other.join().unwrap_or_else(|_| panicked()), after }
+        });
+        let was_killed = |attempt: &Attempt| matches!(attempt, Ok(Err(failure)) if failure.was_killed());
+        Sides {
+            before: if was_killed(&both.before) { self.record(before, counters) } else { both.before },
+            after: if was_killed(&both.after) { self.record(after, counters) } else { both.after },
+        }
+    }
+
+    /// Whether two recordings can run at the same time.
+    fn have_room(&self, name: &str) -> bool {
+        let needed = self.recorder.memory(name).unwrap_or(EXPECTED_MEMORY);
+        let several = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        several && available_memory().is_some_and(|free| free >= needed.saturating_mul(2))
+    }
+
+    fn record(&self, place: &Place<'_>, counters: bool) -> Attempt {
+        let began = Instant::now();
+        let attempt = self.attempt(place, counters);
+        if let Ok(Ok(_)) = attempt {
+            let took = began.elapsed().as_secs();
+            output::print_note(&format!("recorded: {} ({took} s)", place.part.name));
+            let _ = fs::write(self.recorder.place(&format!("{}.seconds", place.name)), took.to_string());
+        }
+        attempt
+    }
+
+    fn attempt(&self, place: &Place<'_>, counters: bool) -> Attempt {
+        let Place { name, root, part, plan } = place;
+        let recording = plan.recording;
+        let below = recording.directory.as_ref().map_or(plan.folder.to_owned(), |folder| plan.folder.join(folder));
+        let folder = root.join(normal(&self.below.join(&below)));
+        if !folder.is_dir() {
+            let missing = below.display();
+            return Ok(Err(Failure::Candidate(format!("it has no folder {missing}"))));
+        }
+        let own = self.recorder.begin(name)?;
+        let script = script_in(&own, "record.sh", &recording.script)?;
+        let mut variables = vec![own_packages(root)?];
+        let environment = Environment { path: own.join("environment"), python: recording.python.as_deref() };
+        if let Some(install) = &recording.install {
+            let install = script_in(&own, "install.sh", install)?;
+            if let Err(failure) = environment.install(&install, &folder, &own.join("install.log"), part)? {
+                environment.remove();
+                return Ok(Err(failure));
+            }
+            // Its packages are those of the commit.
+            variables = environment.variables()?;
+        }
+        let Recording { gpu, steps, ranks, .. } = recording.clone();
+        let is_simulated = gpu != Recording::REAL_GPU;
+        let method = Method { gpu, steps, world_size: ranks };
+        let program = Program { command: &script, method: &method };
+        let candidate = Candidate { is_simulated, counters, ..Candidate::new(program, &folder, &variables) };
+        let attempt = self.recorder.record_in(&own, &candidate, part);
+        environment.remove();
+        attempt
+    }
+
+    /// Removes the recordings of bases that are older than the newest ones.
+    fn forget_old(&self) {
+        let entries = fs::read_dir(self.recorder.place("")).into_iter().flatten().flatten();
+        let bases = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("base-"));
+        let mut bases: Vec<_> =
+            bases.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+        bases.sort();
+        let old = bases.len().saturating_sub(MOST_KEPT);
+        for (_, path) in &bases[..old] {
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+
+    /// Forgets the kept recording of a base.
+    pub(super) fn forget(&self, name: &str) {
+        let _ = fs::remove_dir_all(self.recorder.place(name));
+    }
+}
+
+/// A thread that panicked has recorded nothing.
+fn panicked() -> Attempt {
+    Err(anyhow::anyhow!("recording the base ended unexpectedly"))
+}
+
+/// The words that run a script.
+fn script_in(folder: &Path, name: &str, script: &str) -> Result<Vec<OsString>> {
+    let path = folder.join(name);
+    fs::write(&path, script.replace('\r', "")).with_context(|| format!("{}: cannot be written", path.display()))?;
+    let words = ["bash", "--noprofile", "--norc", "-eo", "pipefail"].map(OsString::from);
+    Ok(words.into_iter().chain([path.into()]).collect())
+}
+
+/// A path without parts that lead upwards.
+pub(super) fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// How files begin that Git LFS stores elsewhere.
+const POINTER: &[u8] = b"version https://git-lfs";
+
+/// Largest pointer of Git LFS.
+const LARGEST_POINTER: u64 = 1024;
+
+/// What a worktree lacks, in words.
+fn missing_in(tree: &Path) -> Vec<String> {
+    let mut missing = Vec::new();
+    let modules = git::text(&mut git(Some(tree)), &["config", "--file", ".gitmodules", "--get-regexp", "\\.path$"]);
+    let modules: Vec<String> =
+        modules.unwrap_or_default().lines().filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect();
+    if !modules.is_empty() {
+        missing.push(format!("its submodules ({})", modules.join(", ")));
+    }
+    let listed = git::output(&mut git(Some(tree)), &["ls-files", "-z", "--", ":(attr:filter=lfs)"]).unwrap_or_default();
+    let files = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let pointers = files.filter(|name| is_pointer(&tree.join(String::from_utf8_lossy(name).as_ref()))).count();
+    if pointers > 0 {
+        missing.push(format!("{} of Git LFS", super::super::many(pointers, "file")));
+    }
+    missing
+}
+
+fn is_pointer(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.len() <= LARGEST_POINTER)
+        && fs::read(path).is_ok_and(|bytes| bytes.starts_with(POINTER))
+}

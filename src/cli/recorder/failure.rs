@@ -1,0 +1,162 @@
+//! Why a candidate has no recording, and what to do about it.
+
+use std::fs;
+use std::path::Path;
+
+use ptmem::report::printable;
+
+/// Why a candidate has no recording, by the part that is at fault.
+#[derive(Debug, thiserror::Error)]
+pub(in super::super) enum Failure {
+    /// The environment: no other candidate can be recorded either.
+    #[error("{0}")]
+    Environment(&'static str),
+    /// The command: it succeeds without a recording, or is mistyped.
+    #[error("{0}")]
+    Command(String),
+    /// The candidate: it cannot be made, or the command fails with it.
+    #[error("{0}")]
+    Candidate(String),
+    /// Neither: the command was stopped, or the network or the disk failed.
+    #[error("{0}")]
+    Elsewhere(String),
+}
+
+/// The error of Python without PyTorch.
+const NO_PYTORCH: &str = "No module named 'torch'";
+
+/// The error of Python without another module.
+const NO_MODULE: &str = "ModuleNotFoundError: No module named '";
+
+/// How 'ptmem simulate' begins to say why a command that succeeded has no recording.
+const UNRECORDED: [&str; 2] = [": not recorded: ", ": not recorded as requested: "];
+
+/// Words of commands that fail, and what to do about it.
+const ADVICE: [(&[&str], &str); 3] = [
+    (&["the optimizer made 0 steps"], "; --steps all records a program without an optimizer"),
+    (&["unrecognized arguments", "no such option", "No such option"], "; give it an option that it has"),
+    (&[": command not found"], "; give a program that is there"),
+];
+
+/// Words of what another run may not meet: the network and the disk.
+const ELSEWHERE: [&str; 16] = [
+    "no space left on device",
+    "disk quota exceeded",
+    "temporary failure in name resolution",
+    "could not resolve host",
+    "name or service not known",
+    "network is unreachable",
+    "connection refused",
+    "connection reset",
+    "connection timed out",
+    "connection aborted",
+    "read timed out",
+    "operation timed out",
+    "max retries exceeded",
+    "too many requests",
+    "http error 5",
+    "http error 429",
+];
+
+/// The exit code of `timeout` for a command that it stopped.
+const TIMED_OUT: i32 = 124;
+
+impl Failure {
+    /// A command that ended with this exit code, and its output.
+    pub(super) fn of_command(code: i32, log: &Path) -> Self {
+        let text = read(log);
+        if text.contains(NO_PYTORCH) {
+            return Self::Environment(
+                "the Python of the command has no PyTorch; install it there (ptmem pip install torch), or give the \
+                 command another Python",
+            );
+        }
+        let advice = ADVICE.iter().find(|(words, _)| words.iter().any(|word| text.contains(word)));
+        let advice = advice.map_or("", |(_, advice)| advice);
+        let log = log.display();
+        if let Some(reason) = unrecorded(&text, code) {
+            return Self::Command(format!("{reason}{advice} (its output: {log})"));
+        }
+        let words = last_words(&text);
+        let missing = missing_module(&text);
+        let failed = format!("the command failed with exit code {code}{words}{advice}{missing} (its output: {log})");
+        match advice.is_empty() {
+            _ if is_elsewhere(code, &text) => Self::Elsewhere(failed),
+            true => Self::Candidate(failed),
+            false => Self::Command(failed),
+        }
+    }
+
+    /// An installation that ended with this exit code, and its output.
+    pub(super) fn of_install(code: i32, log: &Path) -> Self {
+        let text = read(log);
+        let failed = format!(
+            "install: the command failed with exit code {code}{} (its output: {})",
+            last_words(&text),
+            log.display()
+        );
+        if is_elsewhere(code, &text) { Self::Elsewhere(failed) } else { Self::Candidate(failed) }
+    }
+
+    /// Whether the system stopped the command, as it does where memory runs out.
+    pub(in super::super) fn was_killed(&self) -> bool {
+        matches!(self, Self::Elsewhere(words) if words.contains("exit code 137"))
+    }
+}
+
+fn read(log: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned()
+}
+
+/// Whether another run of the same command may succeed.
+fn is_elsewhere(code: i32, text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    code >= super::SIGNALS || code == TIMED_OUT || ELSEWHERE.iter().any(|words| text.contains(words))
+}
+
+/// What to do about a module that is not installed.
+fn missing_module(text: &str) -> String {
+    let module = text.lines().rev().find_map(|line| line.trim().strip_prefix(NO_MODULE)?.split(['\'', '.']).next());
+    module
+        .map(|module| format!("; install it (a package may be called otherwise): ptmem pip install {module}"))
+        .unwrap_or_default()
+}
+
+/// Why a command that succeeded has no recording.
+fn unrecorded(text: &str, code: i32) -> Option<&str> {
+    if code == 0 {
+        return Some("the command wrote no snapshot to the file that PTMEM_SNAPSHOT names");
+    }
+    let mut lines = text.lines().rev().filter(|line| line.starts_with("error: "));
+    lines.find_map(|line| UNRECORDED.iter().find_map(|words| Some(line.split_once(words)?.1)))
+}
+
+/// Whether a line of a log is of the program that failed, and no remark of ptmem.
+fn is_of_program(line: &str) -> bool {
+    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: nothing")
+}
+
+/// The last words of a command that failed.
+fn last_words(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| is_of_program(line)).take(2).collect();
+    lines.reverse();
+    if lines.is_empty() { String::new() } else { format!(": {}", lines.join(" / ")) }
+}
+
+/// The last words of a log, behind a colon.
+pub(super) fn last_lines(log: &Path) -> String {
+    last_words(&read(log))
+}
+
+/// The end of the output of a command that failed, a line each, for people.
+pub(in super::super) fn tail(log: &Path, most: usize) -> Vec<String> {
+    let text = read(log);
+    let mut lines: Vec<String> =
+        text.lines().rev().filter(|line| is_of_program(line)).take(most).map(printable_line).collect();
+    lines.reverse();
+    lines
+}
+
+fn printable_line(line: &str) -> String {
+    printable(&anstream::adapter::strip_str(line).to_string()).to_string()
+}

@@ -1,0 +1,329 @@
+//! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect` and `fit` share it: a candidate is a command in a
+//! folder, with variables and a method.
+
+pub(super) mod environment;
+mod failure;
+pub(super) mod process;
+mod progress;
+pub(super) mod tree;
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use ptmem::config::Recording;
+use ptmem::profile::{EndingKind, Profile, ReadOptions};
+use ptmem_simulate::{Card, Steps};
+#[cfg(unix)]
+use rustix::fs::FlockOperation;
+
+use super::args::heading;
+#[cfg(unix)]
+use super::output;
+use super::pip::printed;
+use super::{checkout, input};
+pub(super) use failure::{Failure, tail};
+use process::Ended;
+pub(super) use progress::Part;
+
+/// How candidates are recorded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::SEARCHED)]
+pub(super) struct RecordArguments {
+    #[command(flatten)]
+    pub(super) method: Method,
+    /// The command to record, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// The card, the steps and the ranks of a recording.
+#[derive(Debug, Clone, Hash, Args)]
+pub(super) struct Method {
+    /// Simulated card on which the command runs, such as h100
+    #[arg(long, value_name = "NAME", default_value = Recording::DEFAULT_GPU, value_parser = card)]
+    pub(super) gpu: String,
+    /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
+    /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
+    #[arg(long, value_name = "STEPS", default_value = Recording::DEFAULT_STEPS, value_parser = steps)]
+    pub(super) steps: String,
+    /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
+    #[arg(long, value_name = "N")]
+    pub(super) world_size: Option<u32>,
+}
+
+/// Checks the name of a card.
+pub(super) fn card(text: &str) -> Result<String, String> {
+    let card = Card::named(text).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"));
+    card.map(|_| text.to_owned())
+}
+
+/// Checks which steps to record.
+pub(super) fn steps(text: &str) -> Result<String, String> {
+    match text.parse::<Steps>() {
+        Err(_) if !["all", Recording::OWN_SNAPSHOT].contains(&text) => {
+            Err("expected one step or A..B, counted from 1, such as 3 or 1..3, or 'all' or 'none'".to_owned())
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// A command, and how it is recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Program<'a> {
+    pub(super) command: &'a [OsString],
+    pub(super) method: &'a Method,
+}
+
+/// A program in a folder.
+pub(super) struct Candidate<'a> {
+    pub(super) program: Program<'a>,
+    pub(super) folder: &'a Path,
+    pub(super) variables: &'a [(&'static str, OsString)],
+    /// Whether the card is simulated, also where the command writes its snapshot itself.
+    pub(super) is_simulated: bool,
+    /// Memory of the simulated card, where it is not that of the card.
+    pub(super) memory: Option<u64>,
+    /// Whether only counters are recorded.
+    pub(super) counters: bool,
+}
+
+impl<'a> Candidate<'a> {
+    /// A command that a search records.
+    pub(super) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
+        let is_simulated = program.method.steps != Recording::OWN_SNAPSHOT;
+        Self { program, folder, variables, is_simulated, memory: None, counters: false }
+    }
+
+    /// Whether the command writes the snapshot itself.
+    fn writes_snapshot(&self) -> bool {
+        !self.is_simulated || self.program.method.steps == Recording::OWN_SNAPSHOT
+    }
+
+    fn command(&self, snapshot: &Path) -> Result<Command> {
+        let mut command = if self.is_simulated { self.simulated(snapshot)? } else { self.bare() };
+        command.current_dir(self.folder).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.env("PTMEM_SNAPSHOT", snapshot);
+        Ok(command)
+    }
+
+    fn bare(&self) -> Command {
+        let mut command = Command::new(self.program.command.first().map_or(OsStr::new(""), |word| word));
+        command.args(self.program.command.iter().skip(1));
+        command
+    }
+
+    fn simulated(&self, snapshot: &Path) -> Result<Command> {
+        let mut command = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
+        let Method { gpu, steps, world_size } = self.program.method;
+        command.args(["simulate", "--gpu", gpu]);
+        if !self.writes_snapshot() {
+            let mut record = snapshot.as_os_str().to_owned();
+            if steps != "all" {
+                record.push(format!(",steps={steps}"));
+            }
+            command.arg("--record").arg(record);
+        }
+        command.args(world_size.iter().flat_map(|size| ["--world-size".to_owned(), size.to_string()]));
+        command.args(self.memory.iter().flat_map(|bytes| ["--memory".to_owned(), format!("{bytes}B")]));
+        command.arg("--").args(self.program.command);
+        Ok(command)
+    }
+
+    /// The last step that is recorded.
+    fn last_step(&self) -> Option<u64> {
+        let last = self.program.method.steps.rsplit("..").next().filter(|_| !self.writes_snapshot());
+        last.and_then(|last| last.parse().ok())
+    }
+}
+
+/// The recording of a candidate.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) path: PathBuf,
+    /// Whether the command ran to its end, not until memory ran out.
+    pub(super) is_whole: bool,
+}
+
+/// The recording, or the reason why there is none; an error where nothing at all can be recorded.
+pub(super) type Attempt = Result<Result<Recorded, Failure>>;
+
+/// Beginnings of the names of variables on which a run may depend.
+const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH", "VIRTUAL_ENV", "CONDA"];
+
+/// A folder with recordings.
+pub(super) struct Recorder {
+    folder: PathBuf,
+    /// Keeps other runs out of the folder.
+    _lock: fs::File,
+}
+
+impl Recorder {
+    /// The folder of a kind of recordings, with the digest that distinguishes it from others of the kind.
+    pub(super) fn open(kind: &str, digest: u64) -> Result<Self> {
+        let folder = cache()?.join(kind).join(format!("{digest:016x}"));
+        fs::create_dir_all(&folder).with_context(|| {
+            format!("{}: cannot be made; set XDG_CACHE_HOME to a folder that can be written", folder.display())
+        })?;
+        let lock = lock(&folder)?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// The recordings of one command in one environment: those of the candidates have names of their own.
+    pub(super) fn of_command(arguments: &RecordArguments, of: &impl Hash, files: &[PathBuf]) -> Result<Self> {
+        let mut key = DefaultHasher::new();
+        (&arguments.method, &arguments.command, env::current_dir()?).hash(&mut key);
+        of.hash(&mut key);
+        hash_environment(&python_of(&arguments.command), &mut key);
+        for file in files.iter().cloned().chain(arguments.command.iter().map(PathBuf::from)) {
+            if let Some(facts) = fs::metadata(&file).ok().filter(fs::Metadata::is_file) {
+                (&file, facts.len(), facts.modified().ok()).hash(&mut key);
+            }
+        }
+        Self::open("search", key.finish())
+    }
+
+    /// A place beside the recordings.
+    pub(super) fn place(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The kept run of a candidate.
+    pub(super) fn kept(&self, name: &str) -> Option<Recorded> {
+        let folder = self.place(name);
+        let code = fs::read_to_string(folder.join(EXIT)).ok()?.parse().ok()?;
+        usable(&folder, code)
+    }
+
+    /// Makes the folder of a candidate anew: it may hold leftovers of an interrupted run.
+    pub(super) fn begin(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.place(name);
+        let _ = fs::remove_dir_all(&folder);
+        let snapshots = folder.join(SNAPSHOTS);
+        fs::create_dir_all(&snapshots).with_context(|| format!("{}: cannot be made", snapshots.display()))?;
+        Ok(folder)
+    }
+
+    /// Runs and records a candidate, and shows how far it is.
+    pub(super) fn record(&self, name: &str, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+        let folder = self.begin(name)?;
+        self.record_in(&folder, candidate, part)
+    }
+
+    /// The same in a folder that [`Recorder::begin`] made.
+    pub(super) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+        let log = folder.join("log");
+        let name = if candidate.counters { "snapshot.json" } else { "snapshot.pkl" };
+        let mut command = candidate.command(&folder.join(SNAPSHOTS).join(name))?;
+        let steps = folder.join("steps");
+        command.env(STEPS_VARIABLE, &steps);
+        let doing = part.doing("recording", Some(steps), candidate.last_step());
+        let Ended { code, memory } = process::run(&mut command, &log, &doing)?;
+        drop(doing);
+        if let Some(recorded) = usable(folder, code) {
+            let _ = fs::write(folder.join(MEMORY), memory.to_string());
+            fs::write(folder.join(EXIT), code.to_string())?;
+            return Ok(Ok(recorded));
+        }
+        Ok(Err(Failure::of_command(code, &log)))
+    }
+
+    /// The most memory that the processes of a kept run took together, as far as it is known.
+    pub(super) fn memory(&self, name: &str) -> Option<u64> {
+        fs::read_to_string(self.place(name).join(MEMORY)).ok()?.parse().ok().filter(|bytes| *bytes > 0)
+    }
+}
+
+/// The variable that names the file into which a simulated program writes the number of steps it made.
+const STEPS_VARIABLE: &str = "PTMEM_SIMULATE_STEPS";
+
+/// Files in the folder of a candidate: its exit code, once it is whole, the memory it took, and the folder of its snapshots.
+const EXIT: &str = "exit";
+const MEMORY: &str = "memory";
+const SNAPSHOTS: &str = "snapshots";
+
+/// The folder of all that is kept.
+fn cache() -> Result<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+    let cache = cache.context("no place to keep recordings; set XDG_CACHE_HOME to a folder")?;
+    Ok(std::path::absolute(cache)?.join("ptmem"))
+}
+
+/// Locks a folder until the file is closed, after other runs in it have ended: each of them removes what the others make.
+fn lock(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let file = fs::File::create(&path).with_context(|| format!("{}: cannot be written", path.display()))?;
+    #[cfg(unix)]
+    if let Err(rustix::io::Errno::WOULDBLOCK) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        output::print_note(&format!("waiting for another ptmem that records in {}", folder.display()));
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)
+            .with_context(|| format!("{}: cannot be locked", path.display()))?;
+    }
+    Ok(file)
+}
+
+/// Exit codes of commands that a signal ended begin here.
+const SIGNALS: i32 = 128;
+
+/// The recording in the folder of a candidate, where the run says something about memory.
+fn usable(folder: &Path, code: i32) -> Option<Recorded> {
+    let folder = folder.join(SNAPSHOTS);
+    let files: Vec<PathBuf> = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let path = match &files[..] {
+        [] => return None,
+        [only] => only.clone(),
+        _ => folder,
+    };
+    let is_usable = code == 0 || (code < SIGNALS && files.iter().any(|file| ran_out_of_memory(file)));
+    is_usable.then_some(Recorded { path, is_whole: code == 0 })
+}
+
+/// Whether the program of a recording ended for want of memory. One without facts did if a request failed.
+fn ran_out_of_memory(path: &Path) -> bool {
+    let Ok(profile) = input::profile(path, &ReadOptions::default()) else { return false };
+    let Profile { run, devices, .. } = &profile;
+    match run.as_ref().and_then(|run| run.ending.as_ref()) {
+        Some(ending) => ending.kind == EndingKind::Oom,
+        None => devices.iter().any(|device| !device.figures.ooms.is_empty()),
+    }
+}
+
+/// The Python of a command: its first word, or the one on the path.
+pub(super) fn python_of(command: &[OsString]) -> OsString {
+    let first = command
+        .first()
+        .filter(|word| Path::new(word).file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
+    first.cloned().unwrap_or_else(|| "python3".into())
+}
+
+/// Adds what a recording depends on beside its code: this program, the packages of a Python, and variables.
+pub(super) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
+    env!("CARGO_PKG_VERSION").hash(key);
+    let mut variables: Vec<_> = env::vars_os().collect();
+    variables.retain(|(name, _)| RELEVANT.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)));
+    variables.sort();
+    variables.hash(key);
+    packages(python).hash(key);
+}
+
+/// Names and versions of the packages of a Python; empty if that Python does not exist.
+fn packages(python: &OsStr) -> Vec<String> {
+    let script = "import sys; print('\\n'.join(filter(None, sys.path)))";
+    let folders = printed(python, &["-c", script]).unwrap_or_default();
+    let entries = folders.lines().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".dist-info")).collect();
+    names.sort();
+    names
+}
+
+/// The Python files of the working directory, which a command may import.
+pub(super) fn own_files() -> Vec<PathBuf> {
+    let here = env::current_dir().unwrap_or_default();
+    checkout::list(&here).into_iter().map(|file| here.join(file)).collect()
+}

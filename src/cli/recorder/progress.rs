@@ -1,0 +1,126 @@
+//! How far recordings are: one line on a terminal for all that run, otherwise nothing.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Least time between two updates.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Erases the current line and returns to its start.
+const ERASE: &str = "\r\x1b[2K";
+
+/// What runs now. A terminal has one line for it.
+static LINE: Mutex<Line> = Mutex::new(Line { parts: Vec::new(), shown: None });
+
+struct Line {
+    parts: Vec<Running>,
+    shown: Option<Instant>,
+}
+
+/// A part of the line.
+struct Running {
+    name: String,
+    doing: &'static str,
+    began: Instant,
+    /// The file with the number of steps that were made, and the last one.
+    steps: Option<(PathBuf, u64)>,
+    /// How long it took last time.
+    last: Option<Duration>,
+}
+
+/// A recording that is part of the line.
+pub(in super::super) struct Part {
+    /// Its name, such as "base 1a2b3c4".
+    pub(in super::super) name: String,
+    /// How long it took last time.
+    pub(in super::super) last: Option<Duration>,
+}
+
+impl Part {
+    pub(in super::super) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), last: None }
+    }
+
+    /// Shows what it does until the value is dropped.
+    pub(in super::super) fn doing(&self, doing: &'static str, steps: Option<PathBuf>, last_step: Option<u64>) -> Doing {
+        let steps = steps.zip(last_step);
+        let running = Running { name: self.name.clone(), doing, began: Instant::now(), steps, last: self.last };
+        if let Ok(mut line) = LINE.lock() {
+            line.parts.push(running);
+        }
+        Doing { name: self.name.clone(), is_terminal: io::stderr().is_terminal() }
+    }
+}
+
+/// A part of the line that is shown.
+pub(in super::super) struct Doing {
+    name: String,
+    is_terminal: bool,
+}
+
+impl Doing {
+    /// Shows the line, if it is time to.
+    pub(super) fn show(&self) {
+        if self.is_terminal
+            && let Ok(mut line) = LINE.lock()
+            && line.shown.is_none_or(|shown| shown.elapsed() >= PAUSE)
+        {
+            line.shown = Some(Instant::now());
+            // An error on standard error cannot be reported anywhere.
+            let _ = write!(io::stderr(), "{ERASE}{}", line.text());
+        }
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        let Ok(mut line) = LINE.lock() else { return };
+        line.parts.retain(|part| part.name != self.name);
+        if self.is_terminal && line.shown.take().is_some() {
+            let _ = write!(io::stderr(), "{ERASE}");
+        }
+    }
+}
+
+impl Line {
+    fn text(&self) -> String {
+        self.parts.iter().map(Running::text).collect::<Vec<_>>().join(" | ")
+    }
+}
+
+impl Running {
+    fn text(&self) -> String {
+        let made = self.steps.as_ref().map(|(file, last)| (fs::read_to_string(file).unwrap_or_default(), last));
+        let made =
+            made.map(|(made, last)| format!(" step {} of {last},", (made.trim().parse().unwrap_or(0) + 1).min(*last)));
+        let last = self.last.map(|last| format!(" (last time {} s)", last.as_secs())).unwrap_or_default();
+        let so_far = self.began.elapsed().as_secs();
+        format!("{}: {}{} {so_far} s{last}", self.name, self.doing, made.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_tells_its_step_and_how_long_it_took_last_time() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let running = |steps, last| Running {
+            name: "base 1a2b3c4".to_owned(),
+            doing: "recording",
+            began: Instant::now(),
+            steps,
+            last,
+        };
+        let steps = Some((file.path().to_owned(), 3));
+        assert_eq!(running(steps.clone(), None).text(), "base 1a2b3c4: recording step 1 of 3, 0 s");
+        fs::write(file.path(), "2").unwrap();
+        let last = Some(Duration::from_secs(21));
+        assert_eq!(running(steps, last).text(), "base 1a2b3c4: recording step 3 of 3, 0 s (last time 21 s)");
+        assert_eq!(running(None, None).text(), "base 1a2b3c4: recording 0 s");
+    }
+}

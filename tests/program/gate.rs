@@ -1,0 +1,382 @@
+//! `ptmem gate` with a script that needs no GPU: it copies a fixture.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::fixtures::folder as fixtures;
+use crate::support::tool::{git, text, verdict};
+
+/// A repository whose gate copies a fixture, and the folder of the recordings that are kept.
+struct Checkout {
+    folder: TempDir,
+}
+
+/// A gate that runs the script of the repository on no simulated card.
+const GATE: &str = "[gate.train]\nrecord = \"sh run.sh\"\ngpu = \"real\"\n";
+
+impl Checkout {
+    /// One with a commit that has a gate, and whose script copies a fixture.
+    fn new(fixture: &str) -> Self {
+        let checkout = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(checkout.root()).unwrap();
+        git(&checkout.root(), &["init", "--quiet", "--initial-branch", "main"]);
+        checkout.write("ptmem.toml", GATE);
+        checkout.copies(fixture);
+        checkout.commit("the code");
+        checkout
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("code")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Lets the script note that it ran, and copy a fixture.
+    fn copies(&self, fixture: &str) {
+        let runs = self.folder.path().join("runs");
+        let fixture = fixtures().join(fixture);
+        let script = format!("pwd >> '{}'\ncp '{}' \"$PTMEM_SNAPSHOT\"\n", runs.display(), fixture.display());
+        self.write("run.sh", &script);
+    }
+
+    fn commit(&self, message: &str) -> String {
+        git(&self.root(), &["add", "--all"]);
+        git(&self.root(), &["commit", "--quiet", "--message", message]);
+        git(&self.root(), &["rev-parse", "HEAD"])
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(self.root()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("HOME", self.folder.path()).env("PTMEM_TODAY", "2027-01-15");
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+        command.arg("gate").args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// How often the script ran.
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.folder.path().join("runs")).unwrap_or_default().lines().count()
+    }
+
+    fn worktrees(&self) -> usize {
+        git(&self.root(), &["worktree", "list"]).lines().count()
+    }
+
+    /// Runs it as a job of GitHub Actions with an event, and gives the folder with what the job shows.
+    fn job(&self, name: &str, event: &Value, arguments: &[&str]) -> (Output, PathBuf) {
+        let path = self.folder.path().join("event.json");
+        fs::write(&path, event.to_string()).unwrap();
+        let mut command = self.command(arguments);
+        command.env("GITHUB_ACTIONS", "true").env("GITHUB_EVENT_NAME", name).env("GITHUB_EVENT_PATH", path);
+        command.env("RUNNER_TEMP", self.folder.path()).env("DEPLOY_TOKEN", "hunter2-hunter2");
+        command.env("GITHUB_OUTPUT", "/nowhere").env("GITHUB_ENV", "/nowhere");
+        (command.output().unwrap(), self.folder.path().join("ptmem-report"))
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_command_needs_no_set_up() {
+    let checkout = Checkout::new("before.pkl");
+    fs::remove_file(checkout.root().join("ptmem.toml")).unwrap();
+    checkout.copies("after.pkl");
+    let output = checkout.run(&["--gpu", "real", "--", "sh", "run.sh"]);
+    assert_eq!(verdict(&output).0, 1, "{}{}", text(&output.stdout), text(&output.stderr));
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.contains("FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %"), "{stdout}");
+    assert!(stdout.starts_with("before  base ") && stdout.contains("\nafter   working tree"), "{stdout}");
+    assert!(stderr.contains(", HEAD"), "{stderr}");
+    assert_eq!((checkout.runs(), checkout.worktrees()), (2, 1));
+    assert!(!checkout.root().join("ptmem-report").exists(), "this is no CI job");
+}
+
+#[test]
+fn the_recording_of_a_base_is_kept() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.copies("after.pkl");
+    assert_eq!(checkout.run(&[]).status.code(), Some(1));
+    checkout.copies("before.pkl");
+    let again = checkout.run(&[]);
+    assert_eq!((again.status.code(), checkout.runs()), (Some(0), 3), "{}", text(&again.stderr));
+    assert_eq!(checkout.run(&["--no-cache"]).status.code(), Some(0));
+    assert_eq!(checkout.runs(), 5);
+    // Another way to record is another recording.
+    checkout.write("ptmem.toml", &GATE.replace("sh run.sh", "sh ./run.sh"));
+    checkout.commit("another way");
+    assert_eq!(checkout.run(&[]).status.code(), Some(0));
+    assert_eq!(checkout.runs(), 7);
+}
+
+#[test]
+fn the_working_tree_is_the_after_with_files_that_git_does_not_know() {
+    let checkout = Checkout::new("before.pkl");
+    let new = format!("cp '{}' \"$PTMEM_SNAPSHOT\"\n", fixtures().join("after.pkl").display());
+    checkout.write("new.sh", &new);
+    checkout.write("run.sh", "if [ -e new.sh ]; then sh new.sh; else exit 7; fi\n");
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_branch_is_compared_with_where_it_leaves_the_default_branch() {
+    let checkout = Checkout::new("before.pkl");
+    git(&checkout.root(), &["checkout", "--quiet", "-b", "topic"]);
+    checkout.copies("after.pkl");
+    let head = checkout.commit("grow");
+    git(&checkout.root(), &["checkout", "--quiet", "main"]);
+    checkout.write("other", "x");
+    checkout.commit("another change");
+    git(&checkout.root(), &["checkout", "--quiet", "topic"]);
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("the merge base with main"), "{}", text(&output.stderr));
+    // A commit is judged without a checkout of it.
+    git(&checkout.root(), &["checkout", "--quiet", "main"]);
+    let output = checkout.run(&["--head", &head]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(checkout.worktrees(), 1);
+    let output = checkout.run(&["--base", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--base, nothing: the checkout lacks it"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn gates_are_selected_by_name_and_have_one_verdict() {
+    let checkout = Checkout::new("before.pkl");
+    let fixture = |name: &str| fixtures().join(name).display().to_string();
+    let gates = format!(
+        "{GATE}[gate.stored]\nbefore = \"{}\"\nafter = \"{}\"\n[gate.large]\nsnapshot = \"{}\"\nmax = \"1GiB\"\n[gate.nightly]\nleak = \"{}\"\n",
+        fixture("before.pkl"),
+        fixture("after.pkl"),
+        fixture("after.pkl"),
+        fixture("leak.pkl")
+    );
+    checkout.write("ptmem.toml", &gates);
+    for (names, code, expected) in [
+        (&["stored"][..], 1, "FAIL peak grew 53.80 MiB"),
+        (&["large"], 0, "PASS"),
+        (&["nightly"], 1, "FAIL"),
+        (&["train"], 0, "PASS"),
+        (&["l*", "train"], 0, "PASS"),
+        (&[], 1, "FAIL"),
+    ] {
+        let output = checkout.run(names);
+        let (found, line) = verdict(&output);
+        assert_eq!(found, code, "{names:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        assert!(line.starts_with(expected), "{names:?}: {line}\n{}", text(&output.stdout));
+    }
+    let output = checkout.run(&["stord"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("did you mean 'stored'?"), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&checkout.run(&["--format", "json"]).stdout).unwrap();
+    assert_eq!((&json["schema"], &json["exit_code"]), (&"ptmem.gate/1".into(), &1.into()));
+    let gates: Vec<&Value> = json["reports"].as_array().unwrap().iter().map(|of| &of["gate"]).collect();
+    assert_eq!(gates, [&Value::Null, &"large".into(), &"nightly".into()]);
+    let svg = checkout.run(&["--format", "junit"]);
+    assert!(text(&svg.stderr).contains("--export writes a file for each"), "{}", text(&svg.stderr));
+}
+
+#[test]
+fn a_new_gate_has_nothing_to_compare_with_and_keeps_absolute_limits() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("ptmem.toml", &GATE.replace("train", "other"));
+    let output = checkout.run(&[]);
+    let (code, _) = verdict(&output);
+    assert_eq!(code, 0, "{}{}", text(&output.stdout), text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert!(
+        stdout.contains("nothing to compare with yet") && stdout.contains("does not record a gate 'other'"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("this change edits what its verdict is computed by: ptmem.toml"), "{stdout}");
+    assert_eq!(checkout.run(&["--max", "1MiB"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_base_that_fails_is_inconclusive_unless_absolute_limits_are_to_decide() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("run.sh", "echo no module >&2\nexit 7\n");
+    checkout.commit("break");
+    checkout.copies("after.pkl");
+    let output = checkout.run(&[]);
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{stdout}{}", text(&output.stderr));
+    for part in ["failed with exit code 7: no module", "--approve-label", "broken-base = \"pass\""] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    checkout.write("ptmem.toml", &format!("broken-base = \"pass\"\n[max]\npeak = \"1GiB\"\n{GATE}"));
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert_eq!(checkout.run(&["--max", "1MiB"]).status.code(), Some(1));
+    // Without an absolute limit nothing was judged.
+    checkout.write("ptmem.toml", &format!("broken-base = \"pass\"\n{GATE}"));
+    assert_eq!(checkout.run(&[]).status.code(), Some(3));
+    // What stopped it may not be its code.
+    checkout.write("run.sh", "echo Connection refused >&2\nexit 7\n");
+    checkout.commit("break it by the network");
+    checkout.copies("after.pkl");
+    checkout.write("ptmem.toml", &format!("broken-base = \"pass\"\n[max]\npeak = \"1GiB\"\n{GATE}"));
+    assert_eq!(checkout.run(&[]).status.code(), Some(3));
+}
+
+#[test]
+fn a_working_tree_that_fails_has_no_verdict() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("run.sh", "echo no module >&2\nexit 7\n");
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("[gate.train] the working tree cannot be recorded"), "{stderr}");
+    assert!(stderr.contains("failed with exit code 7: no module"), "{stderr}");
+    assert_eq!(checkout.worktrees(), 1);
+    checkout.write("ptmem.toml", "[gate.train]\nrecord = \"python REPLACE_ME.py\"\n");
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("[gate.train] has no program yet"), "{}", text(&output.stderr));
+    checkout.write("ptmem.toml", "");
+    let output = checkout.run(&[]);
+    assert!(text(&output.stderr).contains("ptmem gate -- python train.py"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn each_side_is_recorded_by_its_own_gate() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("ptmem.toml", &GATE.replace("run.sh", "new.sh"));
+    fs::rename(checkout.root().join("run.sh"), checkout.root().join("new.sh")).unwrap();
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(text(&output.stdout).contains("this change edits what its verdict is computed by: ptmem.toml"));
+}
+
+#[test]
+fn a_job_gets_all_that_it_shows_as_files() {
+    let checkout = Checkout::new("before.pkl");
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    checkout.copies("after.pkl");
+    checkout.write("ptmem.toml", &format!("[max-growth]\npeak = \"6%\"\n{GATE}"));
+    let leaked = "env | grep -c '^GITHUB_OUTPUT\\|^GITHUB_ENV' >> ../seen || true\n";
+    let script = format!("{leaked}{}", read(&checkout.root().join("run.sh")));
+    checkout.write("run.sh", &script);
+    checkout.commit("grow");
+    let event = serde_json::json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" } } });
+    let (output, folder) = checkout.job("pull_request", &event, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let outputs = read(&folder.join("outputs.txt"));
+    for line in ["verdict=regression\n", "exit-code=1\n", "announce=true\n", "changed=true\n", "peak-after="] {
+        assert!(outputs.contains(line), "{line}: {outputs}");
+    }
+    let comment = read(&folder.join("comment.md"));
+    assert!(comment.starts_with("<!-- ptmem:default -->\n### "), "{comment}");
+    assert!(comment.contains("edits ptmem.toml") && comment.contains("+peak = \"6%\""), "{comment}");
+    assert!(read(&folder.join("annotations.txt")).contains("::error"));
+    assert!(read(&folder.join("report.html")).contains("<html"));
+    assert_eq!(read(&checkout.folder.path().join("seen")), "0\n");
+    // If all is well, the comment only takes the place of one that is there.
+    checkout.copies("before.pkl");
+    checkout.write("ptmem.toml", GATE);
+    checkout.commit("shrink");
+    let (output, _) = checkout.job("pull_request", &event, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let comment = read(&folder.join("comment.md"));
+    assert!(comment.starts_with("<!-- ptmem:default only-update -->\n"), "{comment}");
+    let (_, _) = checkout.job("pull_request", &event, &["--comment", "never"]);
+    assert!(!folder.join("comment.md").exists());
+}
+
+#[test]
+fn secrets_of_a_job_are_in_none_of_its_files() {
+    let checkout = Checkout::new("before.pkl");
+    let base = git(&checkout.root(), &["rev-parse", "HEAD"]);
+    let padding = "x".repeat(90);
+    checkout.write("run.sh", &format!("echo \"{padding}$DEPLOY_TOKEN\" >&2\nexit 7\n"));
+    checkout.commit("break");
+    let event = serde_json::json!({ "pull_request": { "base": { "sha": base } } });
+    let (output, folder) = checkout.job("pull_request", &event, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let comment = read(&folder.join("comment.md"));
+    assert!(comment.contains("could not run") && comment.contains(&padding), "{comment}");
+    assert!(comment.contains("***"), "{comment}");
+    for entry in fs::read_dir(&folder).unwrap().flatten() {
+        let text = read(&entry.path()).replace('\n', "");
+        assert!(!text.contains("hunter2-hunter2") && !text.contains("hunter2-"), "{}", entry.path().display());
+    }
+    assert!(read(&folder.join("outputs.txt")).starts_with("verdict=error\nexit-code=2\n"));
+}
+
+#[test]
+fn a_push_is_kept_for_the_trend_and_not_judged() {
+    let checkout = Checkout::new("after.pkl");
+    let (output, folder) = checkout.job("push", &serde_json::json!({ "ref": "refs/heads/main" }), &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(read(&folder.join("profiles/train.ptmem.json")).contains("ptmem.profile/"));
+    assert_eq!(checkout.runs(), 1);
+}
+
+#[test]
+fn a_stored_before_is_updated_by_its_gate() {
+    let checkout = Checkout::new("before.pkl");
+    let fixture = |name: &str| fixtures().join(name).display().to_string();
+    let gate = format!("[gate.stored]\nbefore = \"stored.json\"\nafter = \"{}\"\n", fixture("after.pkl"));
+    checkout.write("ptmem.toml", &format!("{gate}{GATE}"));
+    let profile = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(checkout.root()).args(["profile", &fixture(name), "-o", "stored.json"]);
+        assert!(command.status().unwrap().success());
+    };
+    profile("before.pkl");
+    let stored = checkout.root().join("stored.json");
+    let before = read(&stored);
+    let output = checkout.run(&["stored", "--update"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("stays as it is"), "{}", text(&output.stderr));
+    assert_eq!(read(&stored), before);
+    let output = checkout.run(&["stored", "--update", "--allow-raise", "a longer context"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(read(&stored).contains("a longer context"));
+    assert_eq!(checkout.run(&["stored"]).status.code(), Some(0));
+    let output = checkout.run(&["--update"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("'train' has no stored before"), "{}", text(&output.stderr));
+}
+
+/// Asks a process to end, as Ctrl-C does.
+fn interrupt(child: &std::process::Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_gate_leaves_nothing_behind() {
+    let checkout = Checkout::new("before.pkl");
+    let started = checkout.folder.path().join("started");
+    checkout.write("run.sh", &format!("touch '{}'\nsleep 100\n", started.display()));
+    let mut child = checkout.command(&[]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    while !started.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(checkout.worktrees(), 1);
+    // The next run is not misled by what the last one left.
+    checkout.copies("before.pkl");
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
