@@ -9,7 +9,7 @@ use ptmem::report::{Format, RenderOptions, Subject};
 use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, Level, Thresholds};
 use serde_json::{Value as Json, json};
 
-use crate::support::history::{A, MIB, event, file, pool, segment};
+use crate::support::history::{A, B, C, MIB, event, file, free, pool, segment};
 use crate::support::pickle::{self, Value};
 
 fn load(name: &str) -> Profile {
@@ -61,6 +61,68 @@ fn a_state_without_history_has_no_peak() {
         }
         assert!(stack["end"].is_u64());
     }
+}
+
+/// A segment of another device than the first.
+fn on_device(device: i128, segment: Value) -> Value {
+    let Value::Dict(pairs) = segment else { panic!("no segment") };
+    let others = pairs.into_iter().filter(|(key, _)| *key != "device".into());
+    Value::Dict(others.chain([("device".into(), device.into())]).collect())
+}
+
+/// The errors of the baselines of allocated bytes, by device; `None` is an unknown baseline.
+fn baseline_errors(snapshot: &Value) -> Vec<Option<u64>> {
+    let bytes = pickle::write(snapshot, pickle::Options::default());
+    let profile = profile::read(&bytes[..], "a.pkl", profile::ReadOptions::default()).unwrap();
+    let json = parsed(&shown(&profile, Format::Json));
+    let devices = json["devices"].as_array().unwrap().iter();
+    devices.map(|device| device["allocated"]["baseline_error"].as_u64()).collect()
+}
+
+fn two_devices(events: Vec<Value>) -> Value {
+    let held = |device, address| on_device(device, segment(address, &[(4 * MIB, true), (16 * MIB, false)]));
+    let traces: Vec<Value> = vec![events.into(), vec![].into()];
+    Value::dict([("segments", vec![held(0, A), held(1, B)].into()), ("device_traces", traces.into())])
+}
+
+/// A device without events did nothing only if allocations and frees were recorded elsewhere.
+#[test]
+fn a_device_without_events_is_known_only_if_its_events_would_be_recorded() {
+    let comes = || event("alloc", A + 4 * MIB, 2 * MIB);
+    let goes = || free(A + 4 * MIB, 2 * MIB);
+    let idle = |events| baseline_errors(&two_devices(events))[1];
+    assert_eq!(idle([vec![comes()], goes().into()].concat()), Some(0), "both were recorded");
+    assert_eq!(idle(goes().into()), None, "allocations were skipped");
+    assert_eq!(idle(vec![event("alloc", A, 4 * MIB), event("snapshot", 0, 4 * MIB)]), None, "frees were skipped");
+    let marks = || vec![event("snapshot", 0, 4 * MIB), event("snapshot", 0, 4 * MIB)];
+    assert_eq!(baseline_errors(&two_devices(marks())), [None, None], "all were skipped");
+    assert_eq!(baseline_errors(&two_devices(vec![])), [None, None], "nothing was recorded");
+}
+
+/// `record_cuda=False` records pinned host memory alone.
+#[test]
+fn events_of_pinned_memory_say_nothing_about_devices() {
+    let host = [vec![event("alloc", C, MIB)], free(C, MIB).into()].concat();
+    let snapshot = two_devices(vec![]).with("host_traces", host);
+    assert_eq!(baseline_errors(&snapshot)[..2], [None, None]);
+    let bytes = pickle::write(&snapshot, pickle::Options::default());
+    let profile = profile::read(&bytes[..], "a.pkl", profile::ReadOptions::default()).unwrap();
+    let said = shown(&profile, Format::Table);
+    assert!(said.contains("record_cuda=False"), "{said}");
+}
+
+/// PyTorch's counters tell whether a device without events was idle.
+#[test]
+fn counters_tell_whether_a_device_without_events_was_idle() {
+    let counted = |calls: [u64; 2]| json!({"current": {}, "peak": {}, "calls": calls});
+    let of_calls = |calls| json!({"device": 1, "start": counted([3, 1]), "dump": counted(calls)});
+    let with_calls = |calls| {
+        let comes = vec![event("alloc", A + 4 * MIB, 2 * MIB)];
+        let facts = json!({"format": 1, "counters": [of_calls(calls)]});
+        baseline_errors(&two_devices([comes, free(A + 4 * MIB, 2 * MIB).into()].concat()).with("ptmem", facts))[1]
+    };
+    assert_eq!(with_calls([3, 1]), Some(0));
+    assert_eq!(with_calls([5, 3]), None, "the program cleared the history");
 }
 
 /// The text without the escapes of a terminal.

@@ -99,10 +99,11 @@ impl Snapshot {
         &self.events[device.events.clone()]
     }
 
-    /// Number of events of the device that has most. `_record_memory_history("state")` keeps one event of each device.
-    #[must_use]
-    pub fn most_events(&self) -> usize {
-        self.devices.values().map(|device| device.events.len()).max().unwrap_or(0)
+    /// The histories that are recorded together with that of a device: GPUs are switched on together, and pinned host memory
+    /// by an option of its own.
+    pub fn recorded_with(&self, id: DeviceId) -> impl Iterator<Item = &[Event]> + Clone {
+        let alike = self.devices.iter().filter(move |(other, _)| other.is_device() == id.is_device());
+        alike.map(|(_, device)| self.events_of(device))
     }
 }
 

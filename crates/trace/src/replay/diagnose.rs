@@ -1,5 +1,6 @@
 //! Diagnostics about the figures of a device.
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Advice, Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_snapshot::snapshot::{Action, BlockSums, Segment};
@@ -46,10 +47,7 @@ impl Report<'_> {
         match self.findings.history {
             HistoryKind::Recorded | HistoryKind::NumbersOnly => {}
             HistoryKind::StateOnly => {
-                let found = match self.findings.view.events().len() {
-                    1 => "the history is one event long, as _record_memory_history('state') leaves it",
-                    _ => "no allocation was recorded",
-                };
+                let found = self.why_only_state();
                 let bound = if is_unknown { "" } else { "; the peak is at least that of this state" };
                 let message = format!(
                     "only the state at the dump was recorded: {found}. Peak and baseline are not known{bound}. Record with \
@@ -60,6 +58,22 @@ impl Report<'_> {
             }
             HistoryKind::NoAllocations => self.tell_meaning(Code::AllocationsSkipped),
             HistoryKind::Empty => self.tell_meaning(Code::EmptyRecording),
+        }
+    }
+
+    /// The reason why the history tells nothing of the time before the dump.
+    fn why_only_state(&self) -> &'static str {
+        let Findings { view, .. } = self.findings;
+        let is_host_recorded = !view.snapshot.recorded_with(DeviceId::Host).all(<[_]>::is_empty);
+        let longest = view.snapshot.recorded_with(view.id).map(<[_]>::len).max();
+        match longest {
+            Some(1) if view.events().len() == 1 => {
+                "the history is one event long, as _record_memory_history('state') leaves it"
+            }
+            None | Some(0) if view.id.is_device() && is_host_recorded => {
+                "all events are of pinned host memory, as with record_cuda=False"
+            }
+            None | Some(_) => "no allocation or free of this device was recorded",
         }
     }
 

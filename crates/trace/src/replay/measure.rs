@@ -1,7 +1,7 @@
 //! The figures of a device: the counters over its history, checked against the rest of the file.
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
-use ptmem_snapshot::snapshot::{Action, BlockSums, Device};
+use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 
 use super::census::Census;
 use super::counters::{self, Counters};
@@ -52,7 +52,7 @@ pub(super) fn measure(
         sizes: &sizes,
         counters: &counters,
         trace: &trace,
-        history: history(view, &lifetimes, &census),
+        history: history(view, &lifetimes, &census, stated),
         end: final_state(device),
         freeing: if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted },
     };
@@ -289,28 +289,40 @@ impl Findings<'_> {
 }
 
 /// The kind of a history.
-fn history(view: DeviceView<'_>, lifetimes: &Lifetimes, census: &Census) -> HistoryKind {
+fn history(
+    view: DeviceView<'_>,
+    lifetimes: &Lifetimes,
+    census: &Census,
+    stated: Option<&DeviceCounters>,
+) -> HistoryKind {
     let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
     // Release 2.0 records only the current device.
     let is_unrecorded = view.events().is_empty() && view.snapshot.lacks_block_addresses;
     if lifetimes.allocations.is_empty() && (!is_unrecorded || view.device.segments.is_empty()) {
         HistoryKind::Empty
-    } else if view.snapshot.most_events() <= 1 {
+    } else if census.count(Action::Alloc) + frees == 0 {
+        if !is_unrecorded && is_idle(view, stated) { HistoryKind::Recorded } else { HistoryKind::StateOnly }
+    } else if view.snapshot.recorded_with(view.id).all(|events| events.len() <= 1) {
         // `_record_memory_history("state")` keeps one event, so it cannot be distinguished from a recording of one
         // event.
         HistoryKind::StateOnly
     } else if census.count(Action::Alloc) > 0 {
         HistoryKind::Recorded
-    } else if frees > 0 {
+    } else {
         let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
         let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
         if contradicts { HistoryKind::NoAllocations } else { HistoryKind::Recorded }
-    } else if is_unrecorded {
-        HistoryKind::StateOnly
-    } else {
-        // All devices are recorded, and on this one nothing happened.
-        HistoryKind::Recorded
     }
+}
+
+/// True if a device without allocations and frees is known to have had none: PyTorch's counters say so, or both
+/// were recorded of another device.
+fn is_idle(view: DeviceView<'_>, stated: Option<&DeviceCounters>) -> bool {
+    if let Some(stated) = stated {
+        return stated.start.calls == stated.dump.calls;
+    }
+    let mut kinds = [&[Action::Alloc][..], &[Action::FreeRequested, Action::FreeCompleted]].into_iter();
+    kinds.all(|kind| view.snapshot.recorded_with(view.id).flatten().any(|event| kind.contains(&event.action)))
 }
 
 fn fragmentation(reserved: i128, active: i128) -> u64 {

@@ -47,7 +47,7 @@ fn added(number: u64, part: i128) -> u64 {
     u64::try_from(i128::from(number) + part).unwrap_or(number)
 }
 
-/// Narrows the bounds of the figures by the counters; the contradictions, in words.
+/// Sets the bounds of the figures by the counters; the contradictions, in words.
 pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<String> {
     if figures.history != HistoryKind::Recorded {
         return Vec::new();
@@ -83,30 +83,28 @@ impl Stated {
         })
     }
 
-    /// Narrows the bounds of a figure; a contradiction in words, if there is one.
+    /// Sets the bounds of a figure to its distance from the counter; the first contradiction in words, if there is one.
     fn narrow(&self, counter: &mut Counter) -> Option<String> {
-        if let Some(end) = counter.end.filter(|end| *end != self.end) {
-            return Some(words("at the dump", self.end, end));
-        }
-        if let (Some(baseline), Some(error)) = (counter.baseline, counter.baseline_error) {
-            let off = baseline.abs_diff(self.start);
-            if off > error {
-                return Some(words("at the start", self.start, baseline));
-            }
-            counter.baseline_error = Some(off);
-        }
+        let end = counter.end.filter(|end| *end != self.end).map(|end| words("at the dump", self.end, end));
+        let baseline = self.narrow_baseline(counter);
+        let peak = self.narrow_peak(counter);
+        end.or(baseline).or(peak)
+    }
+
+    fn narrow_baseline(&self, counter: &mut Counter) -> Option<String> {
+        let (baseline, error) = counter.baseline.zip(counter.baseline_error)?;
+        let off = baseline.abs_diff(self.start);
+        counter.baseline_error = Some(off);
+        (off > error).then(|| words("at the start", self.start, baseline))
+    }
+
+    fn narrow_peak(&self, counter: &mut Counter) -> Option<String> {
+        let (peak, error) = counter.peak.zip(counter.peak_error)?;
+        let off = peak.abs_diff(self.peak_at_end);
         // A peak that did not rise was before the recording, and one that fell was reset by the program.
-        if let (Some(peak), Some(error)) = (counter.peak, counter.peak_error)
-            && self.peak_at_end > self.peak_at_start
-        {
-            let off = peak.abs_diff(self.peak_at_end);
-            if off <= error {
-                counter.peak_error = Some(off);
-            } else if peak < self.peak_at_end {
-                return Some(words("at the peak", self.peak_at_end, peak));
-            }
-        }
-        None
+        let is_of_recording = self.peak_at_end > self.peak_at_start && (off <= error || peak < self.peak_at_end);
+        counter.peak_error = Some(if is_of_recording { off } else { error });
+        (is_of_recording && off > error).then(|| words("at the peak", self.peak_at_end, peak))
     }
 }
 
@@ -151,8 +149,11 @@ mod tests {
             (stated(100, 150, 211), "at the peak"),
             (Stated { end: 51, ..stated(100, 150, 200) }, "at the dump"),
         ] {
-            let found = stated.narrow(&mut counter(100, 200, 10)).unwrap();
+            let mut figures = counter(100, 200, 10);
+            let found = stated.narrow(&mut figures).unwrap();
             assert!(found.starts_with(moment), "{found}");
+            let is_within = 100_u64.abs_diff(stated.start) <= figures.baseline_error.unwrap();
+            assert!(is_within, "{moment}: a baseline that the counter contradicts is not exact");
         }
         // The program reset the peak in between.
         assert_eq!(stated(100, 150, 160).narrow(&mut counter(100, 200, 10)), None);
