@@ -160,7 +160,54 @@ fn growth_passes_through_the_lines_of_a_block_whose_head_is_new() {
     checkout.commit("wide");
     checkout.record(&[(&["/ci/m.py:forward:4"], 2)], &[(&["/ci/m.py:forward:5"], 4)]);
     let lead = verdict(&checkout.ptmem(&["--git", "main", "--max-growth", "0"])).1;
-    assert!(lead.contains("passes through m.py:4-10, where this change adds `with wide():`"), "{lead}");
+    assert!(lead.contains("passes through m.py:5, where this change adds `with wide():`"), "{lead}");
+}
+
+/// A change of three statements in a row, and of a number, where one allocation grows at each of these lines.
+fn three_statements(lines: &[(&[&str], u64)]) -> (Checkout, Value) {
+    let checkout = Checkout::new("m.py");
+    let text = BEFORE.replace("h = layer(x)", "h = layer(x)\n    n = h.sum()\n    k = pool(n)");
+    checkout.write("m.py", &text);
+    commit_base(&checkout);
+    let text = text.replace("layer(x)", "wider(x)").replace("h.sum()", "h.mean()").replace("pool(n)", "pool(n, 2)");
+    checkout.write("m.py", format!("{text}best = float(\"inf\")\n"));
+    let before: Vec<(&[&str], u64)> = lines.iter().map(|&(frames, _)| (frames, 2)).collect();
+    checkout.record(&before, lines);
+    let cause = cause(&checkout, "0");
+    (checkout, cause)
+}
+
+#[test]
+fn the_statement_is_quoted_that_the_stacks_pass_through() {
+    let fifth: &[&str] = &["/ci/m.py:forward:5"];
+    let (checkout, cause) = three_statements(&[(fifth, 5)]);
+    let lead = cause["lead"].as_str().unwrap();
+    let said = "All of the growth at the peak passes through m.py:5, where this change writes `n = h.mean()`. Largest: \
+                forward (m.py:5) (more allocations).";
+    assert_eq!(lead, said, "a number cannot matter beside it");
+    assert_eq!((&cause["edits"][0]["line"], &cause["others"]), (&5.into(), &Value::Array(Vec::new())));
+    let report = text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout);
+    assert!(report.contains("through = \"n = h.mean()\""), "{report}");
+    // An agreement may name any statement of the edit.
+    let accepted = "[[accept]]\nthrough = 'k = pool(n, 2)'\nbytes = '3MiB'\nreason = 'r'\nexpires = 2999-12-31\n";
+    checkout.write("ptmem.toml", accepted);
+    assert_eq!(checkout.ptmem(&["--git", "main", "--max-growth", "0"]).status.code(), Some(0));
+
+    let (_, cause) = three_statements(&[(&["/ci/m.py:forward:4"], 3), (fifth, 5)]);
+    let lead = cause["lead"].as_str().unwrap();
+    let said = "passes through m.py:5, where this change writes `n = h.mean()`, or through 1 other line of this edit.";
+    assert!(lead.contains(said), "{lead}");
+}
+
+#[test]
+fn blocks_are_kept_by_the_function_that_allocates_next_to_most_of_their_frees() {
+    let kept = |before: &str| {
+        let checkout = edited(before, &before.replace(" -y1", "").replace(" -y2", "").replace(" -y3", ""));
+        let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
+        lead.contains("is in blocks that the before frees sooner, mostly next to allocations of forward, where")
+    };
+    assert!(kept("+y1 -y1 +x1 +y2 -y2 +x2 +y3 -y3 +z3"));
+    assert!(!kept("+y1 -y1 +x1 +y2 -y2 +z2 +y3 -y3 +z3"), "of three frees, one is next to its allocations");
 }
 
 #[test]

@@ -241,11 +241,11 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
     checkout.write("net.py", format!("# a\n# b\n{}", BEFORE.replace("relu", "gelu")));
     checkout.write("extra/new file.py", "def g(x):\n    return x\n");
     checkout.record(&[(before, 4)], &[(after, 6), (&["/ci/extra/new file.py:g:2"], 2)]);
-    assert_eq!(checkout.led(), [led(13, "line", 2), led(1, "line", 2)]);
+    assert_eq!(checkout.led(), [led(13, "line", 2), led(2, "line", 2)]);
     let report = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
     let lead = "50 % of the growth at the peak (2.00 MiB of 4.00 MiB) passes through net.py:13, where this change writes \
                 `z = torch.gelu(y)`. Largest: relu (net.py:13) (more allocations). The change has other edits that can \
-                matter: 50 %: extra/new file.py:1 (added `def g(x):`).";
+                matter: 50 %: extra/new file.py:2 (added `return x`).";
     assert_eq!(verdict(&report).1, format!("FAIL peak grew 4.00 MiB (+100.0 %), allowed 0 B. {lead}"));
 }
 

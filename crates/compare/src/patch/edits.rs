@@ -1,5 +1,6 @@
 //! The edits of a change of the code: statements and lines that it adds, removes or replaces, and that can matter.
 
+use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
 use ptmem_base::difference::difference;
@@ -40,12 +41,21 @@ pub struct Edit {
     pub near: Option<u32>,
     /// The function or class around it.
     pub scope: Option<String>,
-    /// The lines whose code it changes: its own, and those of a block whose head comes or goes.
-    pub lines: Sides<Vec<RangeInclusive<u32>>>,
+    /// The statements whose code it changes: its own, and those of a block whose head comes or goes.
+    pub statements: Sides<Vec<Edited>>,
     /// The lines of the function or class around it.
     pub body: Sides<Option<RangeInclusive<u32>>>,
     /// The code of a function, class or import that only comes or goes.
     pub(crate) moves: Option<String>,
+}
+
+/// A statement that an edit changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// Its lines, or those of a function whose decorator comes or goes.
+    pub lines: RangeInclusive<u32>,
+    /// The first line that the other side lacks, and its text; `None` where only the block around it changes.
+    pub line: Option<(u32, String)>,
 }
 
 impl Edit {
@@ -90,6 +100,8 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let keys = keys(&statements, &functions);
     let changes = difference(keys.map(Vec::as_slice));
     let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
+    let trimmed = lines.map(|lines| lines.iter().map(|line| line.trim()).collect::<HashSet<_>>());
+    let lines = lines.zip(Sides { before: trimmed.after, after: trimmed.before });
     let edits = hunks(&changes, &statements).into_iter().map(|hunk| {
         let moves = moves(&hunk, &keys, &statements);
         Edit { moves, ..edit(&hunk, paths, &statements, &functions, &lines) }
@@ -102,14 +114,14 @@ fn edit(
     paths: Sides<Option<&str>>,
     statements: &Sides<Vec<Statement<'_>>>,
     functions: &Sides<Functions>,
-    lines: &Sides<Vec<&str>>,
+    lines: &Sides<(Vec<&str>, HashSet<&str>)>,
 ) -> Edit {
     let own = hunk.at.clone().zip(Sides { before: &statements.before, after: &statements.after });
     let own = own.map(|(range, all)| &all[range.clone()]);
     // A line that can matter stands for them all, before all of the after.
     let is_log = own.before.iter().chain(own.after).all(Statement::is_log);
     let telling = own.map(|all| all.iter().find(|of| is_log || !of.is_log() && !of.is_import()).or(all.first()));
-    let line = Sides::BOTH.map(|&side| Some(shown((*telling.of(side))?, lines.of(side), lines.of(side.other()))));
+    let line = Sides::BOTH.map(|&side| Some(shown((*telling.of(side))?, lines.of(side))));
     let around = Sides::BOTH.map(|&side| functions.of(side).around(*(*telling.of(side))?.lines.start()));
     let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
     let body = Sides::BOTH.map(|&side| {
@@ -117,24 +129,29 @@ fn edit(
         known.or_else(|| functions.of(side).lines(scope.as_deref()?))
     });
     let is_decorator = own.before.iter().chain(own.after).any(|of| of.tokens[0] == "@");
-    let mut touched = Sides::<Vec<RangeInclusive<u32>>>::default();
-    for side in Side::BOTH {
+    let edited = Sides::BOTH.map(|&side| {
         let range = hunk.at.of(side);
         let with_block = &statements.of(side)[range.start..range.end + hunk.follow];
-        touched.of_mut(side).extend(with_block.iter().map(|of| of.lines.clone()));
+        let own = with_block.iter().enumerate().map(|(at, of)| {
+            let is_own = at < range.len();
+            let line = is_own.then(|| shown(of, lines.of(side)));
+            Edited { lines: of.lines.clone(), line }
+        });
         // A decorator runs around the whole function.
-        touched.of_mut(side).extend(body.of(side).clone().filter(|_| is_decorator));
-    }
+        let around = body.of(side).clone().filter(|_| is_decorator).map(|lines| Edited { lines, line: None });
+        own.chain(around).collect()
+    });
     let near = statements.after.get(hunk.at.after.start).or(statements.after.last());
     let near = telling.after.or(near).map(|of| *of.lines.start());
     let kind = if is_log { EditKind::Log } else { EditKind::Code };
-    Edit { kind, path: paths.map(|path| path.map(str::to_owned)), line, near, scope, lines: touched, body, moves: None }
+    let path = paths.map(|path| path.map(str::to_owned));
+    Edit { kind, path, line, near, scope, statements: edited, body, moves: None }
 }
 
-/// The first line of a statement that the other side does not have, and its text.
-fn shown(statement: &Statement<'_>, lines: &[&str], others: &[&str]) -> (u32, String) {
+/// The first line of a statement that the other side does not have, and its text, given the lines of both sides.
+fn shown(statement: &Statement<'_>, (lines, others): &(Vec<&str>, HashSet<&str>)) -> (u32, String) {
     let own = || statement.lines.clone().filter_map(|line| Some((line, lines.get(line as usize - 1)?.trim())));
-    let is_new = |text: &str| !text.is_empty() && others.iter().all(|other| other.trim() != text);
+    let is_new = |text: &str| !text.is_empty() && !others.contains(text);
     let (line, text) =
         own().find(|(_, text)| is_new(text)).or_else(|| own().next()).unwrap_or((*statement.lines.start(), ""));
     (line, text.chars().take(LONGEST_TEXT).collect())
@@ -193,6 +210,18 @@ impl Edit {
     pub(super) fn is_moved(&self, other: &Self) -> bool {
         let is_old = [self, other].map(|edit| edit.line.before.is_some());
         self.moves.is_some() && self.moves == other.moves && is_old[0] != is_old[1]
+    }
+
+    /// True if a statement of the after stands for it, or none could.
+    pub(crate) fn is_shown_by(&self, statement: usize) -> bool {
+        let line = self.statements.after[statement].line.as_ref();
+        line.is_none_or(|line| self.line.after.as_ref() == Some(line))
+    }
+
+    /// Lets a statement of the after stand for it.
+    pub(crate) fn stand(&mut self, statement: usize) {
+        self.line.after.clone_from(&self.statements.after[statement].line);
+        self.near = self.line.after.as_ref().map(|(line, _)| *line);
     }
 
     /// The package, and its versions.

@@ -12,7 +12,7 @@ use ptmem_trace::trace::Position;
 
 use super::figure::{Figure, Holding};
 use super::growth::{Lives, RowGrowth};
-use super::marks::Marks;
+use super::marks::{Marks, Way};
 use super::share::{Cause, How, Share};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
@@ -103,7 +103,7 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_,
 /// The edit that every stack of a row passes through.
 fn through_all(row: &Row, marks: &Marks<'_>) -> Option<usize> {
     let stacks = row.members.iter().filter_map(|pair| Some(pair.after?.stack));
-    let mut edits = stacks.map(|stack| marks.line(stack).map(|(edit, _)| edit).or_else(|| marks.scope(stack)));
+    let mut edits = stacks.map(|stack| marks.line(stack).map(|way| way.edit).or_else(|| marks.scope(stack)));
     let first = edits.next()??;
     edits.all(|edit| edit == Some(first)).then_some(first)
 }
@@ -124,7 +124,7 @@ impl Seen<'_, '_> {
     fn cause(self, holdings: &[Holding], of_rows: &mut [Option<Option<usize>>]) -> Cause {
         let Self { device, figure, change, .. } = self;
         let Change { edits, marks, only, unread } = change;
-        let mut sums: BTreeMap<usize, BTreeMap<How, u64>> = BTreeMap::new();
+        let mut sums: BTreeMap<Way, u64> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
         let mut cause = Cause { unread, ..Cause::new(figure, device, Arc::clone(edits), only) };
@@ -137,7 +137,7 @@ impl Seen<'_, '_> {
                 (_, ..0) => {
                     cause.shrunk += bytes;
                     let stack = row.stack.before;
-                    let line = stack.and_then(|stack| marks.before.line(stack)).map(|(edit, _)| edit);
+                    let line = stack.and_then(|stack| marks.before.line(stack)).map(|way| way.edit);
                     let edit = line.or_else(|| stack.and_then(|stack| marks.before.scope(stack)));
                     edit.into_iter().for_each(|edit| *shrunk.entry(edit).or_default() += bytes);
                 }
@@ -146,58 +146,61 @@ impl Seen<'_, '_> {
                     cause.grown += bytes;
                     let growth = self.lives.growth(figure, holding, row, self.places.after);
                     let parts = self.attribution(holding, &growth, bytes);
-                    let left = bytes - parts.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
+                    let left = bytes - parts.values().sum::<u64>();
                     cause.no_edit += left;
                     if !row.stack.after.is_some_and(|stack| marks.after.has_python(stack)) {
                         cause.without_python += left;
                     }
-                    let most = parts.iter().max_by_key(|(edit, _, bytes)| (*bytes, Reverse(*edit)));
-                    let most = most.filter(|most| most.2 >= bytes.div_ceil(2)).map(|most| most.0);
+                    let of_edits = by_edit(&parts);
+                    let most = of_edits.iter().max_by_key(|&(edit, bytes)| (*bytes, Reverse(*edit)));
+                    let most = most.filter(|most| *most.1 >= bytes.div_ceil(2)).map(|most| *most.0);
                     of_rows[holding.row].get_or_insert(most);
-                    for (edit, how, bytes) in parts {
-                        *sums.entry(edit).or_default().entry(how).or_default() += bytes;
+                    for (edit, bytes) in of_edits {
                         if largest.get(&edit).is_none_or(|(most, ..)| *most < bytes) {
                             largest.insert(edit, (bytes, holding.row, growth.clone()));
                         }
                     }
+                    parts.into_iter().for_each(|(way, bytes)| *sums.entry(way).or_default() += bytes);
                 }
             }
         }
-        cause.shares = sums
-            .into_iter()
-            .filter_map(|(edit, ways)| {
-                let (_, row, growth) = largest.remove(&edit)?;
-                let row = (device.rows[row].label.clone(), growth);
-                let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
-                Some(Share { edit, bytes: ways.values().sum(), ways, shrunk, row })
-            })
-            .collect();
+        let shares = by_edit(&sums).into_iter().filter_map(|(edit, bytes)| {
+            let (_, row, growth) = largest.remove(&edit)?;
+            let row = (device.rows[row].label.clone(), growth);
+            let shrunk = shrunk.get(&edit).copied().unwrap_or_default();
+            let mut share = Share { edit, bytes, ways: BTreeMap::new(), statements: BTreeMap::new(), shrunk, row };
+            sums.iter().filter(|(way, _)| way.edit == edit).for_each(|(way, bytes)| share.add(*way, *bytes));
+            Some(share)
+        });
+        cause.shares = shares.collect();
         cause.shares.sort_by_key(|share| (Reverse(i128::from(share.bytes) - i128::from(share.shrunk)), share.edit));
+        cause.show_statements();
         cause
     }
 
-    /// The edits that a row leads to, with their bytes.
-    fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> Vec<(usize, How, u64)> {
+    /// The ways from a row to edits, with their bytes.
+    fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<Way, u64> {
         let Self { change: Change { edits, marks, .. }, lives, places, .. } = self;
         let is_kept = matches!(growth, RowGrowth::Kept(_));
-        let kept = if is_kept { running(holding.row, edits, marks, lives) } else { None };
+        let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
-        let of_ratio = ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios)).map(|edit| (edit, How::Ratio));
+        let of_ratio =
+            ratios.iter().find_map(|ratios| of_ratios(edits, marks, ratios)).map(|edit| Way::new(edit, How::Ratio));
         let of = |stack: StackId| {
             let line = marks.after.line(stack);
             // What a package allocated as before is not kept by it.
-            let own = line.filter(|(_, how)| *how == How::Line || !is_kept);
-            own.or(kept.map(|edit| (edit, How::Kept)))
+            let own = line.filter(|way| way.how == How::Line || !is_kept);
+            own.or(kept.map(|edit| Way::new(edit, How::Kept)))
                 .or(line)
-                .or(of_ratio.filter(|(edit, _)| edits[*edit].kind == EditKind::Configuration))
-                .or_else(|| marks.after.scope(stack).map(|edit| (edit, How::Scope)))
+                .or(of_ratio.filter(|way| edits[way.edit].kind == EditKind::Configuration))
+                .or_else(|| marks.after.scope(stack).map(|edit| Way::new(edit, How::Scope)))
                 // Code has many numbers, of which some fit by chance: an edited function on the way comes first.
                 .or(of_ratio)
         };
         // Each member grew by its part.
         let members = &holding.members;
         let whole: u128 = members.iter().map(|(_, grown)| u128::from(*grown)).sum();
-        let mut parts: BTreeMap<(usize, How), u64> = BTreeMap::new();
+        let mut parts: BTreeMap<Way, u64> = BTreeMap::new();
         let mut left = bytes;
         for (at, (stack, grown)) in members.iter().enumerate() {
             let part = u128::from(bytes) * u128::from(*grown) / whole;
@@ -208,8 +211,15 @@ impl Seen<'_, '_> {
                 *parts.entry(found).or_default() += part;
             }
         }
-        parts.into_iter().map(|((edit, how), bytes)| (edit, how, bytes)).collect()
+        parts
     }
+}
+
+/// The bytes of each edit.
+fn by_edit(parts: &BTreeMap<Way, u64>) -> BTreeMap<usize, u64> {
+    let mut edits: BTreeMap<usize, u64> = BTreeMap::new();
+    parts.iter().for_each(|(way, bytes)| *edits.entry(way.edit).or_default() += bytes);
+    edits
 }
 
 /// The one edit of a number that explains how many times as large blocks are; of several, the one that raises its number.
@@ -223,19 +233,34 @@ fn of_ratios(edits: &[Edit], marks: &Sides<Marks<'_>>, ratios: &[f64]) -> Option
     }
 }
 
-/// The edit whose function or package ran when the blocks of a row were freed before.
-fn running(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives<'_>) -> Option<usize> {
-    let mut votes: BTreeMap<usize, u32> = BTreeMap::new();
-    for life in lives.freed(index).iter().rev().take(MOST_FREES) {
+/// The edit whose function or package allocated next to most frees of the blocks of a row before.
+fn beside_frees(index: usize, edits: &[Edit], marks: &Sides<Marks<'_>>, lives: &Lives<'_>) -> Option<usize> {
+    let mut votes: BTreeMap<usize, Votes> = BTreeMap::new();
+    let freed = lives.freed(index);
+    let examined = &freed[freed.len().saturating_sub(MOST_FREES)..];
+    for life in examined {
         let next = lives.born.partition_point(|(at, _)| *at < life.freed);
         let stack = |at: usize| lives.born.get(at).and_then(|(_, stack)| *stack);
         let around = [next.checked_sub(1).and_then(stack), stack(next)];
-        for (weight, stack) in [2, 1].into_iter().zip(around) {
-            let all = stack.map(|stack| marks.before.all(stack)).unwrap_or_default();
-            all.into_iter()
-                .filter(|edit| edits[*edit].kind != EditKind::Log)
-                .for_each(|edit| *votes.entry(edit).or_default() += weight);
+        let [before, after] = around.map(|stack| stack.map(|stack| marks.before.all(stack)).unwrap_or_default());
+        for edit in before.iter().chain(after.iter().filter(|edit| !before.contains(edit))) {
+            let votes = votes.entry(*edit).or_default();
+            votes.frees += 1;
+            votes.weight += 2 * u32::from(before.contains(edit)) + u32::from(after.contains(edit));
         }
     }
-    votes.into_iter().max_by_key(|&(edit, votes)| (votes, edits[edit].may_keep(), Reverse(edit))).map(|(edit, _)| edit)
+    votes.retain(|edit, votes| edits[*edit].kind != EditKind::Log && 2 * votes.frees > examined.len());
+    votes
+        .into_iter()
+        .max_by_key(|&(edit, votes)| (votes.weight, edits[edit].may_keep(), Reverse(edit)))
+        .map(|(edit, _)| edit)
+}
+
+/// How often an edited function or package allocates next to a free.
+#[derive(Clone, Copy, Default)]
+struct Votes {
+    /// The frees.
+    frees: usize,
+    /// An allocation before the free counts twice.
+    weight: u32,
 }

@@ -72,6 +72,14 @@ impl Edit {
         !ratios.is_empty() && ratios.iter().all(|&ratio| is_near(ratio, times) || is_near(ratio, times * times))
     }
 
+    /// True if it only gives variables a number of Python that replaces none.
+    #[must_use]
+    pub fn sets_number(&self) -> bool {
+        let own = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
+        let mut texts = own.filter_map(|edited| edited.line.as_ref()).map(|(_, text)| &**text).peekable();
+        self.kind == EditKind::Code && self.numbers().is_none() && texts.peek().is_some() && texts.all(sets_number)
+    }
+
     /// True if its new number is the larger one.
     pub(super) fn raises_number(&self) -> bool {
         self.numbers().is_some_and(|numbers| numbers.after > numbers.before)
@@ -80,7 +88,10 @@ impl Edit {
     /// True if a pattern names it: its line, its place, its function or its package.
     #[must_use]
     pub fn is_named(&self, pattern: &Pattern) -> bool {
-        let texts = [&self.line.before, &self.line.after].into_iter().flatten().map(|(_, text)| text.clone());
+        let statements = Side::BOTH.into_iter().flat_map(|side| self.statements.of(side));
+        let lines = statements.filter_map(|edited| edited.line.as_ref());
+        let texts = [&self.line.before, &self.line.after].into_iter().flatten().chain(lines);
+        let texts = texts.map(|(_, text)| text.clone());
         let others = [Some(self.place()), self.scope.clone(), self.package().map(|(name, _)| name.to_owned())];
         texts.chain(others.into_iter().flatten()).any(|name| pattern.matches(&name))
     }
@@ -92,6 +103,23 @@ impl Edit {
         let has = |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(_, text)| removes(text));
         has(&self.line.before) && !has(&self.line.after)
     }
+}
+
+/// True for a statement that gives a variable a number: a literal, or the result of a function that returns one.
+fn sets_number(statement: &str) -> bool {
+    let code = statement.split(" #").next().unwrap_or_default().trim_end();
+    let Some((target, value)) = [" = ", " += ", " -= "].into_iter().find_map(|sign| code.split_once(sign)) else {
+        return false;
+    };
+    let is_literal = value.replace('_', "").parse::<f64>().is_ok();
+    let is_call = ["float(", "int(", "len("].into_iter().any(|name| is_one_call(value, name));
+    !target.contains(['(', '[', ',']) && (is_literal || is_call)
+}
+
+/// True for a call of a function and nothing else.
+fn is_one_call(code: &str, name: &str) -> bool {
+    let arguments = code.strip_prefix(name).and_then(|rest| rest.strip_suffix(')'));
+    arguments.is_some_and(|arguments| !arguments.contains(['(', ')']))
 }
 
 #[cfg(test)]
@@ -115,6 +143,23 @@ mod tests {
             let line = Sides { before: old, after: new }.map(|text: &&str| Some((1, (*text).to_owned())));
             let edit = Edit { line, kind: EditKind::Configuration, ..Edit::default() };
             assert_eq!(edit.explains(ratios), is_explained, "{old} | {new} | {ratios:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_python_is_a_literal_or_the_result_of_a_function_that_returns_one() {
+        for (statement, is_number) in [
+            ("self.best = float(\"inf\")", true),
+            ("count: int = 1_000", true),
+            ("n += len(xs)  # of them", true),
+            ("n = len(f(xs))", false),
+            ("x = float(a) * f(b)", false),
+            ("config.use_cache = True", false),
+            ("sizes[0] = 3", false),
+            ("if n == 3:", false),
+            ("total += loss", false),
+        ] {
+            assert_eq!(sets_number(statement), is_number, "{statement}");
         }
     }
 

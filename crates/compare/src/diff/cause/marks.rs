@@ -11,11 +11,27 @@ use rustc_hash::FxHashMap;
 use super::How;
 use crate::patch::{Edit, EditKind, Patch};
 
+/// The way by which a stack leads to an edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Way {
+    /// The edit, as an index.
+    pub(super) edit: usize,
+    pub(super) how: How,
+    /// The edited statement that the stack passes through, as an index.
+    pub(super) statement: Option<usize>,
+}
+
+impl Way {
+    pub(super) fn new(edit: usize, how: How) -> Self {
+        Self { edit, how, statement: None }
+    }
+}
+
 /// The edits of a frame, as indices.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     /// Of its line, or of its package.
-    line: Option<(usize, How)>,
+    line: Option<Way>,
     /// Of the function or class around it.
     scope: Option<usize>,
 }
@@ -43,7 +59,7 @@ impl<'p> Marks<'p> {
 
     /// Whether a frame is in the line, package, function or class of an edit.
     pub(super) fn marks(&self, edit: usize) -> bool {
-        let has = |mark: &Mark| mark.scope == Some(edit) || mark.line.is_some_and(|(line, _)| line == edit);
+        let has = |mark: &Mark| mark.scope == Some(edit) || mark.line.is_some_and(|line| line.edit == edit);
         self.of.iter().any(has)
     }
 
@@ -53,7 +69,7 @@ impl<'p> Marks<'p> {
     }
 
     /// The innermost edited line or package that a stack passes through.
-    pub(super) fn line(&self, stack: StackId) -> Option<(usize, How)> {
+    pub(super) fn line(&self, stack: StackId) -> Option<Way> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].line)
     }
 
@@ -67,7 +83,7 @@ impl<'p> Marks<'p> {
         let frames = self.code.python(stack).map(|frame| self.of[frame.index()]);
         let mut all: Vec<usize> = Vec::new();
         for mark in frames {
-            for edit in [mark.line.map(|(edit, _)| edit), mark.scope].into_iter().flatten() {
+            for edit in [mark.line.map(|line| line.edit), mark.scope].into_iter().flatten() {
                 if !all.contains(&edit) {
                     all.push(edit);
                 }
@@ -110,19 +126,21 @@ impl<'e> EditsOfSide<'e> {
         if code.owner(frame) == Owner::Library {
             let package = code.path(frame).split('/').next().map(normal).unwrap_or_default();
             let edit = self.packages.get(&package).copied();
-            return Mark { line: edit.map(|edit| (edit, How::Package)), scope: None };
+            return Mark { line: edit.map(|edit| Way::new(edit, How::Package)), scope: None };
         }
         if let Some(edit) = self.whole_around(code.path(frame)) {
-            return Mark { line: Some((edit, How::Package)), scope: None };
+            return Mark { line: Some(Way::new(edit, How::Package)), scope: None };
         }
         let of_file = path.and_then(|path| self.files.get(path));
         let (Some(line), Some(of_file)) = (code.line(frame), of_file) else { return Mark::default() };
-        let mut lines: Option<(u32, usize)> = None;
+        let mut lines: Option<(u32, usize, usize)> = None;
         let mut scopes: Option<(u32, bool, usize)> = None;
         for &(index, edit) in of_file {
-            for range in edit.lines.of(self.side).iter().filter(|range| range.contains(&line)) {
-                let found = (range.end() - range.start(), index);
-                lines = lines.filter(|&least| least <= found).or(Some(found));
+            for (at, edited) in edit.statements.of(self.side).iter().enumerate() {
+                let found = (edited.lines.end() - edited.lines.start(), index, at);
+                if edited.lines.contains(&line) {
+                    lines = lines.filter(|&least| least <= found).or(Some(found));
+                }
             }
             let body =
                 edit.body.of(self.side).as_ref().filter(|body| body.contains(&line) && edit.kind == EditKind::Code);
@@ -131,7 +149,8 @@ impl<'e> EditsOfSide<'e> {
                 scopes = scopes.filter(|&least| least <= found).or(Some(found));
             }
         }
-        Mark { line: lines.map(|(_, edit)| (edit, How::Line)), scope: scopes.map(|(_, _, edit)| edit) }
+        let line = lines.map(|(_, edit, statement)| Way { edit, how: How::Line, statement: Some(statement) });
+        Mark { line, scope: scopes.map(|(_, _, edit)| edit) }
     }
 
     /// The archive, notebook or submodule that a path lies in, or which it is.

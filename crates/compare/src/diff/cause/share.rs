@@ -1,10 +1,12 @@
 //! The shares of edits in the growth of a figure, and the edit that leads.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::figure::Figure;
 use super::growth::RowGrowth;
+use super::marks::Way;
 use crate::diff::DeviceDiff;
 use crate::patch::Edit;
 
@@ -20,7 +22,7 @@ pub enum How {
     Scope,
     /// Blocks are larger by the ratio of an edited number and the earlier one, or by its square.
     Ratio,
-    /// The edited function ran when the blocks were freed before.
+    /// Blocks are kept that the before mostly freed next to allocations of the edited function or package.
     Kept,
 }
 
@@ -41,10 +43,25 @@ pub struct Share {
     pub bytes: u64,
     /// How they lead to it, with the bytes of each way.
     pub ways: BTreeMap<How, u64>,
+    /// Bytes by the edited statement that their stacks pass through, as indices into [`Edit::statements`].
+    pub statements: BTreeMap<usize, u64>,
     /// Bytes by which rows shrank that lead to it.
     pub shrunk: u64,
     /// The row that grew most among them, and how it grew.
     pub row: (String, RowGrowth),
+}
+
+impl Share {
+    /// Adds bytes that lead to its edit.
+    pub(super) fn add(&mut self, way: Way, bytes: u64) {
+        *self.ways.entry(way.how).or_default() += bytes;
+        way.statement.into_iter().for_each(|at| *self.statements.entry(at).or_default() += bytes);
+    }
+
+    /// The edited statement that most of its bytes pass through, as an index.
+    pub(super) fn statement(&self) -> Option<usize> {
+        self.statements.iter().max_by_key(|&(at, bytes)| (bytes, Reverse(at))).map(|(at, _)| *at)
+    }
 }
 
 /// The edits of a change, and their shares in the growth of a figure of a device.
@@ -103,8 +120,30 @@ impl Cause {
     pub fn others(&self) -> impl Iterator<Item = &Edit> + Clone {
         let has_share = |at: usize| self.shares.iter().any(|share| share.edit == at);
         let all = self.edits.iter().enumerate();
-        let may = |at: usize| self.only.map_or(self.edits[at].can_matter(), |only| only == at);
+        let is_explained = self.is_explained_by_lines();
+        let may = move |at: usize| self.only.map_or_else(|| self.may_matter(at, is_explained), |only| only == at);
         all.filter(move |&(at, _)| !has_share(at) && may(at)).map(|(_, edit)| edit)
+    }
+
+    /// True for an edit that can matter, given whether edited lines explain the growth: then a new number does not.
+    fn may_matter(&self, at: usize, is_explained: bool) -> bool {
+        let edit = &self.edits[at];
+        edit.can_matter() && !(is_explained && edit.sets_number())
+    }
+
+    /// True if the stacks of nearly all of the growth pass through edited lines.
+    fn is_explained_by_lines(&self) -> bool {
+        let of_lines = self.shares.iter().filter_map(|share| share.ways.get(&How::Line));
+        self.grown > 0 && of_lines.sum::<u64>() >= self.grown - self.grown / 100
+    }
+
+    /// Lets the statement of each edit stand for it that most of its growth passes through.
+    pub(super) fn show_statements(&mut self) {
+        for share in &self.shares {
+            let edit = &self.edits[share.edit];
+            let shown = share.statement().filter(|at| !edit.is_shown_by(*at));
+            shown.into_iter().for_each(|at| Arc::make_mut(&mut self.edits)[share.edit].stand(at));
+        }
     }
 
     /// The edit that explains at least half of the growth, or else the only one that can matter.

@@ -10,6 +10,9 @@ use super::growth::RowGrowth;
 use super::share::{Cause, How, Share};
 use crate::patch::{Edit, EditKind};
 
+/// What [`How::Kept`] says of blocks.
+const KEPT: &str = "is in blocks that the before frees sooner, mostly next to allocations";
+
 /// Edits that are named in a sentence.
 const MOST_NAMED: usize = 4;
 
@@ -132,7 +135,7 @@ impl Cause {
                 0 => self.part(bytes),
                 _ => self.percent(bytes),
             };
-            let words = how.words(edit, several && at > 0);
+            let words = how.words(edit, share, several && at > 0);
             format!("{part} {words}")
         });
         phrases.collect::<Vec<_>>().join("; ")
@@ -159,12 +162,14 @@ impl Cause {
 
 impl How {
     /// It in words; the edit is not repeated where it was named just before.
-    fn words(self, edit: &Edit, is_known: bool) -> String {
+    fn words(self, edit: &Edit, share: &Share, is_known: bool) -> String {
         let (place, scope) = (edit.place(), edit.scope.as_deref().unwrap_or("the module"));
         let change = edit.change();
         match (self, is_known) {
-            (Self::Line, false) => format!("passes through {}, where this change {change}", edit.changed_lines()),
-            (Self::Line, true) => format!("passes through {}", edit.changed_lines()),
+            (Self::Line, false) => {
+                format!("passes through {}, where this change {change}{}", share.lines(edit), share.other_lines())
+            }
+            (Self::Line, true) => format!("passes through {}{}", share.lines(edit), share.other_lines()),
             (Self::Scope, false) => format!("passes through {scope}, where this change {change} ({place})"),
             (Self::Scope, true) => format!("passes through {scope}"),
             (Self::Package, _) => format!("passes through {}", edit.words()),
@@ -173,29 +178,37 @@ impl How {
                 format!("is in blocks whose growth fits the numbers at {place}, where this change {change} (inferred)")
             }
             (Self::Kept, _) if edit.package().is_some() || edit.whole_file().is_some() => {
-                format!("was freed while the package ran before: {} (inferred)", edit.words())
+                format!("{KEPT} of this package: {} (inferred)", edit.words())
             }
-            (Self::Kept, false) => {
-                format!("was freed while {scope} ran before, where this change {change} ({place}; inferred)")
+            (Self::Kept, false) => format!("{KEPT} of {scope}, where this change {change} ({place}; inferred)"),
+            (Self::Kept, true) => format!("{KEPT} of {scope} (inferred)"),
+        }
+    }
+}
+
+impl Share {
+    /// The lines of the edited statement that most of its bytes pass through.
+    fn lines(&self, edit: &Edit) -> String {
+        let lines = self.statement().map(|at| &edit.statements.after[at].lines);
+        match (&edit.path.after, lines) {
+            (Some(path), Some(lines)) if lines.start() < lines.end() => {
+                format!("{path}:{}-{}", lines.start(), lines.end())
             }
-            (Self::Kept, true) => format!("was freed while {scope} ran before (inferred)"),
+            (Some(path), Some(lines)) => format!("{path}:{}", lines.start()),
+            (None, _) | (_, None) => edit.place(),
+        }
+    }
+
+    /// The number of other edited statements that its bytes pass through, as the rest of a sentence.
+    fn other_lines(&self) -> String {
+        match self.statements.len().saturating_sub(1) {
+            0 => String::new(),
+            others => format!(", or through {} of this edit", count(others as u64, "other line", "other lines")),
         }
     }
 }
 
 impl Edit {
-    /// The lines of the after whose code it changes: a whole block where the head of one comes or goes.
-    fn changed_lines(&self) -> String {
-        let lines = &self.lines.after;
-        let first = lines.iter().map(|range| *range.start()).min();
-        let last = lines.iter().map(|range| *range.end()).max();
-        match (&self.path.after, first, last) {
-            (Some(path), Some(first), Some(last)) if first < last => format!("{path}:{first}-{last}"),
-            (Some(path), Some(first), _) => format!("{path}:{first}"),
-            _ => self.place(),
-        }
-    }
-
     /// What the change does at its line.
     fn change(&self) -> String {
         let text =
