@@ -380,3 +380,34 @@ fn an_interrupted_gate_leaves_nothing_behind() {
     let output = checkout.run(&[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
+
+/// A program that trains a little on a card.
+const PROGRAM: &str = "import torch\nnet = torch.nn.Linear(512, 512).cuda()\nopt = torch.optim.Adam(net.parameters())\n\
+for _ in range(9):\n    net(torch.randn(64, 512, device='cuda')).sum().backward()\n    opt.step()\n    opt.zero_grad()\n";
+
+/// Runs the program of a checkout on a simulated card, and gives the JSON report.
+fn gate_of_torch(checkout: &Checkout) -> Value {
+    let python = crate::support::tool::python();
+    let mut command = checkout.command(&["--format", "json", "--", python.to_str().unwrap(), "train.py"]);
+    command.env("HOME", checkout.folder.path());
+    let output = command.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn torch_records_the_same_commit_in_two_folders_equally() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("train.py", PROGRAM);
+    checkout.commit("train");
+    let same = gate_of_torch(&checkout);
+    assert_eq!(same["verdict"], "pass", "{same}");
+    let metrics = same["devices"][0]["metrics"].as_object().unwrap();
+    for (name, metric) in metrics {
+        assert_eq!(metric["delta"], 0, "{name}: {metric}");
+    }
+    checkout.write("train.py", &PROGRAM.replace("64, 512", "640, 512"));
+    let grown = gate_of_torch(&checkout);
+    assert_eq!(grown["verdict"], "regression", "{grown}");
+    assert_eq!(grown["after"]["path"], "working tree");
+}
