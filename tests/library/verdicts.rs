@@ -286,6 +286,22 @@ fn a_comparison_without_limits_names_what_grew_beside_the_peak() {
 }
 
 #[test]
+fn a_pass_tells_what_grew_beside_the_limits() {
+    let judged = |before: u64, after: u64, limits: &[&str]| {
+        told(&judge_diff(&compare(ending_with(before), ending_with(after)), &growth(limits)))
+    };
+    let told_of = "PASS peak did not change, allowed 5 %, but end grew 2.00 MiB (+200.0 %)";
+    assert_eq!(judged(1, 3, &["5%"]), (Verdict::Pass, told_of.to_owned()));
+    // A limit on the end decides about it.
+    let limited = "PASS peak did not change, allowed 5 %".to_owned();
+    assert_eq!(judged(1, 3, &["5%", "end=3MiB"]), (Verdict::Pass, limited.clone()));
+    assert_eq!(judged(1, 3, &["5%", "end=1MiB"]).0, Verdict::Regression);
+    // What shrank is no growth, and further growth of the end than of the peak counts.
+    assert_eq!(judged(3, 1, &["5%"]), (Verdict::Pass, limited));
+    assert_eq!(judged(4, 6, &["60%"]).1, "PASS peak grew 2.00 MiB (+50.0 %), allowed 60 %");
+}
+
+#[test]
 fn headroom_is_left_on_the_device() {
     let judge = |memory: u64, overhead: Option<u64>, least: u64| {
         let memory = DeviceMemory { bytes: memory * MIB, overhead: overhead.map(|bytes| bytes * MIB) };

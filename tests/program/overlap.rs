@@ -1,4 +1,4 @@
-//! Sides that have little in common: another program, or a small part of the same one, is no improvement.
+//! Sides that have little in common, or other devices: another program, or a small part of the same one, is no improvement.
 
 use std::fs;
 use std::path::Path;
@@ -131,4 +131,23 @@ fn of_several_comparisons_the_unlike_one_leads() {
     }
     let (code, line) = judged(folder.path(), ["before", "after"], &[]);
     assert_eq!((code, line.starts_with("PASS rank 1: the after has only 12 of the 30")), (0, true), "{line}");
+}
+
+/// The cells of the first table of a report in Markdown, by the name of their row.
+fn overview(limit: &str) -> Vec<Vec<String>> {
+    let arguments = ["diff", "before.pkl", "two-devices-after.pkl", "--max-growth", limit, "--format", "markdown"];
+    let report = text(&ptmem(&fixtures::folder(), &arguments).stdout);
+    let rows = report.lines().skip_while(|line| !line.starts_with("|:--")).skip(1);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn a_device_is_marked_by_its_own_checks() {
+    let rows = overview("5%");
+    assert_eq!((&*rows[0][0], &*rows[0][1], &*rows[0][5]), ("device 1", "missing", "⚠️"));
+    assert_eq!((&*rows[1][0], &*rows[1][5]), ("device 0", "✅"));
+    // A mistyped pattern concerns no device.
+    let rows = overview("stack:nothing*=1MiB");
+    assert!(rows.iter().any(|row| row[0] == "device 0" && row[5].is_empty()), "{rows:?}");
 }

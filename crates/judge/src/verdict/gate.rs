@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::Diagnostic;
 use ptmem_compare::diff::{Diff, Side, Sides};
 use ptmem_trace::profile::Profile;
 
-use super::headline::{Part, badness, headline};
+use super::headline::{Badness, Part, badness, headline};
 use super::ranks::OfRank;
 use super::{Headline, Judgement, Member, Missing, Ranks, Thresholds, Verdict, has_ranks};
 
@@ -35,7 +35,7 @@ pub trait Judged {
     fn diagnostics(&self) -> Vec<Sided<'_>>;
 
     /// By this the worst leaf comes last.
-    fn badness(&self) -> Option<(Verdict, bool, i128)> {
+    fn badness(&self) -> Option<Badness> {
         self.judgement().map(badness)
     }
 }

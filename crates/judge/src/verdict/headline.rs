@@ -15,10 +15,33 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The order of judgements, the worst last: by the verdict, then those of sides that are unlike, then by the bytes of the check
-/// that explains it.
-pub(super) fn badness(judgement: &Judgement) -> (Verdict, bool, i128) {
-    (judgement.verdict, judgement.unlike.is_some(), decisive_bytes(judgement))
+/// The place of a judgement among others, the worst last.
+pub type Badness = (Verdict, Doubt, i128);
+
+/// What a verdict does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// Nothing.
+    None,
+    /// A figure without a limit grew.
+    Beside,
+    /// The sides have little in common.
+    Unlike,
+}
+
+impl Doubt {
+    fn of(judgement: &Judgement) -> Self {
+        match (&judgement.unlike, &judgement.beside) {
+            (Some(_), _) => Self::Unlike,
+            (None, Some(_)) => Self::Beside,
+            (None, None) => Self::None,
+        }
+    }
+}
+
+/// By the verdict, then by what it does not tell, then by the bytes of the check that explains it.
+pub(super) fn badness(judgement: &Judgement) -> Badness {
+    (judgement.verdict, Doubt::of(judgement), decisive_bytes(judgement))
 }
 
 fn decisive_bytes(judgement: &Judgement) -> i128 {
@@ -76,14 +99,20 @@ fn pass_of_all(parts: &[Part<'_>], together: &[Part<'_>], part: Part<'_>, noun: 
         return format!("all {count} {noun}s: {}", all.judgement.headline().sentence);
     }
     if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
-        return format!("nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}", prefix(part));
+        let but = part.judgement.but_beside();
+        return format!(
+            "nothing was gated in {count} {noun}s (no limit was given); most on {}{peak}{but}",
+            prefix(part)
+        );
     }
     let sentence = part.judgement.headline().sentence;
-    match decisive_bytes(part.judgement) {
+    match (Doubt::of(part.judgement), decisive_bytes(part.judgement)) {
         _ if part.judgement.checks.is_empty() => sentence,
-        _ if count == 1 || part.judgement.unlike.is_some() => format!("{}{sentence}", prefix(part)),
-        0 => format!("all {count} {noun}s: {sentence}"),
-        _ => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
+        (Doubt::Unlike, _) => format!("{}{sentence}", prefix(part)),
+        _ if count == 1 => format!("{}{sentence}", prefix(part)),
+        (Doubt::Beside, _) => format!("all {count} {noun}s pass; {}{sentence}", prefix(part)),
+        (Doubt::None, 0) => format!("all {count} {noun}s: {sentence}"),
+        (Doubt::None, _) => format!("all {count} {noun}s; most on {}{sentence}", prefix(part)),
     }
 }
 

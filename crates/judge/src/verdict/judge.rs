@@ -9,7 +9,9 @@ use ptmem_trace::profile::{DeviceProfile, EndingKind, Metric, Profile};
 use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
-use super::{About, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause};
+use super::{
+    About, Beside, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause,
+};
 
 /// Judges a comparison.
 #[must_use]
@@ -43,8 +45,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
     let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
+    let beside = Beside::of(diff, &judgement.checks, thresholds);
     let unlike = unlike(diff, many);
-    cause::complete(Judgement { peak, unlike, ..judgement }, diff)
+    cause::complete(Judgement { peak, beside, unlike, ..judgement }, diff)
 }
 
 /// How little of the before the first device of the after has on which that is little.
@@ -211,10 +214,10 @@ impl Judge {
         self.checks.sort_by_key(order);
         let mut distrust = Vec::new();
         if strict && !self.checks.is_empty() {
-            distrust.extend(known.map(|diagnostic| diagnostic.code));
-            distrust.extend(self.diagnostics.iter().map(|diagnostic| diagnostic.code));
-            distrust.retain(|code| code.is_distrusted());
-            distrust.sort_unstable_by_key(|code| code.name());
+            distrust.extend(known.map(|diagnostic| (diagnostic.code, diagnostic.device)));
+            distrust.extend(self.diagnostics.iter().map(|diagnostic| (diagnostic.code, diagnostic.device)));
+            distrust.retain(|(code, _)| code.is_distrusted());
+            distrust.sort_unstable_by_key(|(code, device)| (code.name(), *device));
             distrust.dedup();
         }
         let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
@@ -235,6 +238,7 @@ impl Judge {
             many_devices,
             unlike: None,
             peak: None,
+            beside: None,
             cause: None,
         }
     }

@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
 
-use super::{About, Check, Level, Outcome, PeakChange, Standing, Verdict};
+use super::{About, Beside, Check, Level, Outcome, PeakChange, Standing, Verdict};
 
 /// All checks and what they amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +19,16 @@ pub struct Judgement {
     pub checks: Vec<Check>,
     /// Further remarks, such as figures whose bound reaches across the limit.
     pub diagnostics: Vec<Diagnostic>,
-    /// Why the verdict is inconclusive although no single check is.
-    pub distrust: Vec<Code>,
+    /// Why the verdict is inconclusive although no single check is, with the devices that are concerned.
+    pub distrust: Vec<(Code, Option<DeviceId>)>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
     /// How little of the before the after has, where that may explain the change.
     pub unlike: Option<String>,
     /// The change of the peak, in a comparison where nothing was gated.
     pub peak: Option<PeakChange>,
+    /// The figure without a limit that grew most, where that is more than the peak did.
+    pub beside: Option<Beside>,
     /// The edit that explains a regression, in sentences.
     pub cause: Option<String>,
 }
@@ -62,13 +64,21 @@ impl Judgement {
         self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive)
     }
 
-    /// The severity for a device: the worst of its checks and of those that concern no single device; at best
-    /// inconclusive if the verdict is, because its reason may not be a check.
+    /// The checks that concern a device: its own, and those of no device where it is the only one.
+    pub fn checks_on(&self, device: Option<DeviceId>) -> impl Iterator<Item = &Check> {
+        let is_host = device == Some(DeviceId::Host);
+        let is_of_only =
+            move |check: &Check| check.of.of_host == is_host && check.device.is_none() && !self.many_devices;
+        self.checks.iter().filter(move |check| check.device == device || is_of_only(check))
+    }
+
+    /// The severity for a device: the worst of the checks that concern it; at best inconclusive if the verdict is because
+    /// its figures are not trusted.
     #[must_use]
     pub fn standing(&self, device: Option<DeviceId>) -> Standing {
-        let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
-        let worst = of_device.map(Check::standing).max().unwrap_or(Standing::Ok);
-        if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
+        let worst = self.checks_on(device).map(Check::standing).max().unwrap_or(Standing::Ok);
+        let is_distrusted = self.distrust.iter().any(|(_, of)| of.is_none() || *of == device);
+        if is_distrusted && self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
     }
 
     /// The check that explains the verdict: the worst failure, otherwise the first that cannot be decided, the first

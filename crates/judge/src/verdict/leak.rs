@@ -10,7 +10,8 @@ use ptmem_studies::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
 use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
-use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, Verdict};
+use super::headline::{Badness, Doubt};
+use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite};
 
 /// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
@@ -48,9 +49,9 @@ impl Judged for JudgedSearch {
     }
 
     /// The verdict, then the most that a device leaks per snapshot or step.
-    fn badness(&self) -> Option<(Verdict, bool, i128)> {
+    fn badness(&self) -> Option<Badness> {
         let leaked = self.search.devices.iter().map(DeviceLeaks::bytes_per_step);
-        Some((self.judgement.verdict, false, leaked.max().unwrap_or(i128::MIN)))
+        Some((self.judgement.verdict, Doubt::None, leaked.max().unwrap_or(i128::MIN)))
     }
 }
 

@@ -15,6 +15,7 @@ mod member;
 mod memory;
 mod named;
 mod partial;
+mod peak;
 mod phases;
 mod ranks;
 mod stacks;
@@ -26,6 +27,7 @@ use ptmem_compare::budget::DeviceMemory;
 pub use accepted::{Accepted, Day};
 pub use checks::{About, Check, Mark, Outcome, Standing};
 pub use gate::{Comparison, Gate, Job, Judged, Node, Reading, Readings, Sided, Suite, diagnostics_of_snapshot};
+pub use headline::{Badness, Doubt};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;
@@ -35,9 +37,10 @@ pub use member::{Member, Missing, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
 pub(crate) use named::names;
 pub use partial::Bound;
+pub use peak::{Beside, PeakChange};
 pub use ranks::Ranks;
 pub use threshold::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
-pub use words::{Headline, PeakChange, Verdict};
+pub use words::{Headline, Verdict};
 
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
 pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;

@@ -2,17 +2,10 @@
 
 use std::fmt;
 
-use ptmem_base::device::DeviceId;
-use ptmem_base::sides::{Side, Sides};
 use ptmem_base::text::count;
-use ptmem_base::units::{Delta, Size, format_percent};
-use ptmem_compare::diff::{DeviceDiff, Diff, RowKind};
-use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
+use ptmem_base::units::{Size, format_percent};
 
-use super::growth::has_rows_at_peak;
-use super::judge::{failure, no_history};
-use super::partial::Partial;
-use super::{About, Bound, Check, Judgement, Level, Outcome, Thresholds};
+use super::{About, Bound, Check, Judgement, Level, Outcome};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -84,8 +77,14 @@ impl Judgement {
     #[must_use]
     pub fn headline(&self) -> Headline {
         let unlike = self.unlike.as_ref().map(|unlike| format!("{unlike}; ")).unwrap_or_default();
-        let sentence = format!("{unlike}{}", self.explain());
+        let sentence = format!("{unlike}{}{}", self.explain(), self.but_beside());
         Headline { verdict: self.verdict, sentence, cause: self.cause.clone() }
+    }
+
+    /// The growth beside a pass, to follow its sentence.
+    pub(super) fn but_beside(&self) -> String {
+        let beside = self.beside.as_ref().filter(|_| self.verdict == Verdict::Pass);
+        beside.map(|beside| format!(", but {}", beside.in_words(self.many_devices))).unwrap_or_default()
     }
 
     /// The figure and the limit that explain the verdict.
@@ -94,7 +93,8 @@ impl Judgement {
             return self.ungated();
         };
         if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
-            let names: Vec<_> = self.distrust.iter().map(|code| code.name()).collect();
+            let mut names: Vec<_> = self.distrust.iter().map(|(code, _)| code.name()).collect();
+            names.dedup();
             let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
             return format!("{cause} the result untrustworthy ({})", names.join(", "));
         }
@@ -187,7 +187,7 @@ fn all(check: &Check) -> String {
 }
 
 /// A change in words, with its percentage where the value before is known.
-fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
+pub(super) fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
     let direction = match (delta, bound) {
         (0, Some(Bound::AtMost)) => return "did not grow".to_owned(),
         (0, _) => return "did not change".to_owned(),
@@ -209,87 +209,5 @@ fn saturated(bytes: u128) -> u64 {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// The change of the peak of the device that grew most.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeakChange {
-    /// The device.
-    pub device: Option<DeviceId>,
-    /// The peak on both sides.
-    pub peak: Sides<u64>,
-    /// The row that grew most, with the bytes that it gained.
-    pub most: Option<(String, i128)>,
-    /// Of the other figures the one that grew most, if by enough to be listed.
-    other: Option<(Metric, Sides<u64>)>,
-    /// How far the change is known where a side lacks a part; the error is the reason why its direction is not.
-    bound: Result<Option<Bound>, String>,
-}
-
-impl PeakChange {
-    /// The change in a comparison; `None` if no device has a known peak on both sides.
-    pub(super) fn of(diff: &Diff, thresholds: &Thresholds) -> Option<Self> {
-        let devices = diff.devices.iter().filter(|device| !device.is_host());
-        let changes = devices.filter_map(|device| Self::of_device(diff, device, thresholds));
-        changes.max_by_key(Self::delta)
-    }
-
-    fn of_device(diff: &Diff, device: &DeviceDiff, thresholds: &Thresholds) -> Option<Self> {
-        let sides = diff.sides_of(device).both()?;
-        let peak = Sides::BOTH.map(|&side| known_peak(sides.of(side), side)).both()?;
-        let partial = Partial::new(device, sides, About::Metric(Metric::Peak)).filter(|_| !thresholds.allow_partial);
-        let short = Sides::BOTH.map(|&side| why_short(diff.profiles.of(side), sides.of(side), side, thresholds));
-        let bound = Partial::or_short(partial, short).map(|partial| partial.bound_of_peak(peak.delta())).transpose();
-        let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
-        let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
-        let most = most.map(|row| (row.label.clone(), row.delta()));
-        let other = grown_elsewhere(device, thresholds.min_delta);
-        Some(Self { device: device.id(), peak, most, other, bound })
-    }
-
-    /// Bytes gained.
-    pub(super) fn delta(&self) -> i128 {
-        self.peak.delta()
-    }
-}
-
-/// Of the figures beside the peak the one that grew most.
-fn grown_elsewhere(device: &DeviceDiff, min_delta: u64) -> Option<(Metric, Sides<u64>)> {
-    let others = [Metric::End, Metric::Baseline, Metric::Reserved]
-        .into_iter()
-        .filter_map(|metric| Some((metric, device.metric(metric).both()?)));
-    let grown = others.filter(|(_, sides)| sides.delta() > 0 && sides.delta() >= i128::from(min_delta));
-    // From the back: of equal ones `max_by_key` takes the last.
-    grown.rev().max_by_key(|(_, sides)| sides.delta())
-}
-
-/// The reason why a whole run may need more than a side holds.
-fn why_short(profile: &Profile, device: &DeviceProfile, side: Side, thresholds: &Thresholds) -> Option<String> {
-    let failed = failure(profile).map(|failure| format!("the {side} is not a whole run: {failure}"));
-    let ran_out = device.ran_out_of_memory() && !thresholds.allow_oom;
-    failed.or_else(|| ran_out.then(|| format!("memory ran out in the {side}")))
-}
-
-/// The peak of a side, where its recording tells it.
-fn known_peak(device: &DeviceProfile, side: Side) -> Option<u64> {
-    let is_known = no_history(device, side.name(), About::Metric(Metric::Peak)).is_none()
-        && Metric::Peak.max_error(device).is_some();
-    Metric::Peak.value(device).filter(|_| is_known)
-}
-
-impl fmt::Display for PeakChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.bound {
-            Err(reason) => return write!(f, "peak cannot be compared: {reason}"),
-            Ok(bound) => write!(f, "peak {}", change(self.delta(), Some(self.peak.before), *bound))?,
-        }
-        match (&self.most, &self.other) {
-            (Some((label, delta)), _) if self.delta() > 0 => write!(f, ", most by {label} ({})", Delta(*delta)),
-            (_, Some((metric, sides))) if self.delta() <= 0 && self.bound == Ok(None) => {
-                write!(f, ", but {} {}", metric.name(), change(sides.delta(), Some(sides.before), None))
-            }
-            _ => Ok(()),
-        }
     }
 }

@@ -58,12 +58,12 @@ impl Compared<'_> {
     }
 }
 
-/// The mark of a device with that standing; `None` if nothing was checked.
+/// The mark of a device with that standing; `None` if nothing about it was checked.
 pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<DeviceId>) -> Option<Mark> {
-    if judgement.checks.is_empty() {
+    if standing == Standing::Ok && judgement.checks_on(device).next().is_none() {
         return None;
     }
-    let accepted = judgement.checks.iter().any(|check| check.device == device && check.accepted);
+    let accepted = judgement.checks_on(device).any(|check| check.accepted);
     Some(Mark { standing, accepted: accepted && standing == Standing::Ok })
 }
 

@@ -245,7 +245,7 @@ impl Changed<'_> {
 }
 
 /// The figure of a side, where the device is there.
-fn side(device: Option<usize>, figure: Option<u64>) -> Value {
+pub(super) fn side(device: Option<usize>, figure: Option<u64>) -> Value {
     device.map_or(Value::missing(), |_| Value::size(figure))
 }
 

@@ -177,14 +177,15 @@ fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
     let number = device.and_then(DeviceDiff::id);
     let mark = ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number);
     let name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
-    figures_row(named(comparison.name.as_deref(), &name), peak(comparison, device), mark)
+    figures_row(named(comparison.name.as_deref(), &name), device, peak(comparison, device), mark)
 }
 
-fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
+fn figures_row(name: String, device: Option<&DeviceDiff>, change: Change, mark: Option<Mark>) -> Row {
+    let index = device.map(|device| device.index).unwrap_or_default();
     let cells = [
         Value::words(name),
-        Value::size(change.before),
-        Value::size(change.after),
+        changes::side(index.before, change.before),
+        changes::side(index.after, change.after),
         Value::change(change.gained()),
         Value::percent(change.gained(), change.before),
         Value::mark(mark),
@@ -197,7 +198,7 @@ fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &
     let listed = rows(
         lines,
         options,
-        |line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark),
+        |line| figures_row(named(name, &line.name), line.device, peak(line.of, line.device), line.mark),
         |rest, others| {
             let changes = Value::change_range(rest.iter().map(|line| line.figure));
             let mark = Value::mark(ranks::common(rest.iter().map(|line| line.mark)));
