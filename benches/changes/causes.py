@@ -31,7 +31,7 @@ from run import HERE, PTMEM, ROOT, change, commit, make, need, run
 
 FOLDER = ROOT / "target" / "causes"
 
-#: What takes the place of the parts in the recording script of init.
+#: What takes the place of the parts in record_memory.py.
 PARTS = {
     "lm": "from textlm.engine import build, evaluate, generate, train_step\n\nPARTS = [train_step, evaluate, generate]",
     "diffusion": (

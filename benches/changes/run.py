@@ -22,10 +22,10 @@ import tomllib
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FOLDER = ROOT / "target" / "changes"
-TEMPLATES = ROOT / "src" / "leaves" / "init" / "templates"
+LIMITS = ROOT / "src" / "leaves" / "init" / "templates" / "ptmem.toml"
 PTMEM = os.environ.get("PTMEM", str(ROOT / "target" / "release" / "ptmem"))
 
-#: What takes the place of the parts that the recording script of init leaves to be written.
+#: What takes the place of the parts that the recording script leaves to be written.
 PARTS = {
     "flat": "from predict import predict\nfrom train import build, train_step\n\nPARTS = [train_step, predict]",
     "notebooks": (
@@ -65,12 +65,12 @@ def record(python: str, folder: Path, snapshot: Path) -> None:
 
 
 def make(folder: Path, name: str, parts: str) -> Path:
-    """The repository with the limits that init writes and, if it has parts, the recording script filled in."""
+    """The repository with the limits that init writes and, if it has parts, record_memory.py filled in."""
     shutil.copytree(HERE / name, folder)
     (folder / ".gitignore").write_text("__pycache__/\nsnapshot.pkl\n.environment\n")
-    shutil.copy(TEMPLATES / "ptmem.toml", folder)
+    shutil.copy(LIMITS, folder)
     if parts:
-        script = (TEMPLATES / "record_memory.py").read_text()
+        script = (HERE / "record_memory.py").read_text()
         script = re.sub(r"^def build.*?^PARTS[^\n]*", "", script, flags=re.DOTALL | re.MULTILINE)
         script = script.replace("\nimport torch\n", f"\nimport torch\n\n{parts}\n", 1)
         (folder / "record_memory.py").write_text(script)

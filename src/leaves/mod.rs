@@ -1,5 +1,7 @@
-//! Commands beside the gate. Each is a folder that holds everything of its own and uses no other leaf; deleting the folder and its line
-//! here removes the command.
+//! Commands beside the gate. Each is a folder that holds everything of its own and uses no other leaf; deleting the folder and its two
+//! lines here removes the command.
+
+mod init;
 
 use std::process::ExitCode;
 
@@ -8,11 +10,9 @@ use clap::Subcommand;
 
 use crate::cli::output::Output;
 
-/// Declares the modules of leaves and the command of each: its arguments, whose documentation is its help, and `run`.
+/// Declares the command of each leaf: its arguments, whose documentation is its help, and `run`.
 macro_rules! leaves {
     ($($module:ident: $Command:ident($arguments:ident),)*) => {
-        $(mod $module;)*
-
         #[derive(Debug, Subcommand)]
         pub(crate) enum Leaf {
             $($Command($module::$arguments),)*

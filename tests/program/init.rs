@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+use ptmem::config::{Config, Recording, Source};
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::{git, ptmem, say, text};
+use crate::support::tool::{ptmem, text};
 
 fn repository(files: &[(&str, &str)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
@@ -34,67 +34,62 @@ fn fixture(name: &str) -> String {
     fixtures::folder().join(name).display().to_string()
 }
 
+/// The gates that init writes, with their names.
+fn gates(folder: &Path) -> Vec<(String, Recording)> {
+    let config = Config::parse(&read(folder, "ptmem.toml")).unwrap();
+    let recordings = config.gates.into_iter().map(|(name, rules)| match rules.source {
+        Source::Recorded(recording) => (name, recording),
+        other => panic!("{name}: {other:?}"),
+    });
+    recordings.collect()
+}
+
+/// The gates for files, and what init says.
+fn proposed(files: &[(&str, &str)]) -> (Vec<(String, Recording)>, String) {
+    let place = repository(files);
+    let told = init(place.path(), &[]);
+    (gates(place.path()), told)
+}
+
+/// What the only gate for files records.
+fn recorded(files: &[(&str, &str)]) -> Recording {
+    let (mut gates, told) = proposed(files);
+    assert_eq!(gates.len(), 1, "{told}");
+    gates.remove(0).1
+}
+
+/// The script that installs for files.
+fn installed(files: &[(&str, &str)]) -> String {
+    recorded(files).install.unwrap()
+}
+
+/// A program that trains on a GPU.
+const PROGRAM: &str = "import torch\nmodel.cuda()\nfor batch in loader:\n    loss.backward()\n";
+
+/// A program that samples on a GPU.
+const SAMPLER: &str = "import torch\nmodel.cuda()\nfor prompt in prompts:\n    print(model(prompt))\n";
+
+const TRAIN: (&str, &str) = ("train.py", PROGRAM);
+
 #[test]
-fn a_repository_gets_the_files_of_a_gate() {
-    let place = repository(&[
-        ("pyproject.toml", "[project]\nname = \"x\"\n"),
-        ("src/x/train.py", "import torch\n"),
-        ("venv/lib/train.py", "import torch\n"),
-        ("venv/pyvenv.cfg", ""),
-        ("notes/train.py", "no such thing\n"),
-    ]);
-    fs::create_dir_all(place.path().join("src/x")).unwrap();
+fn a_repository_gets_gates_and_the_workflow_that_runs_them() {
+    let place = repository(&[TRAIN, ("venv/lib/train.py", PROGRAM), ("venv/pyvenv.cfg", ""), ("lib/x.py", "")]);
     // From a folder within.
-    let told = init(&place.path().join("src"), &[]);
-    for part in ["for GitHub Actions, found no program to record\n", "written  ptmem.toml", "Next:"] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    // Each side installs its own code: nothing is installed before the action.
-    let install =
-        "        with:\n          install: |\n            pip install uv\n            ptmem pip install torch .\n";
-    for part in
-        ["runs-on: ubuntu-latest", install, "record: python record_memory.py", "gpu: a100", "uses: OWNER/ptmem@v0"]
-    {
-        assert!(workflow.contains(part), "{part}: {workflow}");
-    }
-    assert!(!workflow.contains("- run:"), "{workflow}");
-    // A push to the main branch keeps its profile; only that job may write.
-    for part in
-        ["  push:\n    branches: [main, master]\n", "    if: github.event_name == 'push'\n", "contents: write # "]
-    {
-        assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
-    }
-    assert_eq!(workflow.matches(install).count(), 2, "{workflow}");
-    // The token of the job that runs the code can only read; the one that comments runs none.
-    let jobs: Vec<&str> = workflow.split("\n  comment:\n").collect();
-    assert!(!jobs[0].contains("write") && !jobs[1].contains("ref:"), "{workflow}");
-    for part in ["comment-artifact: ptmem-comment\n", "    needs: memory\n", "      - uses: OWNER/ptmem/comment@v0\n"] {
-        assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
-    }
-    for placeholder in [
-        "OF_BASE",
-        "COMMENTER",
-        "STRATEGY",
-        "OF_EACH",
-        "NAMED",
-        "UPLOADED",
-        "INSTALL",
-        "INPUTS",
-        "RECORD",
-        "RUNNER",
-        "PLACE",
-        "ACTION",
-        "PUSH",
-        "IF",
-    ] {
-        assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
-    }
-    assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
-    // Where all is well, the peak leads, which says most in one line.
-    let brief = ptmem(place.path(), &["diff", &fixture("after.pkl"), &fixture("before.pkl"), "--format", "brief"]);
-    assert!(text(&brief.stdout).contains("PASS: peak shrank 53.80 MiB"), "{}", text(&brief.stdout));
-    // The configuration is valid as it is: a gate runs with it, and limits more than the peak.
+    let told = init(&place.path().join("lib"), &[]);
+    let expected = format!(
+        "{}\n  [gate.train] python train.py\n    no README or docstring has its command; it seems to train; not tried\n    \
+         installed by no file that names packages\n\nwritten  ptmem.toml\nwritten  .github/workflows/memory.yml\n\nNext:\n  \
+         try it: ptmem gate\n  in .github/workflows/memory.yml, replace OWNER by the owner of the Action\n  \
+         commit these files and merge them\n",
+        fs::canonicalize(place.path()).unwrap().display()
+    );
+    assert_eq!(told, expected);
+    let of_train = Recording {
+        install: Some("ptmem pip install torch".to_owned()),
+        ..Recording::of("python train.py".to_owned())
+    };
+    assert_eq!(gates(place.path()), [("train".to_owned(), of_train)]);
+    // Limits on more than the peak.
     let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--format", "junit"]);
     assert_eq!(gate.status.code(), Some(1), "{}", text(&gate.stderr));
     for limit in ["name=\"peak within 5 %\"", "name=\"end within 5 % + 1.00 MiB\"", "aten::_softmax within 4.00 MiB\""]
@@ -103,330 +98,273 @@ fn a_repository_gets_the_files_of_a_gate() {
     }
 }
 
-#[test]
-fn dependencies_are_those_that_the_repository_pins() {
-    let project = ("pyproject.toml", "[project]\nname = \"x\"\n");
-    let locked = "--output-file locked.txt\n            ptmem pip install -r locked.txt .\n";
-    for (files, install) in [
-        (&[project, ("uv.lock", "")][..], locked),
-        (&[("requirements.txt", "torch\n")], "            ptmem pip install torch -r requirements.txt\n"),
-        (&[], "            ptmem pip install torch numpy\n"),
-    ] {
-        let place = repository(files);
-        init(place.path(), &["--action", "./ptmem"]);
-        let workflow = read(place.path(), ".github/workflows/memory.yml");
-        // What comments is the Action of the base, not the one of the pull request.
-        let comments = "          ref: ${{ github.event.pull_request.base.sha }}\n          persist-credentials: false\n\
-                        \x20     - uses: ./ptmem/comment\n";
-        for part in [install, "- uses: ./ptmem\n", comments] {
-            assert!(workflow.contains(part), "{part}: {workflow}");
-        }
-    }
+/// The names of inputs below `with:` of the step that uses an action.
+fn given(workflow: &str, action: &str) -> Vec<String> {
+    let lines = workflow.lines().skip_while(|line| !line.ends_with(&format!("uses: {action}"))).skip(2);
+    let inputs = lines.take_while(|line| line.starts_with("          "));
+    inputs.map(|line| line.trim().split(':').next().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn the_recording_script_refuses_to_run_until_its_parts_are_written() {
-    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        say("skipped: no python3 to run the recording script");
-        return;
-    }
-    let place = repository(&[("torch.py", FAKE_TORCH)]);
-    init(place.path(), &[]);
-    let run = || Command::new("python3").arg("record_memory.py").current_dir(place.path()).output().unwrap();
-    let script = read(place.path(), "record_memory.py");
-    let build = script.replace("    not_written(\"build\")", "    return [], []");
-    let step = build.replace("    not_written(\"train_step\")", "    print('a step')");
-    for (text_of_script, missing) in [(&script, "build"), (&build, "train_step"), (&step, "evaluate")] {
-        fs::write(place.path().join("record_memory.py"), text_of_script).unwrap();
-        let output = run();
-        assert_eq!(output.status.code(), Some(1), "{missing}");
-        let expected = format!(
-            "record_memory.py: {missing}() is not filled in yet; fill it in, or remove it from \
-                                PARTS\n"
-        );
-        assert_eq!(text(&output.stderr), expected);
-    }
-    let whole = step.replace("PARTS = [train_step, evaluate, generate]", "PARTS = [train_step]");
-    fs::write(place.path().join("record_memory.py"), whole).unwrap();
-    let output = run();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let expected = "on\na step\na step\non\nbegin train_step\na step\nend\ndump snapshot.pkl\n";
-    assert_eq!(text(&output.stdout), expected);
-}
-
-/// The parts of PyTorch that the recording script calls.
-const FAKE_TORCH: &str = "\
-class Part:
-    def __init__(self, name): print('begin', name)
-    def __enter__(self): pass
-    def __exit__(self, *_): print('end')
-
-class profiler: record_function = Part
-
-class cuda:
-    class memory:
-        def _record_memory_history(**_): print('on')
-        def _dump_snapshot(path): print('dump', path)
-";
-
-/// A program that trains.
-const PROGRAM: &str = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n\
-                       model.cuda()\nparser.add_argument('--data', required=True)\n\
-                       loss.backward()\nif __name__ == '__main__':\n    main()\n";
-
-#[test]
-fn a_program_is_recorded_as_it_is() {
-    let tests = "      - uses: actions/setup-python@v5\n        with: { python-version: x }\n        run: |\n\
-                 \x20         python -m pip install -e .[test] --upgrade\n          pip install ${{ matrix.extra }}\n\
-                 \x20     - run: pytest tests\n      - run: pip install twine\n";
-    let place = repository(&[
-        ("pyproject.toml", "[project]\nname = \"x\"\nrequires-python = \">=3.8,<3.11\"\n"),
-        (".github/workflows/tests.yml", tests),
-        ("train.py", PROGRAM),
-        (".gitignore", "*.log"),
-    ]);
-    let told = init(place.path(), &[]);
-    for part in [
-        "GitHub Actions, records train.py (argparse)\nPython 3.10: pyproject.toml\n",
-        "installed as .github/workflows/tests.yml says\n",
-        "added snapshot.pkl to .gitignore\n",
-        "1. where the gate records train.py, add the arguments that it requires: --data\n",
-        "2. try it: ptmem simulate --record snapshot.pkl,steps=1..8 -- python train.py\n",
-    ] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    let inputs = "          python-version: '3.10' # pyproject.toml\n          install: |\n            pip install uv\n\
-                  \x20           ptmem pip install torch\n            ptmem pip install .[test]\n          # It ends after the \
-                  steps that are recorded.\n          record: python train.py\n          record-steps: 1..8\n";
-    assert_eq!(workflow.matches(inputs).count(), 2, "{workflow}");
-    assert!(!place.path().join("record_memory.py").exists());
-    assert_eq!(read(place.path(), ".gitignore"), "*.log\nsnapshot.pkl\n");
-    assert!(!init(place.path(), &[]).contains(".gitignore"));
-    let version = init(place.path(), &["--print-python"]);
-    assert_eq!(version, "3.10\n");
-    // On a machine with a GPU, a script writes the snapshot.
-    let real = repository(&[("train.py", PROGRAM)]);
-    let told = init(real.path(), &["--runner", "gpu"]);
-    assert!(told.contains("left out: train.py (argparse)\n") && told.contains("written  record_memory.py"), "{told}");
-    // GitLab's job runs it as it is, too.
-    let gitlab = repository(&[("train.py", PROGRAM), (".gitlab-ci.yml", "")]);
-    init(gitlab.path(), &[]);
-    let job = read(gitlab.path(), ".gitlab/ptmem.yml");
-    let command = "        ptmem simulate --record \"$2,steps=1..8\" -- python train.py\n";
-    assert!(job.contains(command) && job.contains("the base has no train.py"), "{job}");
-}
-
-#[test]
-fn each_of_several_programs_has_a_gate_of_its_own() {
-    let names = ["a.py", "b/train.py", "c.py", "d.py", "e.py"];
-    let place = repository(&names.map(|name| (name, PROGRAM)));
-    let told = init(place.path(), &[]);
-    assert!(told.contains("records b/train.py (argparse), a.py (argparse), c.py (argparse)\n"), "{told}");
-    assert!(told.contains("left out: d.py (argparse), e.py (argparse)\n"), "{told}");
-    assert!(told.contains("; remove those that fail from the matrices of the workflow\n"), "{told}");
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    for (part, count) in [
-        ("          - name: b-train\n            record: python b/train.py\n", 2),
-        ("          name: ${{ matrix.name }}\n", 3),
-        ("          record: ${{ matrix.record }}\n", 2),
-        ("          comment-artifact: ptmem-comment-${{ matrix.name }}\n", 1),
-        ("          name: ptmem-comment-${{ matrix.name }}\n", 1),
-        ("        name: [b-train, a, c]\n", 1),
-    ] {
-        assert_eq!(workflow.matches(part).count(), count, "{part}: {workflow}");
-    }
-}
-
-#[test]
-fn programs_that_the_readme_runs_come_first() {
-    let names = ["a.py", "b.py", "c.py", "d.py"];
-    let readme = ("README.md", "    uv run python d.py --data x\n    python c.py --data x\n");
-    let files: Vec<(&str, &str)> = names.map(|name| (name, PROGRAM)).into_iter().chain([readme]).collect();
-    let told = init(repository(&files).path(), &[]);
-    assert!(told.contains("records d.py (argparse), c.py (argparse), a.py (argparse)\n"), "{told}");
-}
-
-#[test]
-fn programs_that_lack_their_data_on_a_runner_come_last_or_leave_the_script() {
-    let lacking = PROGRAM.replace("required=True", "default='/datasets/imagenet'");
-    let files = [("train.py", &*lacking), ("docs/train.py", PROGRAM), ("examples/a.py", "MNIST(download=True)\n")];
-    let downloads = format!("{}{PROGRAM}", files[2].1);
-    let told = init(repository(&[files[0], files[1], (files[2].0, &downloads)]).path(), &[]);
-    assert!(told.contains("records examples/a.py (argparse), docs/train.py (argparse)\n"), "{told}");
-    let left_out = "left out: train.py (argparse; its data /datasets/imagenet are not in the repository)\n";
-    assert!(told.contains(left_out), "{told}");
-    let told = init(repository(&files[..1]).path(), &[]);
-    assert!(told.contains(left_out) && told.contains("written  record_memory.py"), "{told}");
-    let raised = "{\"source\": [\n\"import torch\",\n\"loss.cuda().backward()\"],\n\"output_type\": \"error\"}";
-    let told = init(repository(&[("1.ipynb", raised)]).path(), &[]);
-    assert!(told.contains("left out: 1.ipynb (notebook; its saved output has an error)\n"), "{told}");
-}
-
-#[test]
-fn of_a_workflow_only_the_job_that_tests_is_followed() {
-    let tests = "jobs:\n  lint:\n    steps:\n      - run: pip install ruff\n  unit:\n    steps:\n      - run: |\n          pip install torch \
-                 --index-url https://download.pytorch.org/whl/cpu\n          pip install -e .[test]\n          pytest tests\n";
-    let place = repository(&[("setup.py", ""), (".github/workflows/ci.yml", tests), ("train.py", PROGRAM)]);
+fn the_job_that_runs_code_has_no_token_and_the_one_that_comments_runs_none() {
+    let place = repository(&[TRAIN]);
     init(place.path(), &[]);
     let workflow = read(place.path(), ".github/workflows/memory.yml");
-    let install =
-        "            pip install uv\n            ptmem pip install torch\n            ptmem pip install .[test]\n";
-    assert!(workflow.contains(install) && !workflow.contains("ruff"), "{workflow}");
+    let (record, comment) = workflow.split_once("\n  comment:\n").unwrap();
+    assert!(!record.contains("write") && record.contains("contents: read"), "{record}");
+    assert!(comment.contains("pull-requests: write") && !comment.contains("checkout"), "{comment}");
+    for (action, definition, input) in [
+        ("OWNER/ptmem@v0", include_str!("../../action.yml"), "comment-artifact"),
+        ("OWNER/ptmem/comment@v0", include_str!("../../comment/action.yml"), "report"),
+    ] {
+        assert_eq!(given(&workflow, action), [input]);
+        assert!(definition.contains(&format!("\n  {input}:\n")), "{action} has no {input}");
+    }
 }
 
 #[test]
-fn what_no_file_at_the_root_names_is_installed_by_the_files_and_imports_of_programs() {
-    let program = format!("import yaml, utils\nfrom datasets import X\nfrom torchvision.datasets import Y\n{PROGRAM}");
-    let notebook = "{\"cells\": [{\"source\": [\n  \"import torch\\n\",\n  \"import torchvision\\n\",\n  \"loss.cuda().backward()\"\n]}]}";
-    for (files, install, told_of) in [
+fn without_a_program_the_gate_says_what_to_replace() {
+    let (gates, told) = proposed(&[("setup.py", ""), ("lib/__init__.py", "import torch\n")]);
+    let [(name, recording)] = &gates[..] else { panic!("{told}") };
+    assert_eq!((&**name, &*recording.script, &*recording.steps), ("train", "python REPLACE_ME.py", "none"));
+    assert_eq!(recording.install.as_deref(), Some("ptmem pip install torch . ptmem-gate"));
+    assert!(told.contains("  no program that a gate can record as it is\n"), "{told}");
+    assert!(told.contains("\n  in ptmem.toml, replace 'python REPLACE_ME.py'\n"), "{told}");
+}
+
+#[test]
+fn packages_come_from_the_nearest_files_that_name_them() {
+    let project = "[project]\nname = 'x'\ndependencies = ['numpy']\n";
+    let package = &*format!("[build-system]\nrequires = ['setuptools']\n{project}");
+    let numpy = format!("import numpy, tqdm\n{PROGRAM}");
+    for (files, expected) in [
+        (&[("pyproject.toml", package)][..], "ptmem pip install torch . tqdm"),
+        // pip would build what nothing says how to build.
+        (&[("pyproject.toml", project)], "pip install uv\nptmem pip install torch -r pyproject.toml tqdm\n"),
+        (&[("pyproject.toml", "[tool.ruff]\n")], "ptmem pip install torch numpy tqdm"),
+        (&[("setup.py", "setup()")], "ptmem pip install torch . numpy tqdm"),
         (
-            &[
-                ("a/train.py", &*program),
-                ("a/requirements.txt", "PyYAML\n"),
-                ("a/datasets.py", ""),
-                ("b.ipynb", notebook),
-            ][..],
-            "ptmem pip install torch -r a/requirements.txt torchvision\n",
-            "installed as a/requirements.txt says\ninstalled for their imports: torchvision\n",
+            &[("setup.py", "import torch\n"), ("requirements.txt", "numpy\ntqdm\n")],
+            "ptmem pip install torch setuptools wheel\nptmem pip install --no-build-isolation torch -r requirements.txt .\n",
+        ),
+        (&[("pyproject.toml", package), ("requirements.txt", "tqdm\n")], "ptmem pip install torch . tqdm"),
+        (
+            &[("pyproject.toml", package), ("uv.lock", "name = \"tqdm\"\n")],
+            "uv export --quiet --frozen --no-hashes --no-emit-project --output-file \"$VIRTUAL_ENV/locked.txt\"\n\
+             ptmem pip install -r \"$VIRTUAL_ENV/locked.txt\" .\n",
+        ),
+        // Neither an extra nor a longer name is the package.
+        (
+            &[("pyproject.toml", &format!("{package}[project.optional-dependencies]\nall = ['tqdm']\n"))],
+            "ptmem pip install torch . tqdm",
         ),
         (
-            &[("1_mlp.ipynb", notebook), ("notes.ipynb", "{}")],
-            "ptmem pip install torch numpy torchvision ipython ipywidgets nbformat\n",
-            "records 1_mlp.ipynb (notebook)\nfound no file that states how to install the repository\n",
+            &[("requirements.txt", "numpy-stl\ntqdm>=4 # bars\n# the end")],
+            "ptmem pip install torch -r requirements.txt numpy",
         ),
     ] {
-        let place = repository(files);
-        let told = init(place.path(), &[]);
-        assert!(told.contains(told_of), "{told}");
-        let workflow = read(place.path(), ".github/workflows/memory.yml");
-        assert!(workflow.contains(install), "{workflow}");
+        assert_eq!(installed(&[files, &[("train.py", &numpy)]].concat()), expected, "{files:?}");
+    }
+    let of_folder = [("a/requirements.txt", "x\n"), ("a/train.py", PROGRAM), ("setup.py", "")];
+    assert_eq!(installed(&of_folder), "ptmem pip install torch -r a/requirements.txt .");
+    assert_eq!(installed(&[("a/setup.py", ""), ("a/b/train.py", PROGRAM)]), "ptmem pip install torch ./a");
+}
+
+/// Branches of a job that exclude each other would be installed one after the other.
+#[test]
+fn no_workflow_decides_what_is_installed() {
+    let workflow = "jobs:\n  test:\n    steps:\n      - if: matrix.old\n        run: pip install torch==1.13 -r old.txt # of then\n      \
+                    - if: '!matrix.old'\n        run: pip install -r new.txt\n      - run: pytest\n";
+    let files = [(".github/workflows/ci.yml", workflow), ("requirements.txt", "torch\n"), TRAIN];
+    assert_eq!(installed(&files), "ptmem pip install torch -r requirements.txt");
+}
+
+#[test]
+fn a_program_runs_as_texts_say_that_it_runs() {
+    let program = ("tools/train.py", PROGRAM);
+    for (readme, expected) in [
+        ("", "python tools/train.py"),
+        ("    python tools/train.py --lr 1\n", "python tools/train.py --lr 1"),
+        ("Run `python -m tools.train --lr 1`.\n", "python -m tools.train --lr 1"),
+        // From another folder.
+        ("$ python train.py --lr 1\n", "python tools/train.py --lr 1"),
+        (
+            "python tools/train.py --data <data>\npython tools/train.py --data a \\\n  --lr 1\n",
+            "python tools/train.py --data a --lr 1",
+        ),
+        ("python tools/train.py x=1\npython tools/train.py trainer=gpu\n", "python tools/train.py trainer=gpu"),
+        ("python tools/train.py --nnodes 2\n", "python tools/train.py"),
+        ("bash run.sh\n", "PYTHONPATH=. python tools/train.py --lr 2"),
+    ] {
+        let script = ("run.sh", "#!/bin/sh\nPYTHONPATH=. python tools/train.py --lr 2\n");
+        assert_eq!(recorded(&[program, script, ("README.md", readme)]).script, expected, "{readme}");
+    }
+    let documented = format!("\"\"\"Trains.\n\npython -m tools.train --lr 3\n\"\"\"\n{PROGRAM}");
+    assert_eq!(recorded(&[("tools/train.py", &documented)]).script, "python -m tools.train --lr 3");
+}
+
+#[test]
+fn a_gate_has_the_ranks_and_the_folder_of_the_command() {
+    let readme = "torchrun --standalone --nproc_per_node=8 train.py --lr 1\n";
+    let recording = recorded(&[TRAIN, ("README.md", readme)]);
+    assert_eq!((&*recording.script, recording.ranks), ("python train.py --lr 1", Some(8)));
+    let single = recorded(&[TRAIN, ("README.md", &format!("{readme}python train.py\n"))]);
+    assert_eq!((&*single.script, single.ranks), ("python train.py", None));
+    let files = [("a/b/train.py", PROGRAM), ("a/README.md", "cd b\npython train.py --lr 1\n")];
+    let recording = recorded(&files);
+    assert_eq!(recording.script, "cd a/b && python train.py --lr 1");
+}
+
+#[test]
+fn a_program_that_needs_the_root_on_its_path_is_a_module() {
+    let of_root = format!("from lib.model import x\n{PROGRAM}");
+    let of_folder = format!("from .model import x\n{PROGRAM}");
+    let lib = [("lib/__init__.py", ""), ("lib/model.py", "")];
+    for (files, expected) in [
+        (&[("tools/train.py", &*of_root)][..], "python -m tools.train"),
+        (&[("tools/train.py", &*of_root), ("setup.py", "")], "python tools/train.py"),
+        (&[("lib/train.py", &*of_folder)], "python -m lib.train"),
+        (&[("lib/__main__.py", PROGRAM)], "python -m lib"),
+        (&[("train.py", &*of_root)], "python train.py"),
+    ] {
+        assert_eq!(recorded(&[&lib, files].concat()).script, expected, "{files:?}");
     }
 }
 
 #[test]
-fn what_tests_need_not_install_is_installed_for_programs() {
-    let tests = "        run: |\n          pip install -r dev.txt\n          pytest tests\n";
-    let extras = "[project]\nname = \"x\"\n[project.optional-dependencies]\nexamples = [\"tqdm\"]\n";
-    let program = format!("import tqdm\n{PROGRAM}");
-    let files = [(".github/workflows/tests.yml", tests), ("dev.txt", ""), ("a/train.py", &*program)];
-    for (package, last) in [(extras, "            ptmem pip install . tqdm\n"), ("[tool.ruff]\n", "dev.txt tqdm\n")] {
-        let place = repository(&[&files[..], &[("pyproject.toml", package)]].concat());
-        init(place.path(), &[]);
-        let workflow = read(place.path(), ".github/workflows/memory.yml");
-        assert!(workflow.contains("install -r dev.txt") && workflow.contains(last), "{workflow}");
+fn a_path_is_a_word_of_the_shell_and_no_option() {
+    assert_eq!(recorded(&[("-c.py", PROGRAM)]).script, "python ./-c.py");
+    assert_eq!(recorded(&[("my files/it's.py", PROGRAM)]).script, "python 'my files/it'\\''s.py'");
+    let names: Vec<String> =
+        proposed(&[("-c.py", PROGRAM), ("x/main.py", PROGRAM), ("x/y/main.py", PROGRAM), ("ü.py", PROGRAM)])
+            .0
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+    assert_eq!(names, ["x", "y"]);
+    assert_eq!(proposed(&[("ü.py", PROGRAM)]).0[0].0, "gate-1");
+    let same = proposed(&[("a/train.py", PROGRAM), ("b/train.py", PROGRAM)]).0;
+    assert_eq!(same.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["b-train", "train"]);
+}
+
+#[test]
+fn a_program_without_steps_is_recorded_as_a_whole() {
+    let recording = recorded(&[("sample.py", SAMPLER), ("README.md", "python sample.py --length 8\n")]);
+    assert_eq!((&*recording.script, &*recording.steps), ("python sample.py --length 8", "all"));
+    // Training comes first, and what a README does not run is none.
+    let (gates, told) =
+        proposed(&[("sample.py", SAMPLER), ("other.py", SAMPLER), TRAIN, ("README.md", "python sample.py\n")]);
+    assert_eq!(gates.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["sample", "train"], "{told}");
+    assert!(told.find("[gate.train]") < told.find("[gate.sample]") && !told.contains("other.py"), "{told}");
+}
+
+/// The lines of what init says that name what is left out.
+fn left_out(files: &[(&str, &str)]) -> Vec<String> {
+    let told = proposed(files).1;
+    told.lines().filter_map(|line| line.trim().strip_prefix("left out: ").map(str::to_owned)).collect()
+}
+
+#[test]
+fn what_cannot_be_recorded_is_named_with_the_reason() {
+    let requires = format!("p.add_argument('--data', required=True)\n{PROGRAM}");
+    for (name, text, readme, expected) in [
+        ("train.py", &*PROGRAM.replace("cuda", "cpu"), "", "(neither it nor what it imports names a GPU)"),
+        ("train.py", &requires, "", "(no README or docstring gives the required --data)"),
+        ("train.py", &requires, "python train.py --data <data>", "(no README or docstring gives the required --data)"),
+        ("train.py", &format!("x = input('> ')\n{PROGRAM}"), "", "(it waits for input)"),
+        (
+            "train.py",
+            PROGRAM,
+            "python train.py --config gone.yaml",
+            "(it reads gone.yaml, which is not in the repository)",
+        ),
+        ("eval.py", SAMPLER, "python eval.py $CHECKPOINT", "(READMEs run it with arguments to fill in)"),
+        (
+            "vae.ipynb",
+            "{\"source\": [\"import torch\\n\", \"loss.backward()\"]}",
+            "",
+            "(a notebook; record a script instead)",
+        ),
+    ] {
+        assert_eq!(left_out(&[(name, text), ("README.md", readme)]), [format!("{name} {expected}")], "{readme}");
     }
 }
 
 #[test]
-fn imports_of_the_repositorys_own_modules_are_installed() {
+fn entry_points_come_before_tutorials_and_none_is_silent() {
+    let needs = format!("p.add_argument('--data', required=True)\n{PROGRAM}");
+    let scripts = "[project]\nname = 'x'\n[project.scripts]\nx-train = 'x.cli:main'\n";
     let files = [
-        ("requirements.txt", "torch\nhydra-core\n"),
-        ("tools/train.py", &*format!("from lib.log import Log\nfrom omegaconf import x\nimport helper\n{PROGRAM}")),
-        ("tools/helper.py", "def f():\n    import os, pandas as p\n"),
-        ("lib/__init__.py", "from .part import x\nfrom . import other\n"),
-        ("lib/part.py", "import einops\n"),
-        ("lib/log.py", "from torch.utils.tensorboard import SummaryWriter\nimport wandb\n"),
-        ("lib/unused.py", "import timm\n"),
-        ("wandb/run/log.txt", ""),
+        ("examples/tutorial.py", PROGRAM),
+        ("examples/train.py", PROGRAM),
+        ("pretrain.py", PROGRAM),
+        ("x/cli.py", "import torch\ndef main():\n    loss.cuda().backward()\n"),
+        ("x/needy_train.py", &needs),
+        ("pyproject.toml", scripts),
+        ("README.md", "x-train --lr 1\npython examples/train.py\n"),
     ];
-    let place = repository(&files);
-    let told = init(place.path(), &[]);
-    assert!(told.contains("installed for their imports: einops, pandas, tensorboard, wandb\n"), "{told}");
-}
-
-/// Packages of that time import a part of setuptools that later releases lack.
-#[test]
-fn old_pins_get_the_setuptools_and_the_python_of_their_time() {
-    let place = tempfile::tempdir().unwrap();
-    fs::write(place.path().join("train.py"), PROGRAM).unwrap();
-    fs::write(place.path().join("requirements.txt"), "wandb==0.13.5\n").unwrap();
-    git(place.path(), &["init", "--quiet"]);
-    git(place.path(), &["add", "."]);
-    let mut commit = Command::new("git");
-    commit.args(["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "pins"]);
-    commit.current_dir(place.path()).env("GIT_COMMITTER_DATE", "2022-12-01T00:00:00Z");
-    commit.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-    assert!(commit.status().unwrap().success());
-    let told = init(place.path(), &[]);
+    let (gates, told) = proposed(&files);
+    let records: Vec<&str> = gates.iter().map(|(_, recording)| &*recording.script).collect();
+    assert_eq!(records, ["x-train --lr 1", "python pretrain.py", "python examples/train.py"]);
     assert!(
-        told.contains("Python 3.11: requirements.txt pins packages of 2022\n") && !told.contains("setuptools"),
+        told.find("[gate.cli]") < told.find("[gate.pretrain]")
+            && told.find("[gate.pretrain]") < told.find("[gate.train]"),
         "{told}"
     );
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    assert!(workflow.contains("ptmem pip install torch -r requirements.txt 'setuptools<82'\n"), "{workflow}");
-    let of_its_time = "            export UV_EXCLUDE_NEWER=2023-04-01 # the repository and its pins are of that time\n";
-    assert!(workflow.contains(of_its_time), "{workflow}");
-    // A repository that goes on gets newer packages.
-    fs::remove_file(place.path().join(".github/workflows/memory.yml")).unwrap();
-    commit.args(["--all", "--allow-empty"]).env_remove("GIT_COMMITTER_DATE");
-    fs::write(place.path().join("train.py"), format!("{PROGRAM}\n")).unwrap();
-    assert!(commit.status().unwrap().success());
-    init(place.path(), &[]);
-    assert!(!read(place.path(), ".github/workflows/memory.yml").contains("UV_EXCLUDE_NEWER"));
+    assert_eq!(
+        left_out(&files),
+        [
+            "x/needy_train.py (no README or docstring gives the required --data)",
+            "examples/tutorial.py (no README runs it, and its name does not say that it trains)"
+        ]
+    );
+    let many = ["a_train.py", "b_train.py", "c_train.py", "d_train.py"].map(|name| (name, PROGRAM));
+    assert_eq!(left_out(&many), ["d_train.py (beyond the first three)"]);
+}
+
+#[test]
+fn the_python_of_the_readme_is_that_of_the_gate() {
+    let pins = ("requirements.txt", "numpy==1.21.0\n");
+    let readme = ("README.md", "conda create -n x python=3.9\n");
+    assert_eq!(recorded(&[TRAIN, pins, readme]).python.as_deref(), Some("3.9"));
+    assert_eq!(recorded(&[TRAIN, pins]).python, None);
 }
 
 #[test]
 fn nothing_is_overwritten() {
-    let place = repository(&[("ptmem.toml", "# mine\n"), ("record_memory.py", "mine\n")]);
+    let place = repository(&[("ptmem.toml", "# mine\n")]);
     let told = init(place.path(), &[]);
-    assert!(told.contains("kept     ptmem.toml"), "{told}");
-    assert_eq!(read(place.path(), "ptmem.toml"), "# mine\n");
-    assert_eq!(read(place.path(), "record_memory.py"), "mine\n");
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    let again = init(place.path(), &["--runner", "gpu"]);
-    assert!(!again.contains("written"), "{again}");
-    assert_eq!(read(place.path(), ".github/workflows/memory.yml"), workflow);
-}
-
-#[test]
-fn a_runner_with_a_gpu_compares_with_the_stored_profile() {
-    let place = repository(&[("requirements.txt", "torch\n")]);
-    init(place.path(), &[&fixture("before.pkl"), "--runner", "gpu: [a]"]);
-    let workflow = read(place.path(), ".github/workflows/memory.yml");
-    for part in ["runs-on: 'gpu: [a]'", "pip install torch -r requirements.txt", "before: baseline.ptmem.json"] {
-        assert!(workflow.contains(part), "{part}: {workflow}");
-    }
-    let same = ptmem(place.path(), &["diff", "baseline.ptmem.json", &fixture("before.pkl"), "--max-growth", "0"]);
-    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
-    let real = repository(&[]);
-    init(real.path(), &["--runner", "gpu"]);
-    assert!(read(real.path(), ".github/workflows/memory.yml").contains("gpu: real"));
-    // The profile in the repository has a history of its own, so no branch keeps one.
-    assert!(!workflow.contains("push") && workflow.matches("if:").count() == 1, "{workflow}");
-}
-
-#[test]
-fn a_repository_of_gitlab_gets_its_job() {
-    let place = repository(&[(".git/config", "[remote \"origin\"]\n\turl = git@gitlab.com:a/b.git\n")]);
-    let told = init(place.path(), &["--runner", "gpu"]);
-    assert!(told.contains("GitLab CI"), "{told}");
-    let job = read(place.path(), ".gitlab/ptmem.yml");
     assert!(
-        job.contains("  tags: [gpu]\n") && job.contains("        PTMEM_SNAPSHOT=$2 python record_memory.py"),
-        "{job}"
+        told.contains("kept     ptmem.toml (it exists already)\nwritten  .github/workflows/memory.yml\n"),
+        "{told}"
     );
-    assert!(!place.path().join(".github").exists());
+    assert_eq!(read(place.path(), "ptmem.toml"), "# mine\n");
+}
+
+#[test]
+fn a_repository_of_gitlab_gets_no_workflow_of_github() {
+    let place = repository(&[TRAIN, (".gitlab-ci.yml", "")]);
+    let told = init(place.path(), &[]);
+    assert!(told.contains("  copy the job of docs/examples/gitlab.yml of ptmem\n"), "{told}");
+    assert!(!place.path().join(".github").exists() && place.path().join("ptmem.toml").exists());
 }
 
 #[test]
 fn a_dry_run_writes_nothing() {
-    let place = repository(&[]);
-    let told = init(place.path(), &[&fixture("before.pkl"), "--dry-run"]);
-    assert!(told.contains("would write  record_memory.py\n\"\"\"Records"), "{told}");
-    assert!(told.contains("would write  baseline.ptmem.json"), "{told}");
+    let place = repository(&[TRAIN]);
+    let told = init(place.path(), &["--dry-run"]);
+    assert!(told.contains("would write  ptmem.toml\n# What") && told.contains("[gate.train]\n"), "{told}");
     let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, [".git"]);
+    assert_eq!(left.len(), 2, "{left:?}");
 }
 
 #[test]
 fn mistakes_are_named_and_nothing_is_written() {
     let place = repository(&[("a.txt", "text\n")]);
     for (arguments, expected) in [
-        (&["init", "missing.pkl"][..], "no such file"),
-        (&["init", "a.txt"], "this looks like text"),
-        (&["init", "--folder", "nowhere"], "no such folder"),
+        (&["init", "--folder", "nowhere"][..], "no such folder"),
         (&["init", "--folder", "a.txt"], "is a file; expected a folder"),
+        (&["init", "--try"], "needs Linux, and a Python on the path with PyTorch"),
         (&["doctor", "a.txt"], "this looks like text"),
     ] {
         let output = ptmem(place.path(), arguments);
@@ -434,6 +372,88 @@ fn mistakes_are_named_and_nothing_is_written() {
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
     assert!(!place.path().join("ptmem.toml").exists());
+}
+
+#[cfg(all(target_os = "linux", feature = "simulate"))]
+mod tries {
+    use std::env;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+    use crate::support::tool::{git, python};
+
+    /// What init says with a Python on the path.
+    fn tried(files: &[(&str, &str)], python: PathBuf) -> (String, Vec<(String, Recording)>) {
+        let place = tempfile::tempdir().unwrap();
+        git(place.path(), &["init", "--quiet"]);
+        for (name, content) in files {
+            fs::write(place.path().join(name), content).unwrap();
+        }
+        let others = env::var_os("PATH").unwrap_or_default();
+        let path = env::join_paths([python].into_iter().chain(env::split_paths(&others))).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        let output = command.arg("init").current_dir(place.path()).env("PATH", path).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), gates(place.path()))
+    }
+
+    /// A folder with a Python that seems to have PyTorch, and fails as the programs that it runs say.
+    fn fake(place: &TempDir) -> PathBuf {
+        let path = place.path().join("python");
+        fs::write(&path, "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\ngrep '^# ' \"$1\" | cut -c 3- >&2\nexit 1\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        place.path().to_owned()
+    }
+
+    #[test]
+    fn a_program_that_fails_is_left_out_and_one_that_lacks_a_module_stays_if_none_records() {
+        let fails = format!("{PROGRAM}# Traceback\n# KeyError: 'x'\n");
+        let lacks = format!("{PROGRAM}# ModuleNotFoundError: No module named 'tqdm.auto'\n");
+        let place = tempfile::tempdir().unwrap();
+        let (told, gates) = tried(&[("train.py", &fails), ("pretrain.py", &lacks)], fake(&place));
+        assert!(told.contains("  left out: train.py (tried, and not recorded: KeyError: 'x')\n"), "{told}");
+        assert!(told.contains("; not tried: this environment lacks the module tqdm.auto\n"), "{told}");
+        assert_eq!(gates[0].0, "pretrain");
+        let (told, gates) = tried(&[("train.py", &fails)], fake(&place));
+        assert_eq!(gates[0].1.script, "python REPLACE_ME.py", "{told}");
+    }
+
+    const STEP: &str = "import torch\nmodel = torch.nn.Linear(64, 64).cuda()\n";
+    const TRAINS: &str = "optimizer = torch.optim.SGD(model.parameters(), lr=1)\nfor _ in range(9):\n    \
+                          model(torch.rand(8, 64, device='cuda')).sum().backward()\n    optimizer.step()\n";
+
+    #[test]
+    #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+    fn what_records_with_torch_is_kept() {
+        let by_hand =
+            format!("{STEP}for _ in range(2):\n    model(torch.rand(8, 64, device='cuda')).sum().backward()\n");
+        let lacks = format!("import surely_not_there\n{STEP}{TRAINS}");
+        let files = [
+            ("a_train.py", &*format!("{STEP}{TRAINS}")),
+            ("b_train.py", &by_hand),
+            ("c_train.py", &format!("{STEP}raise KeyError('x')\n{TRAINS}")),
+            ("d_train.py", &lacks),
+            ("e_train.py", &format!("{STEP}{TRAINS}").replace("cuda", "cpu")),
+            (
+                "f_train.py",
+                &format!("{STEP}{TRAINS}").replace("cuda()", "to('cuda' if 0 else 'cpu')").replace("'cuda')", "'cpu')"),
+            ),
+        ];
+        let (told, gates) = tried(&files, python().parent().unwrap().to_owned());
+        let steps: Vec<(&str, &str)> = gates.iter().map(|(name, recording)| (&**name, &*recording.steps)).collect();
+        assert_eq!(steps, [("a_train", "1..3"), ("b_train", "all")], "{told}");
+        for part in [
+            "; a try recorded it within ",
+            "left out: c_train.py (tried, and not recorded: KeyError: 'x')\n",
+            "left out: d_train.py (not tried: this environment lacks the module surely_not_there)\n",
+            "left out: e_train.py (neither it nor what it imports names a GPU)\n",
+            "left out: f_train.py (tried, and not recorded: not recorded: the command never used a CUDA device from Python; ",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
 }
 
 #[test]

@@ -32,8 +32,7 @@ const WAYS: &[&[&str]] = &[
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 57] = [
-    ("action", "owner/gate@v9"),
+const VALUES: [(&str, &str); 55] = [
     ("addresses", "down"),
     ("allow-raise", "reason"),
     ("approve-label", "label"),
@@ -80,7 +79,6 @@ const VALUES: [(&str, &str); 57] = [
     ("rank", "1"),
     ("record", "recorded.pkl"),
     ("report", "report.json"),
-    ("runner", "gpus"),
     ("settings", "max_split_size_mb:64"),
     ("skip", "2"),
     ("step", "step"),
@@ -94,7 +92,7 @@ const VALUES: [(&str, &str); 57] = [
 
 /// Options whose effect depends on what the recordings hold, on the program that is recorded, on the checkout or the terminal: here
 /// they may have none.
-const DEPENDENT: [&str; 26] = [
+const DEPENDENT: [&str; 27] = [
     "addresses",
     "allow-partial",
     "approve-label",
@@ -113,6 +111,7 @@ const DEPENDENT: [&str; 26] = [
     "min-delta",
     "min-share",
     "no-acceptance",
+    "no-try",
     "peer-value",
     "report",
     "source",

@@ -1,57 +1,45 @@
-//! `ptmem init`: writes the files that set a gate up, and never over one that is there.
+//! `ptmem init`: proposes gates for a repository, and writes them with the workflow that runs them, never over a file that is there.
 
-mod clauses;
-mod devices;
-mod packages;
-mod plan;
+mod attempt;
+mod commands;
+mod imports;
+mod install;
+mod options;
 mod programs;
 mod python;
-mod readiness;
-mod repository;
-mod torch;
-mod workflows;
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
-use ptmem::profile::{self, InputKind, saved};
 use ptmem::report::printable;
 
-use crate::cli::{input, output};
-use plan::{File, PROFILE, RECORDED_STEPS};
-use programs::Program;
-use repository::{Ci, Repository};
+use crate::cli::{checkout, output};
+use install::Installation;
+use programs::{Kind, Obstacle, Program};
 
 /// The heading of the options.
 const WRITTEN: &str = "What is written";
 
-/// The Action in workflows, by default.
-const ACTION: &str = "OWNER/ptmem@v0";
-
-/// Write the files of a gate: limits, a recording script, a workflow
+/// Write the gates of a repository, ptmem.toml, and the workflow that runs them
 ///
-/// Inspects the repository, asks no questions, never overwrites a file, and prints the next steps.
+/// Proposes up to three programs that run on a GPU, and says why it chose each and why it left others out. Asks no questions, and
+/// never overwrites a file.
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
-    /// A snapshot of the code as it is, to store as the first before
-    snapshot: Option<PathBuf>,
-    /// Record on runners with this label, which have a GPU [default: on a simulated GPU, on any runner]
-    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = WRITTEN)]
-    runner: Option<String>,
-    /// The Action, as a workflow names it: a repository and a tag, or a folder of the checkout such as ./ptmem
-    #[arg(long, value_name = "ACTION", default_value = ACTION, value_parser = NonEmptyStringValueParser::new(), help_heading = WRITTEN)]
-    action: String,
+    /// Run each program for up to a minute on a simulated GPU, and propose those that record [default: where the Python on the
+    /// path has PyTorch]
+    #[arg(long = "try", help_heading = WRITTEN)]
+    tries: bool,
+    /// Propose programs without running them
+    #[arg(long, conflicts_with = "tries", help_heading = WRITTEN)]
+    no_try: bool,
     /// Print the files instead of writing them
     #[arg(long, help_heading = WRITTEN)]
     dry_run: bool,
-    /// Print the version of Python that the repository asks for, and nothing else
-    #[arg(long, hide = true, help_heading = WRITTEN)]
-    print_python: bool,
     /// Set up the repository around this folder
     #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = WRITTEN)]
     folder: PathBuf,
@@ -63,155 +51,148 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     if !folder.is_dir() {
         bail!("{name}: is a file; expected a folder");
     }
-    let repository = Repository::around(&folder);
-    if arguments.print_python {
-        output.print(&repository.python.as_ref().map_or(String::new(), |python| format!("{python}\n")))?;
-        return Ok(ExitCode::SUCCESS);
+    let root = checkout::around(&folder).unwrap_or(folder);
+    if arguments.tries && !attempt::is_possible() {
+        bail!("--try: needs Linux, and a Python on the path with PyTorch (ptmem pip install torch)");
     }
-    let runner = arguments.runner.as_deref();
-    let mut files = plan::files(&repository, runner, arguments.snapshot.is_some(), &arguments.action);
-    files.extend(arguments.snapshot.as_deref().map(stored).transpose()?);
-    let mut told = found(&repository, runner);
-    for file in &files {
-        told += &write(&repository.root, file, arguments.dry_run)?;
-    }
-    if !arguments.dry_run {
-        told += &ignore(&repository.root)?;
+    let tries = arguments.tries || !arguments.no_try && root.join(".git").exists() && attempt::is_possible();
+    let found = Found::of(&root, tries)?;
+    let mut told = found.described();
+    told += &write(&root, "ptmem.toml", &found.configuration(), arguments.dry_run)?;
+    let is_on_gitlab = root.join(".gitlab-ci.yml").exists() && !root.join(".github").exists();
+    if !is_on_gitlab {
+        told += &write(&root, WORKFLOW, WORKFLOW_TEXT, arguments.dry_run)?;
     }
     if !arguments.dry_run {
-        told += &next_steps(&repository, runner, arguments);
+        told += &found.next_steps(is_on_gitlab);
     }
     output.print(&told)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The profile of a snapshot.
-fn stored(snapshot: &Path) -> Result<File> {
-    let profile = input::profile(snapshot, &profile::ReadOptions::default())?;
-    if profile.source.kind == InputKind::Profile {
-        bail!("{}: is a saved profile; expected a snapshot", snapshot.display());
-    }
-    Ok(File { path: PROFILE, text: saved::text_of(&profile, &[])? })
-}
-
-/// The facts about the repository, and what the gate leaves out.
-fn found(repository: &Repository, runner: Option<&str>) -> String {
-    let ci = match repository.ci {
-        Ci::Github => "for GitHub Actions",
-        Ci::Gitlab => "for GitLab CI",
-    };
-    let recorded = plan::recorded(repository, runner);
-    let programs = match recorded {
-        [] => "found no program to record".to_owned(),
-        programs => format!("records {}", listed(programs)),
-    };
-    let mut text = printable(&format!("{}: {ci}, {programs}", repository.root.display())) + "\n";
-    // Writing to a String cannot fail.
-    if let Some(python) = &repository.python {
-        let _ = writeln!(text, "Python {python}: {}", python.source);
-    }
-    let _ = writeln!(text, "{}", repository.installation.described());
-    let unnamed = packages::unnamed(&repository.root, recorded, &repository.installation.files());
-    if !unnamed.is_empty() {
-        let _ = writeln!(text, "installed for their imports: {}", unnamed.join(", "));
-    }
-    let left_out = &repository.programs[recorded.len()..];
-    if !left_out.is_empty() {
-        let _ = writeln!(text, "left out: {}", listed(left_out));
-    }
-    text + "\n"
-}
-
-/// Programs with what takes their arguments, the first five.
-fn listed(programs: &[Program]) -> String {
-    const MOST: usize = 5;
-    let mut names: Vec<String> = programs.iter().take(MOST).map(Program::described).collect();
-    if programs.len() > MOST {
-        names.push(format!("and {} more", programs.len() - MOST));
-    }
-    names.join(", ")
-}
-
-/// Lets Git ignore the snapshot of a try: it may have megabytes.
-fn ignore(root: &Path) -> Result<String> {
-    let path = root.join(".gitignore");
-    let text = fs::read_to_string(&path).unwrap_or_default();
-    if text.lines().any(|line| ["snapshot.pkl", "/snapshot.pkl", "*.pkl"].contains(&line.trim())) {
-        return Ok(String::new());
-    }
-    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    output::write_file(&path, format!("{text}{end}snapshot.pkl\n").as_bytes())?;
-    Ok("added snapshot.pkl to .gitignore\n".to_owned())
-}
+/// The workflow of GitHub that runs the gates.
+const WORKFLOW: &str = ".github/workflows/memory.yml";
+const WORKFLOW_TEXT: &str = include_str!("templates/github.yml");
 
 /// Writes a file, unless it is there, and says so.
-fn write(root: &Path, file: &File, is_dry: bool) -> Result<String> {
-    let path = root.join(file.path);
+fn write(root: &Path, name: &str, text: &str, is_dry: bool) -> Result<String> {
+    let path = root.join(name);
     if path.exists() {
-        return Ok(format!("kept     {} (it exists already)\n", file.path));
+        return Ok(format!("kept     {name} (it exists already)\n"));
     }
     if is_dry {
-        // A profile is for machines.
-        let text = if file.path == PROFILE { "" } else { &file.text };
-        return Ok(format!("would write  {}\n{text}\n", file.path));
+        return Ok(format!("would write  {name}\n{text}\n"));
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-    }
-    output::write_file(&path, file.text.as_bytes())?;
-    Ok(format!("written  {}\n", file.path))
+    fs::create_dir_all(path.parent().unwrap_or(root)).with_context(|| format!("{name}: its folder cannot be made"))?;
+    output::write_file(&path, text.as_bytes())?;
+    Ok(format!("written  {name}\n"))
 }
 
-fn next_steps(repository: &Repository, runner: Option<&str>, arguments: &InitArguments) -> String {
-    let recorded = plan::recorded(repository, runner);
-    let mut steps = match recorded.first() {
-        Some(first) => try_program(first, recorded),
-        None => write_script(repository, runner),
-    };
-    steps.push("examine the recording: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned());
-    steps.push("set your limits in ptmem.toml".to_owned());
-    if runner.is_some() && arguments.snapshot.is_none() {
-        steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
-    }
-    match repository.ci {
-        Ci::Github if arguments.action.starts_with("OWNER/") => {
-            steps.push("in .github/workflows/memory.yml, replace OWNER by the owner of the Action".to_owned());
+/// Maximum number of programs that are proposed.
+const MOST: usize = 3;
+
+/// A program that becomes a gate.
+struct Gate {
+    name: String,
+    program: Program,
+    installation: Installation,
+}
+
+/// What is proposed for a repository.
+struct Found<'a> {
+    root: &'a Path,
+    gates: Vec<Gate>,
+    left_out: Vec<Program>,
+}
+
+impl<'a> Found<'a> {
+    fn of(root: &'a Path, tries: bool) -> Result<Self> {
+        let mut programs = programs::find(root);
+        if tries {
+            attempt::all(root, &mut programs, MOST)?;
         }
-        Ci::Github => {}
-        Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
+        let has_recorded = programs.iter().any(|program| program.recorded.is_some());
+        let (mut chosen, mut left_out): (Vec<_>, Vec<_>) =
+            programs.into_iter().partition(|program| match &program.obstacle {
+                None => !tries || program.recorded.is_some(),
+                Some(obstacle) => !has_recorded && matches!(obstacle, Obstacle::Untried(_)),
+            });
+        left_out.extend(chosen.drain(chosen.len().min(MOST)..));
+        let mut gates: Vec<Gate> = Vec::new();
+        for program in chosen {
+            let name = name(&program.path, &gates);
+            gates.push(Gate { name, installation: Installation::of(root, Some(&program)), program });
+        }
+        Ok(Self { root, gates, left_out })
     }
-    steps.push("commit and merge these files; the gate compares in pull requests whose base has them".to_owned());
-    let mut text = String::from("\nNext:\n");
-    for (number, step) in (1..).zip(steps) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {number}. {step}");
+
+    /// What becomes a gate, what does not, and why.
+    fn described(&self) -> String {
+        let mut lines = vec![self.root.display().to_string()];
+        for Gate { name, program, installation } in &self.gates {
+            lines.push(format!("  [gate.{name}] {}", program.record()));
+            lines.push(format!("    {}", program.because()));
+            lines.push(format!("    installed by {}", installation.because));
+        }
+        if self.gates.is_empty() {
+            lines.push("  no program that a gate can record as it is".to_owned());
+        }
+        let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for program in &self.left_out {
+            let reason = program.obstacle.as_ref().map_or("beyond the first three".to_owned(), Obstacle::described);
+            left_out.entry(reason).or_default().push(&program.path);
+        }
+        lines.extend(left_out.iter().map(|(reason, paths)| format!("  left out: {} ({reason})", paths.join(", "))));
+        lines.iter().flat_map(|line| [printable(line), "\n".to_owned()]).chain(["\n".to_owned()]).collect()
     }
-    text
+
+    fn configuration(&self) -> String {
+        let mut text = include_str!("templates/ptmem.toml").to_owned();
+        for Gate { name, program, installation } in &self.gates {
+            let steps = if program.kind == Kind::Runs { "all" } else { "" };
+            text += &table(name, &program.because(), installation, &[("record", &program.record()), ("steps", steps)]);
+            text += &program.ranks().map_or(String::new(), |ranks| format!("ranks = {ranks}\n"));
+        }
+        if self.gates.is_empty() {
+            let mut installation = Installation::of(self.root, None);
+            installation.script = format!("{} ptmem-gate", installation.script.trim_end());
+            let because = "docs/getting-started.md of ptmem has a script to copy, which writes its snapshot itself";
+            text += &table("train", because, &installation, &[("record", PLACEHOLDER), ("steps", "none")]);
+        }
+        text
+    }
+
+    fn next_steps(&self, is_on_gitlab: bool) -> String {
+        let replace = format!("  in ptmem.toml, replace '{PLACEHOLDER}'\n");
+        let replace = if self.gates.is_empty() { replace } else { String::new() };
+        let workflow = match (is_on_gitlab, WORKFLOW_TEXT.contains("OWNER/")) {
+            (true, _) => "  copy the job of docs/examples/gitlab.yml of ptmem\n".to_owned(),
+            (false, true) => format!("  in {WORKFLOW}, replace OWNER by the owner of the Action\n"),
+            (false, false) => String::new(),
+        };
+        format!("\nNext:\n{replace}  try it: ptmem gate\n{workflow}  commit these files and merge them\n")
+    }
 }
 
-/// The steps that lead to a recording of programs as they are.
-fn try_program(first: &Program, recorded: &[Program]) -> Vec<String> {
-    let mut steps = Vec::new();
-    for program in recorded.iter().filter(|program| !program.required.is_empty()) {
-        let required = program.required.join(" ");
-        steps.push(format!("where the gate records {}, add the arguments that it requires: {required}", program.path));
-    }
-    steps.push(format!("try it: ptmem simulate --record snapshot.pkl,steps={RECORDED_STEPS} -- {}", first.command()));
-    if recorded.len() > 1 {
-        steps.push("try the others likewise; remove those that fail from the matrices of the workflow".to_owned());
-    }
-    steps
+/// The table of a gate, without entries that are empty.
+fn table(name: &str, because: &str, installation: &Installation, entries: &[(&str, &str)]) -> String {
+    let python = installation.python.as_deref().unwrap_or_default();
+    let all = [("install", &*installation.script), ("python", python)].into_iter().chain(entries.iter().copied());
+    let written = all.filter(|(_, value)| !value.is_empty());
+    let lines = written.map(|(key, value)| format!("{key} = {}\n", toml::Value::from(value)));
+    format!("\n# {}\n[gate.{name}]\n{}", printable(because), lines.collect::<String>())
 }
 
-/// The steps that lead to a script which records.
-fn write_script(repository: &Repository, runner: Option<&str>) -> Vec<String> {
-    let script = repository.programs.first().map_or(String::new(), |program| format!(" from {}", program.path));
-    let command = match runner {
-        None => "ptmem simulate -- python record_memory.py",
-        Some(_) => "python record_memory.py",
-    };
-    vec![
-        format!("fill in build() and the parts of record_memory.py{script}; it refuses to run until then"),
-        format!("try it: {command}"),
-    ]
+/// A name for the gate of a program: that of its file, or its path where another one has that.
+fn name(path: &str, others: &[Gate]) -> String {
+    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+    let stem = stem.trim_end_matches("/__main__").trim_end_matches("/main");
+    let short = stem.rsplit('/').next().unwrap_or(stem);
+    let plain = [short, stem].map(|text| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-"));
+    let mut names = plain.iter().map(|name| name.trim_start_matches(['-', '_']).to_owned());
+    let free = names.find(|name| !name.is_empty() && others.iter().all(|other| other.name != *name));
+    free.unwrap_or_else(|| format!("gate-{}", others.len() + 1))
 }
+
+/// What a gate records until somebody has written what it is to record.
+const PLACEHOLDER: &str = "python REPLACE_ME.py";

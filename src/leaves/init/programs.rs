@@ -1,345 +1,311 @@
-//! The programs of a repository that train: what a gate had better record is what people run.
+//! The programs of a repository that use a GPU: what people run is what a gate had better record.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::devices;
-use super::packages;
-use super::readiness::Readiness;
+use super::commands::{self, Command, Target};
+use super::imports::Imports;
+use super::{install, options};
 use crate::cli::checkout;
 
-/// How a program takes its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter)]
-pub(super) enum Interface {
-    LightningCli,
-    Hydra,
-    Tyro,
-    Fire,
-    HuggingFace,
-    Click,
-    Argparse,
-    /// A notebook of Jupyter, which IPython runs.
-    Notebook,
-    /// By none that is known.
-    Plain,
+/// What a program does, as far as its text says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// It takes steps of an optimizer.
+    Trains,
+    /// It samples, predicts or evaluates: it has no steps.
+    Runs,
 }
 
-impl Interface {
-    /// The name that people know, and a part of the text of a program that has it.
-    fn evidence(self) -> (&'static str, &'static [&'static str]) {
+/// Why a program does not become a gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// It cannot start without arguments that no command in a text gives.
+    Requires(Vec<String>),
+    /// It reads a file that the repository does not have.
+    Lacks(String),
+    /// It waits for what a user types.
+    Asks,
+    /// Neither its text nor that of what it imports names a GPU.
+    NoGpu,
+    /// A notebook of Jupyter. Many install packages, download data, or take another course in CI.
+    Notebook,
+    /// Nothing makes it an entry point, and others are.
+    Aside,
+    /// The commands in READMEs have arguments to fill in.
+    Placeholders,
+    /// A try failed, with these words.
+    Failed(String),
+    /// It cannot be tried in this environment, which lacks a module.
+    Untried(String),
+}
+
+impl Obstacle {
+    pub(super) fn described(&self) -> String {
         match self {
-            Self::LightningCli => ("LightningCLI", &["LightningCLI("]),
-            Self::Hydra => ("Hydra", &["@hydra.main"]),
-            Self::Tyro => ("tyro", &["tyro.cli("]),
-            Self::Fire => ("fire", &["fire.Fire("]),
-            Self::HuggingFace => ("HfArgumentParser", &["HfArgumentParser("]),
-            Self::Click => ("click", &["@click.command", "typer.run(", "typer.Typer("]),
-            Self::Argparse => ("argparse", &["ArgumentParser("]),
-            Self::Notebook => ("notebook", &["\"nbformat\""]),
-            Self::Plain => ("no arguments", &[""]),
+            Self::Requires(names) => format!("no README or docstring gives the required {}", names.join(", ")),
+            Self::Lacks(path) => format!("it reads {path}, which is not in the repository"),
+            Self::Asks => "it waits for input".to_owned(),
+            Self::NoGpu => "neither it nor what it imports names a GPU".to_owned(),
+            Self::Notebook => "a notebook; record a script instead".to_owned(),
+            Self::Aside => "no README runs it, and its name does not say that it trains".to_owned(),
+            Self::Placeholders => "READMEs run it with arguments to fill in".to_owned(),
+            Self::Failed(words) => format!("tried, and not recorded: {words}"),
+            Self::Untried(module) => format!("not tried: this environment lacks the module {module}"),
         }
     }
-
-    fn of(text: &str) -> Self {
-        let mut all = <Self as strum::IntoEnumIterator>::iter();
-        all.find(|interface| interface.evidence().1.iter().any(|part| text.contains(part))).unwrap_or(Self::Plain)
-    }
 }
 
-/// A program that trains.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A program of the repository.
+#[derive(Debug)]
 pub(super) struct Program {
     /// Its path from the root.
     pub(super) path: String,
-    pub(super) interface: Interface,
-    /// Arguments with which it trains on a GPU.
-    arguments: String,
-    /// Arguments that it requires and nobody can guess.
-    pub(super) required: Vec<String>,
-    /// The line of the README with the first command that runs it, if there is one.
-    place: Option<usize>,
-    pub(super) readiness: Readiness,
+    text: String,
+    pub(super) imports: Imports,
+    /// The name under which an installation puts it on the path.
+    named: Option<String>,
+    pub(super) kind: Kind,
+    /// Whether a text of the repository runs it.
+    is_documented: bool,
+    /// The command of a text that is taken over.
+    command: Option<Command>,
+    /// How it is started.
+    start: Target,
+    pub(super) obstacle: Option<Obstacle>,
+    /// The seconds that a try took to record it.
+    pub(super) recorded: Option<u64>,
 }
 
-/// Programs that are recorded; the others are named.
-pub(super) const MOST_RECORDED: usize = 3;
+impl Program {
+    /// The program at a path, unless nothing says that it is for a GPU.
+    fn of(root: &Path, path: &str, scripts: &[(String, String)], documented: &[Command]) -> Option<Self> {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        let script = scripts.iter().find(|(_, module)| is_module(&module.replace('.', "/"), path));
+        let mut program = Self {
+            path: path.to_owned(),
+            imports: Imports::of(root, path),
+            named: script.map(|(name, _)| name.clone()),
+            kind: Kind::Runs,
+            is_documented: false,
+            command: None,
+            start: Target::File(path.to_owned()),
+            obstacle: None,
+            recorded: None,
+            text,
+        };
+        if !program.is_on_torch() {
+            return None;
+        }
+        program.take_command(root, documented);
+        program.start = program.started(root);
+        program.obstacle = program.obstacle(root);
+        (program.kind == Kind::Trains || program.is_documented).then_some(program)
+    }
+
+    /// Whether it starts something on PyTorch.
+    fn is_on_torch(&self) -> bool {
+        let is_notebook = self.path.ends_with(".ipynb") && self.text.contains("import torch");
+        let is_started = self.named.is_some() || self.path.ends_with("/__main__.py") || self.starts();
+        is_notebook || is_started && FRAMEWORKS.iter().any(|name| self.imports.packages.contains(*name))
+    }
+
+    /// True if lines run when the file does: the usual condition, and a loop, the reading of arguments or the call of a trainer outside of
+    /// any function.
+    fn starts(&self) -> bool {
+        let parts = [".parse_args(", "trainer.fit(", "__name__ =="];
+        let mut outside = self.text.lines().filter(|line| !line.starts_with([' ', '\t', '#']));
+        outside.any(|line| {
+            line.starts_with("for ") || line.starts_with("while ") || parts.iter().any(|part| line.contains(part))
+        })
+    }
+
+    /// Takes over the first command that a single process runs on a GPU, otherwise the first without arguments to fill in.
+    fn take_command(&mut self, root: &Path, documented: &[Command]) {
+        let head = ["\nimport ", "\nfrom "].iter().filter_map(|word| self.text.find(word)).min().unwrap_or(0);
+        let mut docstring = commands::of_text(root, "", "its docstring", &self.text[..head]);
+        docstring.iter_mut().for_each(|command| command.resolve(root, &[&self.path]));
+        let all = documented.iter().chain(&docstring).filter(|command| self.is_run_by(command));
+        let known: Vec<&Command> = all.collect();
+        let whole = known.iter().filter(|command| !command.has_placeholders());
+        let first = whole.min_by_key(|command| {
+            (command.ranks, !["gpu", "cuda"].iter().any(|word| command.arguments.contains(word)))
+        });
+        let command = first.map(|command| (*command).clone());
+        self.is_documented = !known.is_empty();
+        self.command = command;
+        self.kind = if self.trains() { Kind::Trains } else { Kind::Runs };
+    }
+
+    /// Whether a command runs it.
+    fn is_run_by(&self, command: &Command) -> bool {
+        let path = command.path();
+        match &command.target {
+            Target::File(_) => path.as_ref() == Some(&self.path),
+            Target::Module(_) => path.is_some_and(|stem| is_module(&stem, &self.path)),
+            Target::Named(name) => Some(name) == self.named.as_ref(),
+            Target::Shell(_) => false,
+        }
+    }
+
+    /// Whether it trains: by its own text, or by what it imports if it calls that or is named so.
+    fn trains(&self) -> bool {
+        let own = [".backward(", "trainer.fit(", "trainer.train(", ".learn(", "LightningCLI("];
+        let calls = ["train(", "train_", "training(", ".fit("].iter().any(|call| self.text.contains(call));
+        let others = [".backward(", "Trainer(", "trainer.fit("];
+        own.iter().any(|call| self.text.contains(call))
+            || (calls || is_named_so(&self.path)) && others.iter().any(|call| self.imports.text.contains(call))
+    }
+
+    /// How it is started: as a text says, otherwise so that it finds what it imports.
+    fn started(&self, root: &Path) -> Target {
+        let is_relative = self.text.lines().any(|line| line.starts_with("from ."));
+        let lacks_root = self.imports.needs_root && install::package_above(root, &self.path).is_none();
+        let stem = self.path.trim_end_matches(".py").trim_end_matches("/__main__").trim_start_matches("src/");
+        match (&self.command, &self.named) {
+            (Some(command), _) => command.target.clone(),
+            (None, Some(name)) if !self.starts() => Target::Named(name.clone()),
+            (None, _) if is_relative || lacks_root || self.path.ends_with("/__main__.py") => {
+                Target::Module(stem.replace('/', "."))
+            }
+            (None, _) => Target::File(self.path.clone()),
+        }
+    }
+
+    fn obstacle(&self, root: &Path) -> Option<Obstacle> {
+        let given = self.command.as_ref().map(|command| &*command.arguments);
+        let required = options::required(&self.text, given);
+        let lower = self.imports.text.to_ascii_lowercase();
+        let named = given.unwrap_or_default().split([' ', '=']);
+        let mut read = named.filter(|word| READ.iter().any(|end| word.ends_with(end)));
+        let lacking = read.find(|path| !root.join(self.directory()).join(path).exists());
+        match () {
+            () if self.path.ends_with(".ipynb") => Some(Obstacle::Notebook),
+            () if given.is_none() && self.is_documented && self.kind == Kind::Runs => Some(Obstacle::Placeholders),
+            () if !required.is_empty() => Some(Obstacle::Requires(required)),
+            () if self.text.contains("= input(") => Some(Obstacle::Asks),
+            () if !OF_GPUS.iter().any(|part| lower.contains(part)) => Some(Obstacle::NoGpu),
+            () => lacking.map(|path| Obstacle::Lacks(path.to_owned())),
+        }
+    }
+
+    /// The script that runs it, from the root.
+    pub(super) fn record(&self) -> String {
+        let start = match &self.start {
+            Target::File(path) => format!("python {}", word(path)),
+            Target::Module(name) => format!("python -m {name}"),
+            Target::Named(name) | Target::Shell(name) => name.clone(),
+        };
+        let Some(Command { variables, arguments, .. }) = &self.command else { return start };
+        let directory = if self.directory().is_empty() { "" } else { &*format!("cd {} && ", word(self.directory())) };
+        format!("{directory}{variables}{start} {arguments}").trim_end().to_owned()
+    }
+
+    /// The folder in which it is run, from the root; empty for the root.
+    fn directory(&self) -> &str {
+        self.command.as_ref().map_or("", |command| &command.directory)
+    }
+
+    pub(super) fn ranks(&self) -> Option<u32> {
+        self.command.as_ref().and_then(|command| command.ranks)
+    }
+
+    /// Why it was chosen, and why in this way.
+    pub(super) fn because(&self) -> String {
+        let place = self.command.as_ref().map(|command| format!("as in {}", command.place));
+        let mut parts = vec![place.unwrap_or_else(|| "no README or docstring has its command".to_owned())];
+        parts.push(match self.kind {
+            Kind::Trains => "it seems to train".to_owned(),
+            Kind::Runs => "all is recorded, since it seems to take no steps of an optimizer".to_owned(),
+        });
+        let tried = self.recorded.map(|seconds| format!("a try recorded it within {} s", seconds + 1));
+        parts.push(self.obstacle.as_ref().map_or(tried.unwrap_or("not tried".to_owned()), Obstacle::described));
+        parts.join("; ")
+    }
+
+    /// Whether a text or its name makes it an entry point.
+    fn is_entry(&self) -> bool {
+        self.is_documented || is_named_so(&self.path)
+    }
+}
+
+/// Words of programs that can use a GPU.
+const OF_GPUS: [&str; 5] = ["cuda", "gpu", "accelerat", "trainer", "device_map"];
+
+/// Packages that run on PyTorch.
+const FRAMEWORKS: [&str; 7] =
+    ["torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "diffusers", "stable_baselines3"];
+
+/// Ends of names of files that a program reads: weights, configurations, tables.
+const READ: [&str; 10] = [".pth", ".pt", ".ckpt", ".safetensors", ".onnx", ".pkl", ".yaml", ".yml", ".csv", ".npy"];
+
+/// Whether a module, as a path without its end, is the file at a path.
+fn is_module(stem: &str, path: &str) -> bool {
+    let path = path.strip_prefix("src/").unwrap_or(path);
+    path.strip_prefix(stem).is_some_and(|rest| [".py", "/__main__.py", "/__init__.py"].contains(&rest))
+}
+
+/// A path as a word of a shell; one that begins with a dash is no option.
+pub(super) fn word(path: &str) -> String {
+    let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+    let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
+    if is_plain { path } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
 
 /// The programs of a repository, those that people most likely run first.
 pub(super) fn find(root: &Path) -> Vec<Program> {
     let paths = checkout::list(root);
-    let mut programs: Vec<Program> = paths
-        .iter()
-        .filter(|path| is_candidate(path))
-        .filter_map(|path| {
-            let text = fs::read_to_string(root.join(path)).ok()?;
-            is_program(path, &text).then(|| Program::new(root, path.clone(), &text))
-        })
-        .collect();
-    // Beside programs, notebooks are their examples.
-    if programs.iter().any(|program| program.interface != Interface::Notebook) {
-        programs.retain(|program| program.interface != Interface::Notebook);
-    }
-    programs.sort_by_key(|program| {
-        let path = &program.path;
-        let needs = !program.required.is_empty();
-        // What the README runs first needs least.
-        let place = program.place.unwrap_or(usize::MAX);
-        let folder = BESIDE.iter().position(|folder| path.contains(folder));
-        (program.readiness.clone(), folder, !is_training(path), needs, place, path.matches('/').count(), path.clone())
+    let paths: Vec<&str> = paths.iter().map(String::as_str).filter(|path| is_ours(path)).collect();
+    let commands = documented(root, &paths);
+    let scripts = install::scripts(root);
+    let found = paths.into_iter().filter_map(|path| Program::of(root, path, &scripts, &commands));
+    let mut programs: Vec<Program> = found.collect();
+    programs.sort_by_cached_key(|program| {
+        let is_beside = BESIDE.iter().any(|folder| program.path.contains(folder));
+        let is_known = (program.is_documented, is_named_so(&program.path));
+        let order = (program.obstacle.is_some(), program.kind, is_beside, Reverse(is_known));
+        (order, program.path.matches('/').count(), program.path.clone())
     });
+    let has_entry = programs.iter().any(|program| program.obstacle.is_none() && program.is_entry());
+    let others = programs.iter_mut().filter(|program| has_entry && program.obstacle.is_none() && !program.is_entry());
+    others.for_each(|program| program.obstacle = Some(Obstacle::Aside));
     programs
 }
 
 /// Folders of programs beside those that a repository is for.
-const BESIDE: [&str; 5] = ["example", "tutorial", "docs/", "benchmark", "extension"];
+const BESIDE: [&str; 6] = ["example", "tutorial", "docs/", "benchmark", "extension", "demo"];
 
 /// Folders of tests, and of programs that others wrote.
 const NOT_OURS: [&str; 6] = ["tests", "test", "third_party", "thirdparty", "vendor", "external"];
 
-fn is_candidate(path: &str) -> bool {
+fn is_ours(path: &str) -> bool {
     let is_for_tests = path.split('/').any(|part| NOT_OURS.contains(&part) || part.starts_with("test_"));
-    // Neither a shell nor YAML must take a part of it for something else.
-    let is_plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
-    (path.ends_with(".py") || path.ends_with(".ipynb")) && is_plain && !is_for_tests && path != "record_memory.py"
+    !is_for_tests && !path.contains(char::REPLACEMENT_CHARACTER)
 }
 
 /// True for a file whose name says that it trains.
-fn is_training(path: &str) -> bool {
+fn is_named_so(path: &str) -> bool {
     let stem = path.rsplit('/').next().and_then(|name| name.strip_suffix(".py"));
     stem.is_some_and(|stem| stem.contains("train") || stem == "main" || stem.contains("finetune"))
 }
 
-/// True for a file that starts something by itself, and trains with PyTorch on a GPU, or says so by its name.
-fn is_program(path: &str, text: &str) -> bool {
-    let is_notebook = path.ends_with(".ipynb");
-    let starts = is_notebook || text.lines().any(is_start);
-    let fits = text.split(".fit(").skip(1).any(|rest| !rest.starts_with(')'));
-    let trains = fits || has(text, &[".backward(", "trainer.train(", "trainer.run(", "LightningCLI("]);
-    // A module of a library may try itself, on the host.
-    let is_on_gpu = fits || has(text, &["cuda", "ccelerator", "Trainer", "LightningCLI("]);
-    let imports = text.contains("LightningCLI(") || text.lines().any(imports_framework);
-    starts && (trains && is_on_gpu || is_training(path)) && imports
+/// The commands of the READMEs in the folders of programs and above, those of the root first, and of the shell scripts that they run.
+fn documented(root: &Path, paths: &[&str]) -> Vec<Command> {
+    let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| Path::new(path).ancestors().skip(1)).collect();
+    let of_readmes = folders
+        .into_iter()
+        .map(|folder| of_file(root, &folder.to_string_lossy(), &folder.join("README.md").to_string_lossy()));
+    let mut found: Vec<Command> = of_readmes.flatten().collect();
+    let scripts = found.iter().filter(|command| matches!(command.target, Target::Shell(_)));
+    let of_scripts = scripts.filter_map(|script| Some(of_file(root, &script.directory, &script.path()?)));
+    let of_scripts: Vec<Command> = of_scripts.flatten().collect();
+    found.extend(of_scripts);
+    found.iter_mut().for_each(|command| command.resolve(root, paths));
+    found
 }
 
-/// True for a line that runs when the file does: the usual condition, and a loop, the reading of arguments or the call of a trainer
-/// outside of any function.
-fn is_start(line: &str) -> bool {
-    let is_outside = !line.starts_with([' ', '\t', '#']);
-    let reads = line.contains(".parse_args(") && line.contains('=');
-    let loops = line.starts_with("for ") || line.starts_with("while ");
-    is_outside && (loops || reads || line.contains("trainer.fit(") || line.contains("__name__ =="))
-}
-
-fn has(text: &str, parts: &[&str]) -> bool {
-    parts.iter().any(|part| text.contains(part))
-}
-
-/// Packages that train on PyTorch.
-const FRAMEWORKS: [&str; 6] = ["torch", "lightning", "pytorch_lightning", "transformers", "accelerate", "diffusers"];
-
-fn imports_framework(line: &str) -> bool {
-    packages::modules_of(line).into_iter().any(|module| FRAMEWORKS.contains(&packages::top(module)))
-}
-
-impl Program {
-    /// `root` is that of the repository.
-    fn new(root: &Path, path: String, text: &str) -> Self {
-        let interface = if path.ends_with(".ipynb") { Interface::Notebook } else { Interface::of(text) };
-        let own = match interface {
-            Interface::Hydra if trains_on_host(root, &path, text) => "trainer=gpu",
-            Interface::LightningCli => "fit",
-            Interface::Hydra
-            | Interface::Tyro
-            | Interface::Fire
-            | Interface::HuggingFace
-            | Interface::Click
-            | Interface::Argparse
-            | Interface::Notebook
-            | Interface::Plain => "",
-        };
-        let documented = documented(root, &path).filter(|arguments| arguments.starts_with(own));
-        let mut required = required(text);
-        required.retain(|name| documented.is_none() || name.starts_with('-'));
-        let mut arguments = documented.unwrap_or_else(|| own.to_owned());
-        if !arguments.contains("trainer=gpu") {
-            for argument in devices::arguments(root, &path, interface, text) {
-                let name = argument.split([' ', '=']).next().unwrap_or_default();
-                if !arguments.split([' ', '=']).any(|word| word == name) {
-                    arguments = format!("{arguments} {argument}");
-                }
-            }
-        }
-        let arguments = arguments.trim_start().to_owned();
-        required.retain(|name| !arguments.split([' ', '=']).any(|word| word == name));
-        let place = commands(root, &path).first().map(|(place, _)| *place);
-        Self { readiness: Readiness::of(root, text), required, path, interface, arguments, place }
-    }
-
-    /// The command that runs it. It needs no argument to end early: it does so after the recorded steps.
-    pub(super) fn command(&self) -> String {
-        let runner = if self.interface == Interface::Notebook { "ipython" } else { "python" };
-        format!("{runner} {} {}", self.path, self.arguments).trim_end().to_owned()
-    }
-
-    /// A name for its gate.
-    pub(super) fn name(&self) -> String {
-        let stem = self.path.rsplit_once('.').map_or(&*self.path, |(stem, _)| stem);
-        stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' }).collect()
-    }
-
-    pub(super) fn described(&self) -> String {
-        format!("{} ({}{})", self.path, self.interface.evidence().0, self.readiness.obstacle())
-    }
-}
-
-/// The arguments of the first command in the README that runs a program. Whatever stands for something else is none.
-fn documented(root: &Path, path: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._/=:,-+".contains(c);
-    let mut arguments = commands(root, path).into_iter().map(|(_, arguments)| arguments);
-    arguments.find(|words| words.chars().all(is_plain) && !has(words, &["path", "...", "_name"]))
-}
-
-/// The commands in the README that run a program: the number of the line, and the arguments.
-fn commands(root: &Path, path: &str) -> Vec<(usize, String)> {
-    let text = fs::read_to_string(root.join("README.md")).unwrap_or_default();
-    let commands = text.lines().enumerate().filter_map(|(number, line)| {
-        let line = line.trim().trim_start_matches("$ ");
-        let line = line.strip_prefix("uv run ").unwrap_or(line);
-        let rest = line.strip_prefix("python ").or_else(|| line.strip_prefix("python3 "))?;
-        let arguments = rest.trim_start_matches("./").strip_prefix(path)?;
-        (arguments.is_empty() || arguments.starts_with(' ')).then(|| (number, arguments.trim().to_owned()))
-    });
-    commands.collect()
-}
-
-/// True for a program of Hydra with a configuration for a GPU beside its default, as in a widespread template: in the folder that
-/// it names, or in the usual one.
-fn trains_on_host(root: &Path, path: &str, text: &str) -> bool {
-    let named = devices::quoted(text, "config_path=").map(|folder| root.join(path).with_file_name(folder));
-    named.into_iter().chain([root.join("configs")]).any(|folder| folder.join("trainer/gpu.yaml").is_file())
-}
-
-/// Arguments of argparse without which the program does not start.
-fn required(text: &str) -> Vec<String> {
-    let calls = text.split("add_argument(").skip(1).map(call);
-    calls
-        .filter_map(|call| {
-            let quote = call.trim_start().chars().next().filter(|c| matches!(c, '"' | '\''))?;
-            let name = call.trim_start()[1..].split(quote).next()?;
-            let is_optional = name.starts_with('-')
-                || call.contains("nargs=\"?\"")
-                || call.contains("nargs='?'")
-                || call.contains("nargs=\"*\"");
-            let is_required = call.replace(' ', "").contains("required=True");
-            (is_required || !is_optional).then(|| name.to_owned())
-        })
-        .collect()
-}
-
-/// The arguments of a call, up to its end.
-pub(super) fn call(text: &str) -> &str {
-    let mut depth = 1;
-    let end = text.find(|c: char| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        depth == 0
-    });
-    &text[..end.unwrap_or(text.len())]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MAIN: &str = "if __name__ == \"__main__\":\n    main()\n";
-
-    fn program(text: &str) -> Program {
-        let text = format!("import torch\nloss.backward()\nmodel.cuda()\n{text}\n{MAIN}");
-        assert!(is_program("ppo.py", &text));
-        Program::new(Path::new("."), "src/ppo.py".to_owned(), &text)
-    }
-
-    #[test]
-    fn each_interface_gets_what_it_needs_to_train_on_a_gpu() {
-        for (text, command) in [
-            ("p = ArgumentParser()", "python src/ppo.py"),
-            ("p = ArgumentParser()\np.add_argument('--device', default='cpu')\n", "python src/ppo.py --device cuda"),
-            ("LightningCLI(Model)", "python src/ppo.py fit"),
-            ("@hydra.main()", "python src/ppo.py"),
-            ("", "python src/ppo.py"),
-        ] {
-            assert_eq!(program(text).command(), command, "{text}");
-        }
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir_all(place.path().join("configs/trainer")).unwrap();
-        fs::create_dir(place.path().join("src")).unwrap();
-        fs::write(place.path().join("configs/trainer/gpu.yaml"), "").unwrap();
-        for text in ["@hydra.main(version_base=None, config_path=\"../configs\")", "@hydra.main(**PARAMETERS)"] {
-            let hydra = Program::new(place.path(), "src/train.py".to_owned(), text);
-            assert_eq!(hydra.command(), "python src/train.py trainer=gpu", "{text}");
-        }
-        assert_eq!(program("").name(), "src-ppo");
-    }
-
-    #[test]
-    fn the_readme_says_how_a_program_is_run() {
-        let place = tempfile::tempdir().unwrap();
-        let command = |readme: &str| {
-            fs::write(place.path().join("README.md"), readme).unwrap();
-            let text = "ArgumentParser()\na.add_argument('data')\na.add_argument('--config', required=True)\n";
-            let program = Program::new(place.path(), "train.py".to_owned(), text);
-            (program.command(), program.required.len())
-        };
-        let plain = ("python train.py".to_owned(), 2);
-        for readme in [
-            "",
-            "python other_train.py x",
-            "python train.py /path/to/data",
-            "python train.py <data> --config $C",
-            "python train.py x --config=config_name.yaml",
-        ] {
-            assert_eq!(command(readme), plain, "{readme}");
-        }
-        assert_eq!(command("python train.py\npython train.py x --config --resume\n").0, "python train.py");
-        assert_eq!(command("uv run python train.py x --config=a\n").0, "python train.py x --config=a");
-        let readme = "Train:\n```sh\npython train.py <data>\n$ python3 ./train.py fake --config=a.yml\n```\n";
-        assert_eq!(command(readme), ("python train.py fake --config=a.yml".to_owned(), 0));
-    }
-
-    #[test]
-    fn a_notebook_that_trains_is_a_program_of_ipython() {
-        let text = "{\"cells\": [{\"source\": [\n\"import torch\\n\",\n\"model.to('cuda')\", \"loss.backward()\"]}]}";
-        assert!(is_candidate("1_mlp.ipynb") && is_program("1_mlp.ipynb", text));
-        assert!(!is_program("1_mlp.ipynb", &text.replace("backward", "forward")));
-        let notebook = Program::new(Path::new("."), "1_mlp.ipynb".to_owned(), text);
-        assert_eq!((notebook.command(), notebook.name()), ("ipython 1_mlp.ipynb".to_owned(), "1_mlp".to_owned()));
-    }
-
-    #[test]
-    fn arguments_without_which_a_program_does_not_start_are_named() {
-        let text = "ArgumentParser()\na.add_argument('data', help=f(1))\na.add_argument('--config', required=True)\n\
-                    a.add_argument('--lr', default=f(1))\na.add_argument('out', nargs='?')\n";
-        assert_eq!(program(text).required, ["data", "--config"]);
-    }
-
-    #[test]
-    fn only_what_starts_and_trains_is_a_program() {
-        let text = format!("import torch\nloss.backward()\nmodel.cuda()\n{MAIN}");
-        assert!(is_program("a.py", &text));
-        assert!(!is_program("a.py", &text.replace("cuda", "eval")), "a library that tries itself on the host");
-        assert!(is_program("a.py", &text.replace(MAIN, "for epoch in range(9):\n    train()\n")), "a script");
-        assert!(is_program("a.py", &text.replace(MAIN, "args = parser.parse_args()\n")), "a script with arguments");
-        assert!(is_program("a.py", "import torch\ntrainer.fit(model)\n"), "a script of Lightning");
-        assert!(!is_program("a.py", "import torch\ndef f():\n    trainer.fit(model)\n"));
-        let own_trainer = text.replace("loss.backward()", "trainer.run()");
-        assert!(is_program("a.py", &own_trainer), "a trainer of its own");
-        assert!(is_program("a.py", &format!("from src import OurLightningCLI\n{MAIN}OurLightningCLI()\n")));
-        let documented = text.replace("loss.backward()", "# before `trainer.fit()`");
-        assert!(!is_program("a.py", &documented), "only documentation trains");
-        assert!(is_program("train.py", &format!("from torch import nn\nfrom engine import fit\n{MAIN}")));
-        assert!(!is_program("a.py", "import torch\nloss.backward()\n"), "nothing starts");
-        assert!(!is_program("a.py", &format!("import torch\n{MAIN}")), "nothing trains");
-        assert!(!is_program("train.py", &format!("import jax\nloss.backward()\n{MAIN}")), "another framework");
-        let others = ["tests/train.py", "test_train.py", "x/third_party/sac/train.py"];
-        assert!(!others.into_iter().any(is_candidate) && is_candidate("train.py"));
-    }
+fn of_file(root: &Path, folder: &str, path: &str) -> Vec<Command> {
+    commands::of_text(root, folder, path, &fs::read_to_string(root.join(path)).unwrap_or_default())
 }

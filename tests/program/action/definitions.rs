@@ -91,8 +91,7 @@ fn the_first_release_leaves_nothing_of_what_held_before() {
     assert!(page("docs/getting-started.md").contains("pip install ptmem-gate pytest uv\n"));
     assert!(page("docs/python.md").contains("\n`pip install ptmem-gate` installs it.\n"));
     assert!(page("python/README.md").contains("```sh\npip install ptmem-gate\n```\n\nIt has"));
-    assert!(page("src/leaves/init/templates/gitlab.yml").contains("  script:\n    - pip install ptmem-gate uv\n"));
-    assert!(page("src/leaves/init/mod.rs").contains("\"someone/ptmem@v0\""));
+    assert!(page("src/leaves/init/templates/github.yml").contains("uses: someone/ptmem@v0\n"));
     // What is left over is found.
     fs::write(place.path().join("docs/new.md"), "Clone ../ptmem first.\n").unwrap();
     assert_eq!(Command::new(&script).arg("someone").output().unwrap().status.code(), Some(1));

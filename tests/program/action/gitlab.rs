@@ -1,13 +1,11 @@
 //! The note of `docs/examples/gitlab.yml`, with a server on this machine in place of GitLab.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
 use super::server::{Server, answer, nowhere};
-use super::{Finished, Job, find, root, skipped};
-use crate::support::tool::{ptmem, text};
+use super::{Finished, Job, root, skipped};
 
 const NOTES: &str = "/projects/3/merge_requests/7/notes";
 
@@ -69,100 +67,4 @@ fn a_note_that_cannot_be_written_fails_the_script() {
     let server = Server::start(|_| answer(403, &json!({})));
     assert_ne!(note(&server.url).1.code, 0);
     assert_eq!(server.lines().len(), 1);
-}
-
-/// A Python that makes environments and records the program that is installed there.
-const PYTHON: &str = r#"#!/bin/sh
-case "$1 $2" in
-  '-m venv') mkdir -p "$3/bin" && printf 'VIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$3" > "$3/bin/activate" ;;
-  'record_memory.py '*) [ ! -f broken ] && cp "$VIRTUAL_ENV/installed.pkl" "$PTMEM_SNAPSHOT" ;;
-  *) exit 9 ;;
-esac
-"#;
-
-/// In place of the tool: installs the code of the folder, and runs commands as they are; else the tool itself.
-const TOOL: &str = r#"#!/bin/sh
-case "$1 $2" in
-  'pip install') cp recorded.pkl "$VIRTUAL_ENV/installed.pkl" ;;
-  'simulate --') shift 2; exec "$@" ;;
-  *) exec 'TOOL' "$@" ;;
-esac
-"#;
-
-/// Runs the job of init on a merge request whose commits have these files, beside a recording each.
-fn run_job_of_init(files: [&[&str]; 2]) -> (Job, Finished) {
-    let mut job = Job::new();
-    for name in ["cp", "chmod"] {
-        symlink(find(name).unwrap(), job.path("bin").join(name)).unwrap();
-    }
-    job.program("python", PYTHON).program("pip", "#!/bin/sh\n");
-    job.program("ptmem", &TOOL.replace("TOOL", env!("CARGO_BIN_EXE_ptmem")));
-    job.git("workspace", &["init", "--quiet", "--initial-branch", "main"]);
-    for (side, files) in ["before", "after"].into_iter().zip(files) {
-        fs::copy(root().join(format!("fixtures/{side}.pkl")), job.path("workspace/recorded.pkl")).unwrap();
-        for file in ["broken", "record_memory.py"] {
-            let _ = fs::remove_file(job.path("workspace").join(file));
-        }
-        for file in files.iter().chain(&[".gitlab-ci.yml"]) {
-            fs::write(job.path("workspace").join(file), "").unwrap();
-        }
-        job.git("workspace", &["add", "--all"]);
-        job.git("workspace", &["commit", "--quiet", "--message", side]);
-    }
-    let base = job.git("workspace", &["rev-parse", "HEAD^"]);
-    let init = ptmem(&job.path("workspace"), &["init"]);
-    assert!(init.status.success(), "{}", text(&init.stderr));
-    let script = script_of(&job.read("workspace/.gitlab/ptmem.yml"));
-    fs::write(job.path("script.sh"), format!("set -eo pipefail\n{script}")).unwrap();
-    let workspace = job.path("workspace");
-    job.set("CI_PROJECT_DIR", workspace).set("CI_MERGE_REQUEST_DIFF_BASE_SHA", base);
-    let finished = job.run_file(&job.path("script.sh"));
-    assert!(!job.path("workspace/.ptmem/environment").exists());
-    (job, finished)
-}
-
-#[test]
-fn the_job_of_init_records_each_side_with_its_own_code() {
-    if skipped() || find("git").is_none() {
-        return;
-    }
-    let (job, finished) = run_job_of_init([&["record_memory.py"]; 2]);
-    finished.says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
-    assert!(job.read("workspace/memory.md").contains("53.80 MiB"));
-    // Beside the code, another copy of it would be found in its place, and be packed with it.
-    let entries = fs::read_dir(job.path("workspace")).unwrap().map(Result::unwrap);
-    let folders: Vec<_> = entries.filter(|entry| entry.path().is_dir()).map(|folder| folder.file_name()).collect();
-    assert!(folders.iter().all(|name| name.to_string_lossy().starts_with('.')), "{folders:?}");
-    // A runner that keeps the folder cleans it, but not the repository.
-    job.git("workspace", &["clean", "-ffdx", "--quiet", "--exclude=ptmem.toml"]);
-    job.run_file(&job.path("script.sh")).says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
-}
-
-#[test]
-fn the_job_of_init_knows_a_base_that_cannot_be_recorded() {
-    if skipped() || find("git").is_none() {
-        return;
-    }
-    let (job, finished) = run_job_of_init([&["record_memory.py", "broken"], &["record_memory.py"]]);
-    finished.says(3, "INCONCLUSIVE growth: not judged: the base cannot be recorded; the log of the job says why");
-    assert!(job.read("workspace/memory.md").contains("not judged"));
-    let (_, finished) = run_job_of_init([&["broken"], &["record_memory.py"]]);
-    finished.says(0, "PASS nothing to compare with yet: the base has no record_memory.py");
-}
-
-/// The commands of a job, one after the other.
-fn script_of(definition: &str) -> String {
-    let lines = definition.lines().skip_while(|line| *line != "  script:").skip(1);
-    let mut script = String::new();
-    let mut folds = false;
-    for line in lines.take_while(|line| line.starts_with("    ")) {
-        match line.strip_prefix("    - ") {
-            Some(">-") => folds = true,
-            Some("|") => folds = false,
-            Some(command) => script.push_str(&format!("{command}\n")),
-            None if folds => script.push_str(&format!("{} ", line.trim())),
-            None => script.push_str(&format!("{}\n", line.strip_prefix("      ").unwrap_or(line))),
-        }
-    }
-    script
 }
