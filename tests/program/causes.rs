@@ -4,8 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::support::pickle;
 use crate::support::program::Program;
-use crate::support::tool::{text, verdict};
+use crate::support::tool::{ptmem, text, verdict};
 
 use super::git::{BEFORE, Checkout, MIB};
 
@@ -218,6 +219,39 @@ fn of_two_edits_the_one_that_puts_something_somewhere_keeps_it() {
     checkout.write("m.py", keeping);
     let lead = cause(&checkout, "0")["lead"].as_str().unwrap().to_owned();
     assert!(lead.contains("where this change adds `seen[0] = h` (m.py:12; inferred)"), "{lead}");
+}
+
+/// An upgrade explains growth without `--git`, too; what else the change edits is not known then.
+#[test]
+fn growth_through_an_upgraded_package_leads_to_it() {
+    let trainer: &[&str] = &[
+        "/env/site-packages/models/layers.py:forward:7",
+        "/env/site-packages/trainer/loop.py:logits:40",
+        "/ci/train.py:main:5",
+    ];
+    let own: &[&str] = &["/ci/train.py:loss:9", "/ci/train.py:main:6"];
+    let folder = tempfile::tempdir().unwrap();
+    let record = |name: &str, version: &str, [of_trainer, of_own]: [u64; 2]| {
+        let mut program = Program::default();
+        (0..of_trainer).for_each(|at| program.alloc_under(format!("t{at}"), trainer, MIB));
+        (0..of_own).for_each(|at| program.alloc_under(format!("o{at}"), own, MIB));
+        let facts = serde_json::json!({"format": 1, "versions": [["trainer", version]]});
+        let bytes = pickle::write(&program.value().with("ptmem", facts), pickle::Options::default());
+        fs::write(folder.path().join(name), bytes).unwrap();
+    };
+    let report = || text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "0"]).stdout);
+    record("before.pkl", "1.0", [4, 4]);
+    record("after.pkl", "2.0", [8, 4]);
+    let said = report();
+    let lead = "All of the growth at the peak passes through trainer 1.0 → 2.0. Largest: main (train.py:5) > forward \
+                (models/layers.py:7) (more allocations).";
+    assert!(said.contains(lead), "{said}");
+    assert!(said.contains("grew, leads to upgrade") && said.contains("through logits (trainer/loop.py:40)"), "{said}");
+    assert!(said.contains("through = \"trainer\""), "{said}");
+    // Growth elsewhere is not that of the package.
+    record("after.pkl", "2.0", [4, 8]);
+    let said = report();
+    assert!(said.contains("FAIL") && !said.contains("trainer 1.0"), "{said}");
 }
 
 /// Commits what was written as the base of the change.

@@ -103,6 +103,11 @@ impl Program {
     }
 
     pub fn snapshot(&self) -> Vec<u8> {
+        pickle::write(&self.value(), pickle::Options::shared())
+    }
+
+    /// The snapshot before it is written.
+    pub fn value(&self) -> Value {
         let size = self.next.max(self.reserved).max(4096) * UNIT;
         let mut blocks = Vec::new();
         let mut held: Vec<_> = self.held.iter().collect();
@@ -142,12 +147,11 @@ impl Program {
             ("frames", Value::List(Vec::new())),
             ("blocks", Value::List(blocks)),
         ]);
-        let all = Value::dict([
+        Value::dict([
             ("segments", Value::List(vec![segment])),
             ("device_traces", Value::List(vec![Value::List(self.events.clone())])),
             ("external_annotations", Value::List(self.annotations.clone())),
-        ]);
-        pickle::write(&all, pickle::Options::shared())
+        ])
     }
 
     pub fn search(&self, options: &LeakOptions) -> Search {

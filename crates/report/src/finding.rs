@@ -7,7 +7,7 @@ use data_encoding::HEXLOWER;
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
-use ptmem_compare::diff::{self, DeviceDiff, RowKind, Sides};
+use ptmem_compare::diff::{self, Destination, DeviceDiff, RowKind, Sides};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
@@ -243,7 +243,7 @@ fn of_growth<'a>(
 fn grown_row(row: &diff::Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
-    let edit = if row.leads { ", leads to edit" } else { "" };
+    let edit = row.leads.map(Destination::words).unwrap_or_default();
     format!("{delta:>12}  {before:>11} -> {after:>11}  {}{edit}", printable(&row.label))
 }
 

@@ -259,10 +259,9 @@ impl Run<'_> {
             phases: self.request.phases(&pair.thresholds),
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
-        if let Some(patch) = &self.patch {
-            let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
-            diff.find_causes(patch, &files);
-        }
+        let codes = [diff.profiles.before.code(), diff.profiles.after.code()].into_iter();
+        let files = self.patch.as_ref().map(|_| checkout::files(codes)).unwrap_or_default();
+        diff.find_causes(self.patch.as_ref(), &files);
         diff
     }
 }

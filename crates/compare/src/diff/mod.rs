@@ -33,7 +33,7 @@ use cause::Cause;
 use moved::Compared;
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
-pub use row::{ChangeKind, Listing, Row, RowKind, RowLine, RowLines, listed};
+pub use row::{ChangeKind, Destination, Listing, Row, RowKind, RowLine, RowLines, listed};
 pub(crate) use stacks::paired;
 use stacks::rows;
 

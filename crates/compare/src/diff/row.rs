@@ -8,6 +8,7 @@ use ptmem_snapshot::snapshot::StackId;
 use ptmem_trace::profile::{Bucket, Held, Line, Lines, Member, others};
 
 use super::Sides;
+use crate::patch::Edit;
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
@@ -99,6 +100,30 @@ impl RowKind {
     }
 }
 
+/// The kind of edit that growth leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// An edit of the repository.
+    Edit,
+    /// Another version of a package.
+    Upgrade,
+}
+
+impl Destination {
+    pub(super) fn of(edit: &Edit) -> Self {
+        if edit.package().is_some() { Self::Upgrade } else { Self::Edit }
+    }
+
+    /// It in words, to follow the kind of a change.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Edit => ", leads to edit",
+            Self::Upgrade => ", leads to upgrade",
+        }
+    }
+}
+
 /// The change of one stack's total at the moment that is compared.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -133,8 +158,10 @@ pub struct Row {
     pub shapes: Vec<RowLine>,
     /// The edit that most of its growth leads to, as an index into [`crate::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
-    /// True if its own growth leads there; false if the edit is only the single one that can matter.
-    pub leads: bool,
+    /// The kind of that edit, if its own growth leads there; the edit may also be the single one that can matter.
+    pub leads: Option<Destination>,
+    /// The frame of an upgraded package that its growth passes through, where its label lacks it.
+    pub through: Option<String>,
 }
 
 impl Row {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
-use ptmem_compare::diff::{self, ChangeKind, DeviceDiff, Metric, RowKind};
+use ptmem_compare::diff::{self, ChangeKind, Destination, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{About, Comparison, Mark, Standing};
 use ptmem_trace::profile::Moment;
@@ -226,7 +226,7 @@ impl Changed<'_> {
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
         Row {
-            note: manner.map(|manner| with_mean(&manner, row)),
+            note: note(row, manner),
             aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
@@ -258,6 +258,14 @@ fn row_tone(row: &diff::Row) -> Tone {
     }
 }
 
+/// A change in words, with the frame of a package that it passes through.
+fn note(row: &diff::Row, manner: Option<String>) -> Option<String> {
+    let manner = manner.map(|manner| with_mean(&manner, row));
+    let through = row.through.as_ref().map(|frame| format!("through {frame}"));
+    let parts: Vec<String> = [manner, through].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// A change in words, with the mean size of the blocks on both sides.
 pub(super) fn with_mean(manner: &str, row: &diff::Row) -> String {
     format!("{manner} ({} on average)", Value::sizes(row.held.map(|held| held.mean())))
@@ -271,7 +279,7 @@ fn direction(row: &diff::Row) -> Value {
         (_, kind, true) => format!("{}, moved", kind.name()),
         (_, kind, false) => kind.name().to_owned(),
     };
-    Value::words(kind + if row.leads { ", leads to edit" } else { "" })
+    Value::words(kind + row.leads.map(Destination::words).unwrap_or_default())
 }
 
 /// The lines of code that a row sums, and the tensors that it consists of.

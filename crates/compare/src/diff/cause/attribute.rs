@@ -14,25 +14,30 @@ use super::figure::{Figure, Holding};
 use super::growth::{Lives, RowGrowth};
 use super::marks::{Marks, Way};
 use super::share::{Cause, How, Share};
-use crate::diff::{DeviceDiff, Diff, Row, RowKind};
+use crate::diff::{Destination, DeviceDiff, Diff, Row, RowKind};
 use crate::patch::{Edit, EditKind, Patch};
 
 /// Maximum number of frees that are examined per row.
 const MOST_FREES: usize = 64;
 
 impl Diff {
-    /// Finds the shares of the edits of a change in the growth of each device. `checkout` has the paths of recorded files from
-    /// the root that those of the patch begin at.
-    pub fn find_causes(&mut self, patch: &Patch, checkout: &BTreeMap<String, String>) {
-        if !matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned(_)) {
+    /// Finds the shares of the edits of a change, or without one those of upgraded packages alone, in the growth of each device.
+    /// `checkout` has the paths of recorded files from the root that those of the patch begin at.
+    pub fn find_causes(&mut self, patch: Option<&Patch>, checkout: &BTreeMap<String, String>) {
+        let versions = self.changed_versions();
+        let is_listed = matches!(self.profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
+        if !is_listed || patch.is_none() && versions.is_empty() {
             return;
         }
-        let edits: Arc<[Edit]> = with_dependencies(&patch.edits, self.changed_versions()).into();
+        let is_code_known = patch.is_some();
+        let no_patch = Patch::default();
+        let patch = patch.unwrap_or(&no_patch);
+        let edits: Arc<[Edit]> = with_dependencies(&patch.edits, versions).into();
         let Self { profiles, devices, diagnostics } = self;
         let marks = Sides::BOTH.map(|&side| Marks::new(profiles.of(side), side, &edits, patch, checkout));
         // A file that was not read may have edits that can matter.
-        let only = only(&edits, &marks, diagnostics).filter(|_| patch.unread == 0);
-        let change = Change { edits: &edits, marks: &marks, only, unread: patch.unread as u64 };
+        let only = only(&edits, &marks, diagnostics).filter(|_| is_code_known && patch.unread == 0);
+        let change = Change { edits: &edits, marks: &marks, only, unread: patch.unread as u64, is_code_known };
         for device in devices {
             causes(device, profiles, change);
         }
@@ -48,6 +53,8 @@ struct Change<'c, 'p> {
     only: Option<usize>,
     /// Number of changed files that were not read.
     unread: u64,
+    /// False if only the versions of packages are known.
+    is_code_known: bool,
 }
 
 /// The only edit that can matter, unless the recordings differ in more than the change says.
@@ -96,7 +103,10 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_,
         let grew = row.delta() > 0 || row.highest.after > row.highest.before;
         let found = edit.flatten().or_else(|| through_all(row, &change.marks.after));
         row.edit = found.or(change.only).filter(|_| grew);
-        row.leads = found.is_some() && row.delta() > 0;
+        row.leads = found.filter(|_| row.delta() > 0).map(|edit| Destination::of(&change.edits[edit]));
+        let package = found.filter(|edit| change.edits[*edit].package().is_some());
+        let frame = package.zip(row.stack.after).and_then(|(edit, stack)| change.marks.after.frame(stack, edit));
+        row.through = frame.filter(|frame| !row.label.contains(frame.as_str()));
     }
 }
 
@@ -123,11 +133,11 @@ impl Seen<'_, '_> {
     /// Divides the growth of rows among the edits; `of_rows` gets the edit, if any, of each that is not decided yet.
     fn cause(self, holdings: &[Holding], of_rows: &mut [Option<Option<usize>>]) -> Cause {
         let Self { device, figure, change, .. } = self;
-        let Change { edits, marks, only, unread } = change;
+        let Change { edits, marks, only, unread, is_code_known } = change;
         let mut sums: BTreeMap<Way, u64> = BTreeMap::new();
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
-        let mut cause = Cause { unread, ..Cause::new(figure, device, Arc::clone(edits), only) };
+        let mut cause = Cause { unread, is_code_known, ..Cause::new(figure, device, Arc::clone(edits), only) };
         for holding in holdings {
             let row = &device.rows[holding.row];
             let delta = holding.held.delta();
@@ -180,8 +190,9 @@ impl Seen<'_, '_> {
 
     /// The ways from a row to edits, with their bytes.
     fn attribution(self, holding: &Holding, growth: &RowGrowth, bytes: u64) -> BTreeMap<Way, u64> {
-        let Self { change: Change { edits, marks, .. }, lives, places, .. } = self;
-        let is_kept = matches!(growth, RowGrowth::Kept(_));
+        let Self { change: Change { edits, marks, is_code_known, .. }, lives, places, .. } = self;
+        // Without the edits of the code, packages are not alone in question.
+        let is_kept = is_code_known && matches!(growth, RowGrowth::Kept(_));
         let kept = if is_kept { beside_frees(holding.row, edits, marks, lives) } else { None };
         let ratios = if *growth == RowGrowth::Larger { lives.ratios(holding.row, places) } else { Vec::new() };
         let of_ratio =

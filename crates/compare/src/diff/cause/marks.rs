@@ -73,6 +73,12 @@ impl<'p> Marks<'p> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].line)
     }
 
+    /// The innermost frame of a stack that is in the line or package of an edit, in words.
+    pub(super) fn frame(&self, stack: StackId, edit: usize) -> Option<String> {
+        let is_of = |frame: &FrameId| self.of[frame.index()].line.is_some_and(|way| way.edit == edit);
+        self.code.python(stack).find(is_of).map(|frame| self.code.text(frame))
+    }
+
     /// The innermost edited function or class that it passes through.
     pub(super) fn scope(&self, stack: StackId) -> Option<usize> {
         self.code.python(stack).find_map(|frame| self.of[frame.index()].scope)

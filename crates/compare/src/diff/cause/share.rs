@@ -89,6 +89,8 @@ pub struct Cause {
     pub unread: u64,
     /// The only edit that can matter, where nothing else is known to differ.
     pub only: Option<usize>,
+    /// False if only the versions of packages are known, and no edits of code.
+    pub is_code_known: bool,
 }
 
 /// The edit that a growth is reported by.
@@ -128,7 +130,7 @@ impl Cause {
     /// True for an edit that can matter, given whether edited lines explain the growth: then a new number does not.
     fn may_matter(&self, at: usize, is_explained: bool) -> bool {
         let edit = &self.edits[at];
-        edit.can_matter() && !(is_explained && edit.sets_number())
+        self.is_code_known && edit.can_matter() && !(is_explained && edit.sets_number())
     }
 
     /// True if the stacks of nearly all of the growth pass through edited lines.
@@ -181,6 +183,7 @@ impl Cause {
             elsewhere: 0,
             unread: 0,
             only,
+            is_code_known: true,
         }
     }
 }

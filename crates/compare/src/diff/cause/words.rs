@@ -83,6 +83,9 @@ impl Cause {
     }
 
     fn without_lead(&self) -> Option<String> {
+        if !self.is_code_known {
+            return None;
+        }
         let some = self.shares.iter().map(|share| self.named(share));
         let listed = list(some.chain(self.others().map(Edit::words)));
         if listed.is_empty() {
