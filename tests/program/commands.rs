@@ -37,10 +37,11 @@ const GETTING_STARTED: &[(&str, Typed)] = &[
     ("cat > train.py", By(".ci/getting-started")),
     ("ptmem init", By(".ci/getting-started")),
     ("cat > record_memory.py", By(".ci/getting-started")),
+    ("sed -i", By(".ci/getting-started")),
     ("ptmem simulate", By(".ci/getting-started")),
     ("git add .", By(".ci/getting-started")),
     ("git switch", By(".ci/getting-started")),
-    ("git worktree", By(".ci/getting-started")),
+    ("ptmem gate", By(".ci/getting-started")),
     ("for growth in", By(".ci/getting-started")),
     ("cat > test_memory.py", By(".ci/getting-started")),
 ];
