@@ -1,16 +1,37 @@
-# The text of a comment: a hidden first line with the key, and the report. Each of several gates with names has a section,
-# behind a hidden line with its name and the run that wrote it. Sections of other runs go, lest a gate that no longer runs
-# keeps its verdict. Where all are too long, the others give way to their headings.
+# The text of a comment: a hidden first line, and the report. Each of several gates has a section, behind a hidden line with its name
+# and the run that wrote it. Sections of other runs go, lest a gate that no longer runs keeps its verdict. What is too long is cut,
+# once it is text: other sections to their headings first.
 #
 # The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
 
+# GitHub takes no longer comments.
+def most: 65000;
+
 # Of somebody else, it is text alone: a space without width keeps names of people from becoming mentions, pictures and other tags from
-# being drawn, and lines from being commands of bots, whatever these take for the end of a line and for a blank.
+# being drawn, and lines from being commands of bots, whatever these take for the end of a line and for a blank. (gsub would take the
+# square of the matches.)
 def as_text:
-  gsub("(?<sign>@|&(#0*64|#x0*40|commat);)"; .sign + "\u200b"; "i")
-  | gsub("!(?=\\[)"; "!\u200b")
-  | gsub("<(?!/?(details|summary|sub|code|br)\\b[^<>=]*>)(?=[A-Za-z/!?])"; "<\u200b"; "i")
-  | gsub("(?<blanks>(^|[\n\r\u0085\u2028\u2029])[^\\S\n\r\u0085\u2028\u2029]*)/"; .blanks + "\u200b/");
+  "[\n\u000b\f\r\u001c\u001d\u001e\u0085\u2028\u2029]" as $eol
+  | "(?:(?!\($eol))[\\s\u001f\ufeff])*\\z" as $blanks
+  | split("@") | join("@\u200b")
+  | split("![") | join("!\u200b[")
+  | split("&") | .[:1] + (.[1:] | map(sub("\\A(?<sign>#0*64|#x0*40|commat);"; .sign + ";\u200b"; "i"))) | join("&")
+  | split("<") | .[:1] + (.[1:] | map(
+      if test("\\A[A-Za-z/!?]") and (test("\\A/?(details|summary|sub|code|br)\\b[^<>=]*>"; "i") | not) then "\u200b" + . else . end
+    )) | join("<")
+  | split("/") | .[-1:] as $last
+  | ((.[:-1] | .[:1] | map(if test("(\\A|\($eol))\($blanks)") then . + "\u200b" else . end))
+     + (.[:-1] | .[1:] | map(if test("\($eol)\($blanks)") then . + "\u200b" else . end))
+     + $last)
+  | join("/");
+
+# The beginning of a text in at most so many bytes, with an end to a block of code that was begun.
+def cut($bytes):
+  "\n\nThe rest is in the log of the run." as $rest
+  | if utf8bytelength <= $bytes then .
+    else until(utf8bytelength <= $bytes - 50; .[:length - ([(utf8bytelength - $bytes + 50) / 4 | ceil, 1] | max)])
+      | (if (split("\n```") | length) % 2 == 0 then . + "\n```" else . end) + $rest
+    end;
 
 def begin: "<!-- ptmem-section:";
 
@@ -18,7 +39,7 @@ def text: begin + .name + " " + .run + " -->\n" + .report;
 
 def sections:
   split("\n" + begin) | .[1:]
-  | map(capture("^(?<name>[A-Za-z0-9._/-]+) (?<run>[0-9.]*) -->\n")
+  | map(capture("^(?<name>[A-Za-z0-9._-]+) (?<run>[0-9.]*) -->\n")
       + {report: (.[index("\n") + 1:] | rtrimstr("\n"))});
 
 # The attempts of a run are on one commit.
@@ -36,13 +57,15 @@ def in_sections:
   | (if any($others[]; .name == $name)
      then $others | map(if .name == $name then $own else . end)
      else $others + [$own] end)
-  | if (whole | length) > $most
+  | if (whole | utf8bytelength) > most
     then map(if .name == $name then . else .report |= (shortened + "\n\nThe rest is in the log of the run.") end)
     else . end
+  | ([most - (whole | utf8bytelength) + ($own.report | utf8bytelength), 500] | max) as $room
+  | map(if .name == $name then .report |= cut($room) else . end)
   | whole;
 
 if startswith("<!-- ptmem:") then .[(index("\n") // length) + 1:] else . end
 | split(begin) | join("<!-- ptmem section:")
 | if $foreign then as_text else . end
-| if $name != "" then in_sections else $marker + "\n" + $writer + . end
+| if $name != "" then in_sections else $marker + "\n" + cut(most - ($marker | length) - 1) end
 | {body: .}

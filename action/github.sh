@@ -1,14 +1,15 @@
 # shellcheck shell=bash
-# Asks the API of GitHub for the comments of a pull request. Sourced by comment.sh, whose variables these are.
+# Asks the API of GitHub. Sourced by comment.sh and before.sh, which set $folder, and $number for comments.
 # shellcheck disable=SC2034,SC2154
+
+token=${PTMEM_TOKEN:-}
+api=${GITHUB_API_URL:-https://api.github.com}
 
 # request METHOD PATH [FILE]: the status goes to $status, 000 without a connection, and the answer to
 # answer.json. The token goes through standard input: anybody on the machine can read a command line.
 request() {
-  local method=$1 address=$api/repos/$GITHUB_REPOSITORY/$2 file=${3:-}
-  case $2 in
-    https://* | http://*) address=$2 ;;
-  esac
+  local method=$1 address=$api/repos/${GITHUB_REPOSITORY:-}/$2 file=${3:-}
+  case $2 in https://* | http://*) address=$2 ;; esac
   status=$(
     printf 'header = "Authorization: Bearer %s"\n' "$token" | curl -q -K - --silent --show-error --globoff \
       --connect-timeout 10 --max-time 60 --request "$method" \
@@ -29,36 +30,26 @@ own_login() {
 }
 
 # find_comment: looks for the first comment that begins with the marker. Its number goes to $found, its text to existing.md.
-# Fails if the status of an answer is not a success.
-#
 # Anybody can write a comment with the marker, so it has to be by the one whose token this is. If GitHub does not say who
 # that is, the token of a workflow writes as a bot, and no comment of a person is taken for its own.
 find_comment() {
-  local page=1 author=any count
+  local page author=any
   found=
   : > "$folder/existing.md"
   case $token in ghs_*) author=Bot ;; esac
   own_login
-  while [ $page -le 100 ]; do
+  for ((page = 1; page <= 100; page++)); do
     request GET "issues/$number/comments?per_page=100&page=$page"
     [ "$status" = 200 ] || return 1
-    found=$(jq -r --arg marker "$marker" --arg author "$author" --arg login "$login" '
-      first(.[]
+    jq --arg marker "$marker" --arg author "$author" --arg login "$login" 'length, (first(.[]
         | select($author == "any" or .user.type == $author)
         | select($login == "" or (.user.login // "" | rtrimstr("[bot]")) == $login)
-        | select(.body // "" | startswith($marker))
-        | .id) // empty
-    ' "$folder/answer.json" 2> /dev/null | tr -d '\r') || {
+        | select(.body // "" | startswith($marker))) // null)' "$folder/answer.json" > "$folder/found.json" 2> /dev/null || {
       status="200 but no list of comments"
       return 1
     }
-    if [ -n "$found" ]; then
-      jq -j --argjson id "$found" 'first(.[] | select(.id == $id)) | .body' "$folder/answer.json" |
-        tr -d '\r' > "$folder/existing.md"
-      return 0
-    fi
-    count=$(jq length "$folder/answer.json" | tr -d '\r')
-    [ "$count" -ge 100 ] || return 0
-    page=$((page + 1))
+    found=$(jq -rn '[inputs] | .[1].id // empty' "$folder/found.json" | tr -d '\r')
+    jq -jn '[inputs] | .[1].body // empty' "$folder/found.json" | tr -d '\r' > "$folder/existing.md"
+    [ -z "$found" ] && jq -en '[inputs] | .[0] >= 100' "$folder/found.json" > /dev/null || return 0
   done
 }

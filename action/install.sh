@@ -14,50 +14,40 @@ source=${GITHUB_ACTION_PATH:?the folder of the action}
 source=${source//\\//}
 source_version=$(sed -n '/^version = /{s/^version = "\([^"]*\)".*/\1/p;q;}' "$source/Cargo.toml")
 
-pattern='^[0-9][0-9A-Za-z.+-]*$'
-if [ -n "$version" ] && ! [[ $version =~ $pattern ]]; then
-  error "version: '$PTMEM_VERSION' is not accepted; expected a released version such as $source_version"
+fail() {
+  error "$1"
   exit 2
-fi
+}
 
-# version_of PROGRAM: the version of the program of this name on the path. Another tool for the same files is called
-# ptmem, too: only what says that it is ptmem-gate counts. Fails for everything else.
+pattern='^[0-9][0-9A-Za-z.+-]*$'
+[ -z "$version" ] || [[ $version =~ $pattern ]] ||
+  fail "version: '$PTMEM_VERSION' is not accepted; expected a released version such as $source_version"
+
+# version_of PROGRAM: its version. Another tool for the same files is called ptmem, too: only what says that it is ptmem-gate
+# counts. Fails for everything else.
 version_of() {
   local said
-  command -v "$1" > /dev/null || return 1
-  said=$("$1" --version 2> /dev/null < /dev/null | tr -d '\r') || return 1
-  case $said in
-    'ptmem-gate '*) printf '%s' "${said#ptmem-gate }" ;;
-    *) return 1 ;;
-  esac
+  command -v "$1" > /dev/null && said=$("$1" --version 2> /dev/null < /dev/null | tr -d '\r') || return 1
+  [[ $said = 'ptmem-gate '* ]] && printf '%s' "${said#ptmem-gate }"
 }
 
 # put_first FOLDER: on the path of the following steps, before all others.
 put_first() {
-  local path=$1
-  if command -v cygpath > /dev/null; then
-    path=$(cygpath -w "$path")
-  fi
-  printf '%s\n' "$path" >> "${GITHUB_PATH:-/dev/null}"
+  if command -v cygpath > /dev/null; then cygpath -w "$1"; else printf '%s\n' "$1"; fi >> "${GITHUB_PATH:-/dev/null}"
 }
 
-# The environment of a composite action may not know the action's repository; expressions in its env do.
 repository=${PTMEM_ACTION_REPOSITORY:-${GITHUB_ACTION_REPOSITORY:-}}
 folder=$(new_folder)
+mkdir "$folder/bin"
 
 for program in ptmem ptmem-gate; do
-  found=$(version_of "$program") || continue
-  if [ -n "$version" ] && [ "$found" != "$version" ]; then
-    continue
-  fi
+  found=$(version_of "$program") && [ "${version:-$found}" = "$found" ] || continue
   printf 'using ptmem-gate %s, which is on the path as %s\n' "$found" "$program"
-  if [ "$program" = ptmem-gate ]; then
-    # The following steps call it ptmem, whatever else has that name.
-    mkdir "$folder/bin"
-    printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v ptmem-gate)" > "$folder/bin/ptmem"
-    chmod +x "$folder/bin/ptmem"
-    put_first "$folder/bin"
-  fi
+  [ "$program" = ptmem-gate ] || exit 0
+  # The following steps call it ptmem, whatever else has that name.
+  printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v ptmem-gate)" > "$folder/bin/ptmem"
+  chmod +x "$folder/bin/ptmem"
+  put_first "$folder/bin"
   exit 0
 done
 version=${version:-$source_version}
@@ -70,11 +60,7 @@ case $(uname -s)/$(uname -m) in
   Darwin/x86_64) target=x86_64-apple-darwin ;;
   Darwin/arm64) target=aarch64-apple-darwin ;;
   # Windows on Arm runs it, too.
-  MINGW* | MSYS* | CYGWIN*)
-    target=x86_64-pc-windows-msvc
-    archive=zip
-    binary=ptmem.exe
-    ;;
+  MINGW* | MSYS* | CYGWIN*) target=x86_64-pc-windows-msvc archive=zip binary=ptmem.exe ;;
   *) target= ;;
 esac
 name=ptmem-$version-$target
@@ -82,13 +68,7 @@ name=ptmem-$version-$target
 # The checksum in the first line of a checksum file; a backslash before it marks an escaped file name.
 first_checksum() { tr -d '\r' | sed -n '1{s/^\\//;s/[^0-9a-f].*//;p;}'; }
 
-checksum_of() {
-  if command -v sha256sum > /dev/null; then
-    sha256sum "$1"
-  else
-    shasum -a 256 "$1"
-  fi
-}
+checksum_of() { if command -v sha256sum > /dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi; }
 
 # Without the user's settings for curl. A release redirects to where its files are, but never to plain text.
 fetch() {
@@ -100,23 +80,18 @@ fetch() {
 # that: somebody changed it, and nothing goes on.
 fetch_release() {
   local url expected actual
-  if [ -z "$repository" ] || [ -z "$target" ] || ! command -v curl > /dev/null; then
-    return 1
-  fi
+  [ -n "$repository" ] && [ -n "$target" ] && command -v curl > /dev/null || return 1
   url=${GITHUB_SERVER_URL:-https://github.com}/$repository/releases/download/v$version/$name.$archive
   printf 'downloading %s\n' "$url"
-  fetch "$url.sha256" "$folder/archive.sha256" || return 1
-  fetch "$url" "$folder/archive.$archive" || return 1
+  fetch "$url.sha256" "$folder/archive.sha256" && fetch "$url" "$folder/archive.$archive" || return 1
   expected=$(first_checksum < "$folder/archive.sha256") || true
   actual=$(checksum_of "$folder/archive.$archive" | first_checksum) || true
-  if [ ${#expected} -ne 64 ] || [ "$actual" != "$expected" ]; then
-    error "$name.$archive has not the checksum of its release: expected '$expected', found '$actual'"
-    exit 2
-  fi
+  [ ${#expected} -eq 64 ] && [ "$actual" = "$expected" ] ||
+    fail "$name.$archive has not the checksum of its release: expected '$expected', found '$actual'"
 }
 
 unpack() {
-  mkdir "$folder/bin" "$folder/unpacked"
+  mkdir "$folder/unpacked"
   if [ "$archive" = tar.gz ]; then
     tar -xzf "$folder/archive.$archive" -C "$folder/unpacked"
   elif command -v unzip > /dev/null; then
@@ -130,35 +105,18 @@ unpack() {
 
 build() {
   local missing="release $version has no download for this machine"
-  if [ "$version" != "$source_version" ]; then
-    error "$missing, and the source of the action is version $source_version"
-    exit 2
-  fi
-  if ! command -v cargo > /dev/null; then
-    error "$missing, and no cargo to build it with; install Rust in a step before this one"
-    exit 2
-  fi
+  [ "$version" = "$source_version" ] || fail "$missing, and the source of the action is version $source_version"
+  command -v cargo > /dev/null || fail "$missing, and no cargo to build it with; install Rust in a step before this one"
   printf '%s; building it from the source of the action\n' "$missing"
   # From the folder of the source: rustup would follow a toolchain file of the code under test.
-  if ! (cd "$source" && cargo install --locked --path "$source" --root "$folder"); then
-    error "ptmem $version could not be built from the source of the action"
-    exit 2
-  fi
+  (cd "$source" && cargo install --locked --path "$source" --root "$folder") ||
+    fail "ptmem $version could not be built from the source of the action"
 }
 
-if fetch_release; then
-  unpack
-else
-  build
-fi
+if fetch_release; then unpack; else build; fi
 
 # Another program, or one that does not start, fails here, so that nothing it does is mistaken for a verdict later.
 said=$("$folder/bin/$binary" --version | tr -d '\r')
-case $said in
-  'ptmem-gate '*) printf '%s\n' "$said" ;;
-  *)
-    error "the program that was installed says '$said' of itself; expected ptmem-gate and its version"
-    exit 2
-    ;;
-esac
+[[ $said = 'ptmem-gate '* ]] || fail "the program that was installed says '$said' of itself; expected ptmem-gate and its version"
+printf '%s\n' "$said"
 put_first "$folder/bin"

@@ -24,6 +24,7 @@ use Typed::{By, Here, Nowhere};
 
 /// The first line of each block, in the order of the page.
 const README: &[(&str, Typed)] = &[
+    ("ptmem gate", Nowhere("it needs a repository and a base; tests of the command have both")),
     ("cargo run", By(".ci/readme")),
     ("cargo install", By(".ci/readme")),
     ("ptmem simulate", Here),

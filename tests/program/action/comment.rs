@@ -20,8 +20,6 @@ pub(super) fn commenting(url: &str) -> Job {
         .set("GITHUB_EVENT_PATH", event)
         .set("PTMEM_REPORT", report)
         .set("PTMEM_TOKEN", TOKEN)
-        .set("PTMEM_VERDICT", "regression")
-        .set("PTMEM_CHANGED", "true")
         .set("PTMEM_RETRY_DELAY", "0");
     job
 }
@@ -118,7 +116,7 @@ fn a_report_of_any_length_makes_a_comment_that_is_accepted() {
         let mut job = commenting(&server.url);
         let section = "<!-- ptmem-section:infer 1.1 -->\n";
         fs::write(job.path("report.md"), format!("### ✅ PASS\n{}", section.repeat(60_000))).unwrap();
-        job.set("PTMEM_NAME", name).run("comment.sh");
+        job.set("PTMEM_SECTION", name).run("comment.sh");
         let text = last_written(&server);
         assert!(text.len() < 65_536 && text.trim_end().ends_with("The rest is in the log of the run."), "{name}");
         assert!(!text.contains("section:infer") || !text.contains("ptmem-section:infer"), "{name}");
@@ -138,58 +136,25 @@ fn a_section_in_a_report_without_a_name_is_none() {
 }
 
 #[test]
-fn the_key_of_the_inputs_counts_and_not_that_of_the_report() {
+fn the_first_line_is_our_own_and_says_whether_a_comment_is_created() {
     if skipped() {
         return;
     }
-    let server = pull_request(vec![comment(2, "<!-- ptmem:large -->\n")]);
-    let mut job = commenting(&server.url);
-    job.set("PTMEM_COMMENT_KEY", "large").run("comment.sh").is_quiet();
-    let request = &server.requests()[1];
-    assert_eq!(request.line(), "PATCH /repos/someone/model/issues/comments/2");
-    assert_eq!(request.text(), "<!-- ptmem:large -->\n## \"Peak\" grew\n\n$(id) `µ`\n");
-    // A report without a marker gets one.
-    fs::write(job.path("report.md"), "# Hello").unwrap();
-    job.run("comment.sh").is_quiet();
-    assert_eq!(server.requests()[3].text(), "<!-- ptmem:large -->\n# Hello");
-}
-
-#[test]
-fn every_mode_comments_when_it_says() {
-    if skipped() {
-        return;
-    }
-    // Mode, verdict, changed; whether a comment is created; whether one that exists is updated.
-    let cases = [
-        ("never", "regression", "true", false, false),
-        ("always", "pass", "false", true, true),
-        ("always", "regression", "true", true, true),
-        ("auto", "pass", "true", false, true),
-        ("auto", "regression", "true", true, true),
-        ("auto", "inconclusive", "false", true, true),
-        ("on-change", "pass", "false", false, true),
-        ("on-change", "pass", "true", true, true),
-        ("on-change", "inconclusive", "false", true, true),
-    ];
-    for (mode, verdict, changed, creates, updates) in cases {
-        for (existing, expected) in [(vec![], creates), (vec![comment(5, "<!-- ptmem:default -->\n")], updates)] {
-            let method = if existing.is_empty() { "POST" } else { "PATCH" };
+    for (report, created) in [
+        ("<!-- ptmem:large -->\n# Hello", true),
+        ("# Hello", true),
+        ("<!-- ptmem:default only-update -->\n# Hello", false),
+    ] {
+        for (existing, method) in [(vec![], "POST"), (vec![comment(5, "<!-- ptmem:default -->\n")], "PATCH")] {
             let server = pull_request(existing);
-            let mut job = commenting(&server.url);
-            job.set("PTMEM_COMMENT", mode).set("PTMEM_VERDICT", verdict).set("PTMEM_CHANGED", changed);
+            let job = commenting(&server.url);
+            fs::write(job.path("report.md"), report).unwrap();
             job.run("comment.sh").is_quiet();
-            let written: Vec<_> =
-                server.requests().into_iter().map(|request| request.method).filter(|method| method != "GET").collect();
-            let expected: &[&str] = if expected { &[method] } else { &[] };
-            assert_eq!(written, expected, "{mode} {verdict} {changed} {method}");
+            let written: Vec<_> = server.requests().into_iter().filter(|request| request.method != "GET").collect();
+            assert_eq!(written.len(), usize::from(created || method == "PATCH"), "{report} {method}");
+            assert!(written.iter().all(|request| request.text() == "<!-- ptmem:default -->\n# Hello"), "{report}");
         }
     }
-    // What reviewers must know is told, whatever passes by them.
-    let server = pull_request(vec![]);
-    let mut job = commenting(&server.url);
-    job.set("PTMEM_VERDICT", "pass").set("PTMEM_CHANGED", "false").set("PTMEM_ANNOUNCE", "true");
-    job.run("comment.sh").is_quiet();
-    assert!(server.requests().iter().any(|request| request.method == "POST"));
 }
 
 #[test]
@@ -325,12 +290,7 @@ fn inputs_of_the_comment_that_mean_nothing_say_what_is_accepted() {
     if skipped() {
         return;
     }
-    let cases = [
-        ("PTMEM_COMMENT", "foo", "comment: 'foo' is not accepted; expected one of: auto, always, on-change, never"),
-        ("PTMEM_COMMENT_KEY", "a --> b", "comment-key: 'a --> b' is not accepted; expected letters, digits and"),
-        ("PTMEM_COMMENT_KEY", "-x", "comment-key: '-x' is not accepted"),
-        ("PTMEM_NUMBER", "7/../8", "number: '7/../8' is not accepted; expected the number of a pull request"),
-    ];
+    let cases = [("PTMEM_NUMBER", "7/../8", "number: '7/../8' is not accepted; expected the number of a pull request")];
     for (name, value, message) in cases {
         let finished = commenting(&nowhere()).set(name, value).run("comment.sh");
         finished.says(2, &format!("::error::ptmem: {message}"));
@@ -355,7 +315,7 @@ fn remembering() -> Server {
 fn post(server: &Server, run: &str, name: &str, report: &str) -> String {
     let mut job = commenting(&server.url);
     fs::write(job.path("report.md"), format!("<!-- ptmem:{name} -->\n{report}\n")).unwrap();
-    job.set("GITHUB_RUN_ID", run).set("PTMEM_NAME", name).run("comment.sh").is_quiet();
+    job.set("GITHUB_RUN_ID", run).set("PTMEM_SECTION", name).run("comment.sh").is_quiet();
     last_written(server)
 }
 
@@ -369,7 +329,7 @@ fn last_written(server: &Server) -> String {
 fn training(server: &Server) -> Job {
     let mut job = commenting(&server.url);
     fs::write(job.path("report.md"), "<!-- ptmem:train -->\n### train\n").unwrap();
-    job.set("GITHUB_RUN_ID", "1").set("PTMEM_NAME", "train");
+    job.set("GITHUB_RUN_ID", "1").set("PTMEM_SECTION", "train");
     job
 }
 
@@ -434,24 +394,7 @@ fn jobs_that_always_overwrite_a_section_are_a_warning() {
     }
     let server = pull_request(vec![comment(5, OF_ANOTHER)]);
     let finished = training(&server).run("comment.sh");
-    finished.says(0, "::warning::ptmem: other jobs overwrite the section of train; give this job a comment-key");
-}
-
-#[test]
-fn gates_of_one_run_without_names_say_that_they_overwrite_each_other() {
-    if skipped() {
-        return;
-    }
-    let server = pull_request(vec![comment(5, "<!-- ptmem:default -->\n<!-- ptmem-run:1.1 abc -->\n### ✅ PASS")]);
-    let mut job = commenting(&server.url);
-    let finished = job.set("GITHUB_RUN_ID", "1").run("comment.sh");
-    finished.says(0, "::warning::ptmem: another gate of this run wrote the comment with the comment-key 'default'");
-    assert!(
-        last_written(&server).starts_with("<!-- ptmem:default -->\n<!-- ptmem-run:1.1 "),
-        "{}",
-        last_written(&server)
-    );
-    job.set("GITHUB_RUN_ID", "2").run("comment.sh").is_quiet();
+    finished.says(0, "::warning::ptmem: other jobs overwrite the section train of the comment");
 }
 
 #[test]
@@ -461,22 +404,22 @@ fn gates_with_names_share_a_comment() {
     }
     let server = remembering();
     let train = "### ❌ FAIL `train`\n\n| a | b |";
-    let infer = "### ✅ PASS `infer/8`\n\n```text\nx\n```";
+    let infer = "### ✅ PASS `infer-8`\n\n```text\nx\n```";
     assert_eq!(
         post(&server, "1", "train", train),
         format!("<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}")
     );
     let both = format!(
-        "<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}\n<!-- ptmem-section:infer/8 1.1 -->\n{infer}"
+        "<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}\n<!-- ptmem-section:infer-8 1.1 -->\n{infer}"
     );
-    assert_eq!(post(&server, "1", "infer/8", infer), both);
+    assert_eq!(post(&server, "1", "infer-8", infer), both);
     // A gate that runs again takes its own place.
     assert_eq!(post(&server, "1", "train", "### again"), both.replace(train, "### again"));
     assert_eq!(server.requests().iter().filter(|request| request.method == "POST").count(), 1);
     // A section of the last run says nothing about this one.
     assert_eq!(
-        post(&server, "2", "infer/8", infer),
-        format!("<!-- ptmem:default -->\n<!-- ptmem-section:infer/8 2.1 -->\n{infer}")
+        post(&server, "2", "infer-8", infer),
+        format!("<!-- ptmem:default -->\n<!-- ptmem-section:infer-8 2.1 -->\n{infer}")
     );
 }
 
@@ -512,11 +455,51 @@ fn sections_that_are_too_long_together_give_way() {
     assert!(text.contains("### b\n\n> ⚠️ this change loosens xxx") && !text.contains(&remark), "{text}");
 }
 
+/// What makes a report of somebody else harmless makes it longer.
 #[test]
-fn a_name_that_is_none_says_what_is_accepted() {
+fn a_report_is_cut_once_it_is_text() {
     if skipped() {
         return;
     }
-    let finished = commenting(&nowhere()).set("PTMEM_NAME", "a b").run("comment.sh");
-    finished.says(2, "::error::ptmem: name: 'a b' is not accepted; expected letters, digits and");
+    for unit in ["@", "<a", "/x\n", "\u{b}/\n", "€"] {
+        for section in ["", "train"] {
+            let server = remembering();
+            let mut job = commenting(&server.url);
+            let report = format!("### FAIL\n\n```text\n{}\n```\n", unit.repeat(65_000 / unit.len()));
+            fs::write(job.path("report.md"), report).unwrap();
+            job.set("PTMEM_FOREIGN", "true").set("PTMEM_SECTION", section).run("comment.sh");
+            let text = last_written(&server);
+            assert!(text.len() <= 65_000 && text.len() > 60_000, "{unit:?}: {}", text.len());
+            assert!(text.trim_end().ends_with("The rest is in the log of the run.") || unit == "€", "{unit:?}");
+            // What follows is not part of a block of code.
+            assert_eq!(text.matches("```").count(), 2, "{unit:?}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_several_reports_is_a_comment_with_a_section_each() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    let mut job = commenting(&server.url);
+    let folder = job.path("reports");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("comment.md"), "<!-- ptmem:default -->\n### ✅ one\n").unwrap();
+    job.set("PTMEM_REPORT", &folder)
+        .set("PTMEM_FOREIGN", "true")
+        .set("GITHUB_RUN_ID", "1")
+        .run("comment.sh")
+        .is_quiet();
+    assert_eq!(last_written(&server), "<!-- ptmem:default -->\n### ✅ one\n");
+    fs::remove_file(folder.join("comment.md")).unwrap();
+    for (name, text) in [("infer", "### @infer"), ("train", "### train"), ("a b", "### none"), ("-->", "### none")] {
+        fs::write(folder.join(format!("{name}.md")), format!("<!-- ptmem:default -->\n{text}\n")).unwrap();
+    }
+    std::os::unix::fs::symlink(job.path("event.json"), folder.join("link.md")).unwrap();
+    job.run("comment.sh").says(0, "::notice::ptmem: no comment: there is no report");
+    let expected = "<!-- ptmem:default -->\n<!-- ptmem-section:infer 1.1 -->\n### @\u{200b}infer\n\
+                    <!-- ptmem-section:train 1.1 -->\n### train";
+    assert_eq!(last_written(&server), expected);
 }

@@ -18,10 +18,16 @@ fn script() -> String {
 }
 
 fn note(url: &str) -> (Job, Finished) {
+    note_of(url, "<!-- ptmem:default -->\n### ❌ FAIL & more\n")
+}
+
+/// Runs it after a gate that wrote a comment.
+fn note_of(url: &str, comment: &str) -> (Job, Finished) {
     let mut job = Job::new();
     job.set("CI_API_V4_URL", url).set("CI_PROJECT_ID", "3").set("CI_MERGE_REQUEST_IID", "7");
     job.set("MEMORY_NOTE_TOKEN", "glpat-SECRET");
-    fs::write(job.path("workspace/memory.md"), "<!-- ptmem:default -->\n### ❌ FAIL & more\n").unwrap();
+    fs::create_dir(job.path("workspace/memory")).unwrap();
+    fs::write(job.path("workspace/memory/comment.md"), comment).unwrap();
     let script = job.path("note.sh");
     fs::write(&script, format!("set -eo pipefail\n{}", self::script())).unwrap();
     let finished = job.run_file(&script);
@@ -67,4 +73,18 @@ fn a_note_that_cannot_be_written_fails_the_script() {
     let server = Server::start(|_| answer(403, &json!({})));
     assert_ne!(note(&server.url).1.code, 0);
     assert_eq!(server.lines().len(), 1);
+}
+
+#[test]
+fn a_note_that_only_takes_the_place_of_one_is_no_new_one() {
+    if skipped() {
+        return;
+    }
+    let text = "<!-- ptmem:default only-update -->\n### ✅ PASS\n";
+    let server = merge_request(vec![json!({"id": 5, "body": "Nice!"})]);
+    assert_eq!(note_of(&server.url, text).1.code, 0);
+    assert_eq!(server.lines(), [format!("GET {NOTES}?sort=asc&per_page=100")]);
+    let server = merge_request(vec![json!({"id": 6, "body": "<!-- ptmem:default -->\nold"})]);
+    assert_eq!(note_of(&server.url, text).1.code, 0);
+    assert_eq!(server.lines()[1..], [format!("PUT {NOTES}/6")]);
 }

@@ -4,15 +4,10 @@
 
 mod comment;
 mod definitions;
-mod first;
+mod gate;
 mod gitlab;
-mod inputs;
 mod install;
-mod page;
-mod pictures;
-mod profiles;
-mod record;
-mod run;
+mod keep;
 mod server;
 mod tokens;
 
@@ -36,15 +31,16 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 31] = [
-    "awk",
+const TOOLS: [&str; 32] = [
     "base64",
+    "basename",
     "bash",
     "cat",
+    "chmod",
+    "cp",
     "curl",
     "dirname",
     "env",
-    "fold",
     "git",
     "grep",
     "gzip",
@@ -102,7 +98,12 @@ impl Job {
                 symlink(file, job.path("bin").join(tool)).unwrap();
             }
         }
-        for (name, file) in [("GITHUB_OUTPUT", "output"), ("GITHUB_STEP_SUMMARY", "summary"), ("GITHUB_PATH", "path")] {
+        for (name, file) in [
+            ("GITHUB_OUTPUT", "output"),
+            ("GITHUB_STEP_SUMMARY", "summary"),
+            ("GITHUB_PATH", "path"),
+            ("GITHUB_ENV", "environment"),
+        ] {
             let file = job.path(file);
             fs::write(&file, "").unwrap();
             job.set(name, file);
