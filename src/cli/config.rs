@@ -26,28 +26,12 @@ pub(super) struct Loaded {
     pub(super) folder: PathBuf,
     /// The file and its text, if there is one.
     pub(super) file: Option<(PathBuf, String)>,
-    /// Whether it is that of the base, whose patterns name code that the change may have renamed.
-    pub(super) is_of_base: bool,
 }
 
 impl Loaded {
-    /// Whether both are the same rules, whatever the names of their files.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        let is_there = [self, other].map(|loaded| loaded.file.is_some());
-        // Git may write other ends of lines into the checkout.
-        is_there[0] == is_there[1] && self.folder == other.folder && self.text().lines().eq(other.text().lines())
-    }
-
-    /// The text of the file; empty where there is none.
-    pub(super) fn text(&self) -> &str {
-        self.file.as_ref().map_or("", |(_, text)| text)
-    }
-
     /// The thresholds of one comparison or snapshot by limits.
     pub(super) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
-        let thresholds =
-            limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")?;
-        Ok(Thresholds { may_match_nothing: self.is_of_base, ..thresholds })
+        limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
     }
 
     /// The name of the file, or words for none.
@@ -157,7 +141,7 @@ pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<L
             },
         },
     };
-    Ok(Loaded { is_of_base: true, ..parse(found)? })
+    parse(found)
 }
 
 /// The text that a file of the checkout has at the base, maybe under another name.
@@ -177,7 +161,7 @@ fn parse(found: Option<Found>) -> Result<Loaded> {
     };
     let mut config = Config::parse(&text).with_context(|| path.display().to_string())?;
     config.rules.checkout = checkout::current(Some(Path::new(".").join(around)));
-    Ok(Loaded { config, folder, file: Some((path, text)), is_of_base: false })
+    Ok(Loaded { config, folder, file: Some((path, text)) })
 }
 
 /// The largest configuration that is read.

@@ -127,9 +127,23 @@ pub(crate) const REMOVED: [(&str, &str); 12] = [
     ("--unfold", "unfold = 1"),
 ];
 
+/// Former options of the commands that read recordings, and what `ptmem gate` does in their place.
+const OF_GATE: [(&str, &str); 7] = [
+    ("--approve-label", "'ptmem gate --approve-label LABEL' reads the labels of a pull request"),
+    ("--comment-key", "'ptmem gate --ci' writes the comment of a pull request"),
+    ("--first", "'ptmem gate' finds out itself whether a gate is new"),
+    ("--git", "'ptmem gate' shows what a change edits of its own limits"),
+    ("--max-bytes", "Markdown always fits into a comment, and 'ptmem gate --ci' writes a longer report beside it"),
+    ("--no-before", "'ptmem gate' judges the change alone where its base cannot be recorded"),
+    ("--picture", "a comment has a chart, and --export html=FILE the timelines"),
+];
+
 /// The replacement of an option that was removed.
 fn removed(found: &str, arguments: &[OsString]) -> Option<String> {
     let name = found.split('=').next().unwrap_or(found);
+    if let Some((_, instead)) = OF_GATE.iter().find(|(removed, _)| *removed == name) {
+        return Some(format!("{name} was removed: {instead}"));
+    }
     let of_recordings =
         arguments.get(1).is_some_and(|word| !["init", "pip", "simulate"].iter().any(|other| word == other));
     let (_, instead) = REMOVED.iter().find(|(removed, _)| *removed == name && of_recordings)?;
@@ -225,6 +239,17 @@ mod tests {
                     assert!(command.get_subcommands().any(|command| has_option(command, option)), "{instead}");
                 }
                 false => assert_ne!(Config::parse(instead).expect(instead), Config::default(), "{instead}"),
+            }
+        }
+    }
+
+    #[test]
+    fn options_that_only_a_gate_had_say_so() {
+        for (name, instead) in OF_GATE {
+            for command in COMMANDS.iter().filter(|command| name != "--git" || command[1] == "check") {
+                let words: Vec<OsString> = command.iter().chain([&name]).map(OsString::from).collect();
+                let error = Arguments::try_parse_from(&words).expect_err(name);
+                assert_eq!(hint(&error, &words), Some(format!("{name} was removed: {instead}")));
             }
         }
     }

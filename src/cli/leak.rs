@@ -16,8 +16,7 @@ use ptmem::report::Subject;
 use ptmem::units::parse_size;
 use ptmem::verdict::{self, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Node, Rank};
 
-use super::args::{BaseArguments, ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
-use super::base::{self, Answer};
+use super::args::{ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::report_options;
@@ -70,8 +69,6 @@ pub(crate) struct LeakArguments {
     trust: Trust,
     #[command(flatten)]
     config: ConfigArguments,
-    #[command(flatten)]
-    base: BaseArguments,
     #[command(flatten, next_help_heading = heading::OUTPUT)]
     device: DeviceArguments,
     #[command(flatten)]
@@ -185,19 +182,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     require_used(&arguments, &runs)?;
-    let mut gate = Request::of(&arguments, &loaded.config).search(&runs)?;
-    let answer = Answer::new(gate.headline(), false);
-    let remarks = base::remarks(arguments.base.git.as_deref(), &arguments.config, &loaded, &answer, |rules| {
-        if rules.are_same {
-            return Ok(Vec::new());
-        }
-        if arguments.snapshots.iter().any(|path| path.as_os_str() == "-") {
-            bail!("standard input can be read only once");
-        }
-        let gate = Request::of(&arguments, &rules.loaded.config).search(&runs)?;
-        Ok(vec![Ok(Answer::new(gate.headline(), false))])
-    })?;
-    gate.remark(remarks);
+    let gate = Request::of(&arguments, &loaded.config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
     arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))

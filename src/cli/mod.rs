@@ -3,7 +3,6 @@
 
 mod advice;
 pub(crate) mod args;
-mod base;
 mod check;
 pub(crate) mod checkout;
 mod config;
@@ -12,7 +11,6 @@ mod doctor;
 mod fit;
 #[cfg(feature = "simulate")]
 mod gate;
-mod gates;
 mod git;
 mod hint;
 mod history;
@@ -39,7 +37,6 @@ mod simulate;
 mod sources;
 mod surroundings;
 mod trim;
-mod workflow;
 
 use std::env;
 use std::ffi::OsString;
@@ -121,15 +118,6 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
 
 fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
     ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
-}
-
-/// The beginning of a text of the change, which may be of any length.
-fn shortened(text: &str) -> String {
-    const MOST: usize = 160;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// A number of things, in words.

@@ -25,13 +25,8 @@ fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output
 
 /// The options of reports on one profile, or on a before and an after.
 pub(super) fn report_options(view: &View, output: &Output) -> report::RenderOptions {
-    let basic = basic_options(view.top, view.verbose, view.max_bytes, output);
-    let markdown = MarkdownOptions {
-        comment_key: Some(view.comment_key.clone()),
-        picture: view.picture.clone(),
-        ..basic.markdown
-    };
-    report::RenderOptions { markdown, source: view.source, ..basic }
+    let basic = basic_options(view.top, view.verbose, report::MOST_COMMENT_BYTES, output);
+    report::RenderOptions { source: view.source, ..basic }
 }
 
 impl View {
@@ -83,7 +78,7 @@ impl View {
 impl StudyView {
     /// Writes the requested files, and prints the report.
     pub(super) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
-        let options = basic_options(self.top, self.verbose, self.max_bytes, output);
+        let options = basic_options(self.top, self.verbose, report::MOST_SUMMARY_BYTES, output);
         output.report(subject, self.format, &self.export, &options)
     }
 }

@@ -421,21 +421,3 @@ fn fit_draws_its_runs_the_fit_and_where_the_device_is_full() {
         assert!(figure.contains(part), "{part} is not in {figure}");
     }
 }
-
-#[test]
-fn a_comment_shows_the_picture_where_there_is_a_place_for_one() {
-    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
-    let comment = ["diff", &before, &after, "--format", "markdown"];
-    assert!(report(&comment).contains("```mermaid"));
-    let address = "https://example.org/memory.svg";
-    let with_picture = report(&[&comment[..], &["--picture", address]].concat());
-    assert!(
-        with_picture.contains(&format!("over the recording: before blue, after orange]({address})")),
-        "{with_picture}"
-    );
-    assert!(!with_picture.contains("```mermaid"));
-    for unsafe_address in ["http://example.org/a.svg", "https://example.org/a)b", "https://example.org/a b"] {
-        let output = ptmem(Path::new("."), &[&comment[..], &["--picture", unsafe_address]].concat());
-        assert_eq!(output.status.code(), Some(2), "{unsafe_address}");
-    }
-}

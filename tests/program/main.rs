@@ -25,8 +25,6 @@ mod html;
 mod init;
 mod inputs;
 mod labels;
-mod loosening;
-mod loosening_keys;
 mod modules;
 mod moments;
 mod moved_code;

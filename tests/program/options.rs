@@ -9,8 +9,7 @@ use crate::support::tool::{ptmem, text};
 /// Command lines that use a command in different ways.
 const WAYS: &[&[&str]] = &[
     &["diff", "before.pkl", "after.pkl", "--max-growth", "9%"],
-    &["diff", "phases-before.pkl", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
-    &["diff", "phases-after.pkl", "--no-before", "reason", "--max", "1GiB"],
+    &["diff", "phases-before.pkl", "phases-after.pkl", "--max", "1GiB"],
     &["diff", "ranks-before", "ranks-after"],
     &["check", "before.pkl", "--max", "1GiB"],
     &["check", "ranks", "--max", "1GiB"],
@@ -32,15 +31,13 @@ const WAYS: &[&[&str]] = &[
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 55] = [
+const VALUES: [(&str, &str); 51] = [
     ("addresses", "down"),
     ("allow-raise", "reason"),
-    ("approve-label", "label"),
     ("again", "before.pkl"),
     ("at", "end"),
     ("between", "100..900"),
     ("color", "always"),
-    ("comment-key", "key"),
     ("config", "other.toml"),
     ("cudnn-workspace", "1MiB"),
     ("device", "0"),
@@ -71,10 +68,8 @@ const VALUES: [(&str, &str); 55] = [
     ("min-headroom", "1GiB"),
     ("min-share", "100%"),
     ("min-step", "1GiB"),
-    ("no-before", "another reason"),
     ("output", "written"),
     ("peer-value", "x=1"),
-    ("picture", "https://example.org/a.svg"),
     ("python", "no-python"),
     ("rank", "1"),
     ("record", "recorded.pkl"),
@@ -92,10 +87,9 @@ const VALUES: [(&str, &str); 55] = [
 
 /// Options whose effect depends on what the recordings hold, on the program that is recorded, on the checkout or the terminal: here
 /// they may have none.
-const DEPENDENT: [&str; 27] = [
+const DEPENDENT: [&str; 25] = [
     "addresses",
     "allow-partial",
-    "approve-label",
     "color",
     "config",
     "cudnn-workspace",
@@ -110,7 +104,6 @@ const DEPENDENT: [&str; 27] = [
     "max-input",
     "min-delta",
     "min-share",
-    "no-acceptance",
     "no-try",
     "peer-value",
     "report",

@@ -213,8 +213,6 @@ pub struct MarkdownOptions {
     pub max_bytes: Option<usize>,
     /// The key by which a comment on a pull request is found again, without it [`DEFAULT_KEY`].
     pub comment_key: Option<String>,
-    /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
-    pub picture: Option<String>,
 }
 
 /// Options of reports.

@@ -5,24 +5,23 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
-use ptmem::verdict::{Limits, NoBefore};
+use ptmem::verdict::Limits;
 
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
 use super::{ConfigArguments, heading, value};
-use crate::cli::check::Request;
 use crate::cli::diff;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
     /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update", "no_before"])]
+    #[arg(required_unless_present_any = ["suite", "update"])]
     pub(crate) before: Option<PathBuf>,
     /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update", "no_before"])]
+    #[arg(required_unless_present_any = ["suite", "update"])]
     pub(crate) after: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limits: DiffLimits,
@@ -52,33 +51,11 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Reason why the base has no recording. AFTER is checked only against absolute limits, and the verdict is
-    /// inconclusive if they hold. With a BEFORE from an older commit, the two are compared, and every report says so
-    #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
-    pub(crate) no_before: Option<String>,
-    /// With --no-before: pass if AFTER keeps the absolute limits. Given --git and the SCRIPTs that ran, the recorded one
-    /// first, pass only if the gate is new (no workflow of BASE has that script), or if BASE itself is broken: the change
-    /// edits neither workflows nor these scripts, an absolute limit is set, and limits are not strict
-    #[arg(
-        long,
-        value_name = "SCRIPT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        requires = "no_before",
-        help_heading = heading::TRUST
-    )]
-    pub(crate) first: Vec<String>,
-    /// Exit with 0 if only limits on growth fail, or growth was not judged, and the pull request has LABEL (in GitHub
-    /// Actions)
-    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
-    pub(crate) approve_label: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
-    /// Name the edits since the merge base with BASE (a commit, branch or tag) to which growth leads, and warn if the
-    /// comparison passes only with the checkout's configuration, not with that of the merge base
+    /// Name the edits since the merge base with BASE (a commit, branch or tag) to which growth leads
     #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
     pub(crate) git: Option<String>,
     /// Also list the stacks that did not change or only moved
@@ -91,34 +68,14 @@ pub(crate) struct DiffArguments {
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
-    /// Omit the instructions for accepting growth, for tools that have their own
-    #[arg(long, help_heading = heading::OUTPUT)]
+    /// Omit the instructions for accepting growth: pytest has its own
+    #[arg(long, hide = true, help_heading = heading::OUTPUT)]
     pub(crate) no_acceptance: bool,
     #[command(flatten)]
     pub(crate) view: View,
 }
 
 impl DiffArguments {
-    /// The check of only the after, if the before is missing.
-    pub(crate) fn without_before(&self) -> Option<Request<'_>> {
-        let (Some(reason), Some(after), None) = (&self.no_before, &self.before, &self.after) else { return None };
-        Some(Request {
-            snapshot: after,
-            max: &self.limits.max,
-            capacity: &self.capacity,
-            trust: &self.trust,
-            git: self.git.as_deref(),
-            config: &self.config,
-            stacks: &self.stacks,
-            view: &self.view,
-            no_before: Some(NoBefore { reason: reason.clone(), excuse: None }),
-            first: &self.first,
-            approve_label: self.approve_label.as_deref(),
-            phases: self.phases,
-            tree: self.tree.options(),
-        })
-    }
-
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
         self.capacity.limits(Limits {

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 use ptmem::config::Config;
 use ptmem::profile;
 use ptmem::units::parse_size;
@@ -33,15 +32,6 @@ impl ConfigArguments {
     pub(crate) fn is_none(&self) -> bool {
         self.config.as_deref().is_some_and(|path| path.as_os_str() == Self::NONE)
     }
-}
-
-/// The commit whose configuration is applied, too.
-#[derive(Debug, Default, Args)]
-pub(crate) struct BaseArguments {
-    /// Also apply the configuration of the checkout's merge base with BASE (a commit, branch or tag), and warn if the
-    /// input passes only with the checkout's configuration
-    #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::INPUT)]
-    pub(crate) git: Option<String>,
 }
 
 /// Limits on reading.

@@ -27,7 +27,7 @@ use super::show::ShowArguments;
 use super::trim::TrimArguments;
 use crate::leaves::Leaf;
 pub(crate) use diff::DiffArguments;
-pub(crate) use input::{BaseArguments, ConfigArguments, InputArguments};
+pub(crate) use input::{ConfigArguments, InputArguments};
 #[cfg(feature = "simulate")]
 pub(crate) use limits::DiffLimits;
 pub(crate) use limits::{Capacity, DeviceArguments, Trust};

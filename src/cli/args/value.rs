@@ -38,32 +38,6 @@ pub(crate) fn reason(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("expected a reason in words".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// Fewer bytes cannot hold a verdict with its figure.
-const LEAST_MARKDOWN_BYTES: usize = 4096;
-
-pub(crate) fn markdown_bytes(text: &str) -> Result<usize, String> {
-    let bytes = text.replace(['_', ','], "").parse().ok().filter(|&bytes| bytes >= LEAST_MARKDOWN_BYTES);
-    bytes.ok_or_else(|| format!("expected a number of bytes, at least {LEAST_MARKDOWN_BYTES}"))
-}
-
-/// Reads a key that is safe inside an HTML comment.
-pub(super) fn comment_key(text: &str) -> Result<String, String> {
-    let is_safe = text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
-    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || text.len() > 64 || !is_safe {
-        return Err("expected up to 64 letters, digits and . _ / -, starting with a letter or digit".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
-/// Reads an address that cannot end the Markdown image that contains it.
-pub(super) fn picture(text: &str) -> Result<String, String> {
-    let is_safe = text.chars().all(|c| c.is_ascii_graphic() && !"()<>[]\"\\`".contains(c));
-    if !text.starts_with("https://") || !is_safe {
-        return Err("expected an address that starts with https://, without brackets or spaces".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
 /// Reads a share: a percentage, or a number from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let share = match text.strip_suffix('%') {

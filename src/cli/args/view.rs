@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use ptmem::device::DeviceId;
-use ptmem::report::{self, Format};
+use ptmem::report::Format;
 
-use super::value::{self, Export};
+use super::value::Export;
 use super::{InputArguments, heading};
 
 /// Reports: their formats, lengths and files.
@@ -26,22 +26,6 @@ pub(crate) struct View {
     /// Show the source line below each row, if the checkout has the file
     #[arg(long)]
     pub(crate) source: bool,
-    /// Maximum size of Markdown output; rows are omitted until it fits. GitHub accepts 65,536 for a comment and
-    /// 1,048,576 for a summary
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = report::MOST_COMMENT_BYTES,
-        value_parser = value::markdown_bytes
-    )]
-    pub(crate) max_bytes: usize,
-    /// Name of the hidden marker in Markdown that identifies the comment on a pull request
-    #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
-    pub(crate) comment_key: String,
-    /// Address of the file that --export svg=PATH writes, such as an artifact or a branch: Markdown shows this picture
-    /// of the timeline instead of its chart
-    #[arg(long, value_name = "ADDRESS", value_parser = value::picture)]
-    pub(crate) picture: Option<String>,
     /// Print all metrics, all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -86,14 +70,6 @@ pub(crate) struct StudyView {
     /// Print all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Maximum size of Markdown output; rows are omitted until it fits
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = report::MOST_SUMMARY_BYTES,
-        value_parser = value::markdown_bytes
-    )]
-    pub(crate) max_bytes: usize,
     #[command(flatten, next_help_heading = heading::INPUT)]
     pub(crate) input: InputArguments,
 }

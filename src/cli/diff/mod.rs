@@ -3,76 +3,32 @@
 mod compare;
 mod names;
 mod pairs;
-mod rewritten;
 mod update;
 
 use std::process::ExitCode;
-use std::slice;
 
 use anyhow::{Result, bail};
-use ptmem::config::Config;
-use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diagnostic::Diagnostic;
 use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
-use super::base::{self, Answer, Rules};
 use super::config::{self, Loaded};
-use super::git::Base;
 use super::output::{self, Output};
 use super::report::report_options;
-use super::{exit_code, modes, surroundings};
+use super::{exit_code, modes};
 pub(super) use compare::{Request, compare_all};
 pub(super) use pairs::Pair;
 use pairs::pairs;
-use rewritten::OfBase;
 use update::{accepting, improvement};
 
 pub(super) use update::{shell_word, update};
-
-/// The answers by the rules of the base, one for each of its comparisons.
-fn answers(arguments: &DiffArguments, rules: &Rules<'_>, has_label: bool) -> Result<Vec<Result<Answer>>> {
-    let Rules { base, loaded, are_same } = rules;
-    let config = &loaded.config;
-    let answers = pairs(arguments, loaded)?.into_iter().map(|pair| {
-        let pair = pair?;
-        if pair.inputs().any(|path| path.as_os_str() == "-") {
-            bail!("standard input can be read only once");
-        }
-        let stored = OfBase::find(base, &pair, arguments, config)?;
-        if *are_same && stored.is_none() {
-            return Ok(None);
-        }
-        let path = pair.before.display().to_string();
-        let judged = stored.as_ref().map_or(&pair, |stored| &stored.pair);
-        let gate = compare_all(slice::from_ref(judged), &arguments.request(config))?;
-        let answer = Answer::new(gate.headline(), has_label && gate.fails_by_growth_alone());
-        Ok(Some(Answer { before: stored.map(|_| path), ..answer }))
-    });
-    Ok(answers.filter_map(Result::transpose).collect())
-}
-
-/// Remarks on stored befores that the change raises or removes. One that cannot be read is reported with the rules of the base.
-fn raised(pairs: &[Pair], arguments: &DiffArguments, config: &Config) -> Result<Vec<Diagnostic>> {
-    let Some(git) = &arguments.git else { return Ok(Vec::new()) };
-    let base = Base::find(git)?;
-    let mut remarks = Vec::new();
-    for pair in pairs {
-        remarks
-            .extend(OfBase::find(&base, pair, arguments, config).ok().flatten().and_then(|stored| stored.raise(pair)));
-        remarks.extend(rewritten::removed(&base, pair)?);
-    }
-    Ok(remarks)
-}
 
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    match arguments.without_before() {
-        Some(of_after) => of_after.run(&loaded, output),
-        None => report(arguments, &loaded, None, output),
-    }
+    report(arguments, &loaded, None, output)
 }
 
 /// Judges the comparisons without a report.
@@ -107,19 +63,6 @@ pub(super) fn report(
     let mut gate = compare_all(&pairs, &arguments.request(&loaded.config))?;
     gate.remark(remark);
     let mut options = report_options(&arguments.view, output);
-    if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
-        options.approval = surroundings::approval(label)?;
-    }
-    let has_label = options.approval.is_some();
-    let answer = Answer::new(gate.headline(), has_label);
-    gate.remark(base::remarks(arguments.git.as_deref(), &arguments.config, loaded, &answer, |rules| {
-        answers(arguments, rules, has_label)
-    })?);
-    gate.remark(raised(&pairs, arguments, &loaded.config)?);
-    // The before takes the place of that of the base.
-    gate.remark(arguments.no_before.as_ref().map(|reason| {
-        Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
-    }));
     if let Some(only) = gate.only_mut()
         && arguments.update.is_none()
     {
@@ -128,7 +71,7 @@ pub(super) fn report(
     options.acceptance = (!arguments.no_acceptance && arguments.allow_raise.is_none()).then_some(Acceptance {
         commands: gate.leaves().filter_map(|comparison| accepting(comparison, arguments)).collect(),
         expires: config::today()?.after(ACCEPTED_DAYS),
-        label: arguments.approve_label.clone(),
+        label: None,
     });
     options.unchanged = arguments.all;
     options.explain = arguments.explain;
@@ -142,6 +85,5 @@ pub(super) fn report(
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let is_approved = options.approval.is_some();
-    Ok(exit_code(gate.verdict(), arguments.trust.exit_zero || is_approved))
+    Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
 }

@@ -48,13 +48,6 @@ impl Pair {
         Self { called: Some(names), ..self }
     }
 
-    /// The change from this before to that of another pair, which has as many ranks.
-    pub(super) fn to(&self, other: &Self) -> Self {
-        let found = self.found.as_ref().zip(other.found.as_ref());
-        let found = found.map(|(own, other)| Sides { before: own.before.clone(), after: other.before.clone() });
-        Self { after: other.before.clone(), found, ..self.clone() }
-    }
-
     /// All files and folders that are read.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let of_ranks = self.found.iter().flat_map(|sides| sides.before.iter().chain(&sides.after));
@@ -87,7 +80,7 @@ fn pair_of_suite(pair: &config::Pair, suite: &Suite, limits: &Limits, loaded: &L
     let Loaded { config, folder, .. } = loaded;
     let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
     let pair = Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits, loaded)?;
-    if !pair.thresholds.limits_anything() && !loaded.is_of_base {
+    if !pair.thresholds.limits_anything() {
         bail!("comparison '{name}' has no limit, here or in ptmem.toml");
     }
     Ok(pair)

@@ -61,11 +61,6 @@ fn changes(comparison: &Comparison) -> Changes {
     changes
 }
 
-/// Figures of the after that are higher than those of the before, or known on one side only, in words.
-pub(super) fn higher_figures(comparison: &Comparison) -> Vec<String> {
-    changes(comparison).higher
-}
-
 /// Note on how to record an improvement over a stored before.
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;

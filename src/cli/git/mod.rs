@@ -22,13 +22,9 @@ pub(super) use program::{git, output, text};
 use repository::Repository;
 
 use super::output as messages;
-use super::workflow::{self, Workflow};
 
 /// The largest file whose text is read.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
-
-/// Where workflows are, and actions that a repository has for itself.
-const WORKFLOWS: [&str; 3] = [".github", ":(glob)**/action.yml", ":(glob)**/action.yaml"];
 
 /// The commit in which the history of the checkout around the working directory and that of another commit part.
 pub(super) struct Base {
@@ -59,16 +55,12 @@ impl Base {
 
     /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
     pub(super) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
-        self.read_at(&self.commit, path_below_root)
-    }
-
-    fn read_at(&self, commit: &str, path_below_root: &str) -> Result<Option<Vec<u8>>> {
         // A request is a line.
         if path_below_root.contains('\n') {
             return Ok(None);
         }
         let mut request = tempfile::tempfile()?;
-        writeln!(request, "{commit}:{path_below_root}")?;
+        writeln!(request, "{}:{path_below_root}", self.commit)?;
         request.rewind()?;
         let mut command = self.repository.git();
         command.stdin(request);
@@ -91,40 +83,6 @@ impl Base {
         let changed = changes.iter().find(|paths| is_it(&paths.after));
         let changed = changed.or_else(|| changes.iter().find(|paths| is_it(&paths.before)));
         Ok(changed.and_then(|paths| paths.before.clone()))
-    }
-
-    /// The files of this commit that were removed since, or renamed, with their new paths.
-    pub(super) fn gone(&self) -> Result<impl Iterator<Item = (&str, Option<&str>)>> {
-        let changed =
-            self.changes()?.iter().filter_map(|paths| Some((paths.before.as_deref()?, paths.after.as_deref())));
-        Ok(changed.filter(|(path, _)| !self.repository.root.join(path).is_file()))
-    }
-
-    /// The files that were changed, added, removed or renamed since.
-    pub(super) fn changed_paths(&self) -> Result<Vec<String>> {
-        Ok(self.changes()?.iter().flat_map(|paths| [&paths.before, &paths.after]).flatten().cloned().collect())
-    }
-
-    /// Whether workflows of the checked-out commit are not those of this one.
-    pub(super) fn edits_workflows(&self) -> Result<bool> {
-        let arguments = ["diff", "--no-ext-diff", "--no-textconv", "--name-only", &self.commit, "HEAD", "--"];
-        Ok(!output(&mut self.repository.git(), &[&arguments[..], &WORKFLOWS].concat())?.is_empty())
-    }
-
-    /// The workflows and actions of this commit and of the checked-out one.
-    pub(super) fn workflows(&self) -> Result<Sides<Vec<Workflow>>> {
-        Ok(Sides { before: self.workflows_at(&self.commit)?, after: self.workflows_at("HEAD")? })
-    }
-
-    fn workflows_at(&self, commit: &str) -> Result<Vec<Workflow>> {
-        let arguments = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit];
-        let listed = text(&mut self.repository.git(), &arguments)?;
-        let mut files = Vec::new();
-        for path in listed.split('\0').filter(|path| workflow::is_workflow(path)) {
-            let bytes = self.read_at(commit, path)?.unwrap_or_default();
-            files.push(Workflow::parse(path, &String::from_utf8_lossy(&bytes)));
-        }
-        Ok(files)
     }
 }
 

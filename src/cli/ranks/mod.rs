@@ -22,7 +22,7 @@ use super::input::{self, require_moment};
 use super::output;
 
 pub(super) use find::{Found, files, find};
-pub(super) use name::{differ_in_numbers, natural, stem};
+pub(super) use name::{differ_in_numbers, natural};
 use pair::members;
 pub(super) use pair::{Pair, RankRule, pair};
 pub(super) use work::in_order;

@@ -6,12 +6,13 @@ mod perfetto;
 mod settings;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::readers::{Reports, check_json, contract, schema};
-use ptmem::report::Format;
+use ptmem::report::{Format, MarkdownOptions};
 use serde_json::{Value as Json, json};
 
 fn fixture(name: &str) -> String {
@@ -224,7 +225,21 @@ fn what_is_said_of_a_suite_can_be_read() {
     reports.check(DEFAULT);
     assert_eq!(reports.json()["comparisons"].as_array().unwrap().len(), PAIRS.len());
     suite(&pairs[..1], &["--at", "end"]).check(DEFAULT);
-    suite(&pairs, &["--max-bytes", "4096"]).check(4096);
+}
+
+/// As of two gates that share a comment.
+#[test]
+fn markdown_is_no_longer_than_it_may_be() {
+    let read = |name| ptmem::read(File::open(fixture(name)).unwrap(), name, ptmem::ReadOptions::default()).unwrap();
+    let limits = ptmem::Thresholds::default().max_growth("stack=0").unwrap();
+    let gate = ptmem::compare(read("before.pkl"), read("after.pkl"), &limits);
+    let text = |most| {
+        let markdown = MarkdownOptions { max_bytes: Some(most), ..MarkdownOptions::default() };
+        let options = ptmem::RenderOptions { markdown, ..ptmem::RenderOptions::default() };
+        ptmem::render(ptmem::Subject::Gate(&gate), Format::Markdown, &options).unwrap()
+    };
+    assert!(text(DEFAULT).len() > 4_096);
+    assert!(text(4_096).len() <= 4_096 && text(4_096).contains("FAIL"), "{}", text(4_096));
 }
 
 // That the checks themselves would notice.

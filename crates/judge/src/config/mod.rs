@@ -1,6 +1,5 @@
 //! The configuration file `ptmem.toml`.
 
-mod changes;
 mod file;
 mod gates;
 mod usage;
@@ -13,7 +12,6 @@ use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
 use crate::verdict::{About, Accepted, Limits, Target};
-pub use changes::changes;
 use file::{Date, File, FileAccept, FileCategory, FileSuite};
 pub use gates::{BrokenBase, GateRules, Recording, Source};
 pub use usage::Usage;

@@ -148,7 +148,7 @@ impl Judge {
     pub(super) fn unmatched(&mut self, check: Check, thresholds: &Thresholds, reason: String) {
         self.checks
             .retain(|other| other.of != check.of || other.absolute != check.absolute || other.outcome != Outcome::Pass);
-        if !thresholds.one_of_ranks && !thresholds.may_match_nothing {
+        if !thresholds.one_of_ranks {
             self.cannot_tell(check, reason);
         }
     }

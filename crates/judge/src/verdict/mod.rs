@@ -97,8 +97,6 @@ pub struct Thresholds {
     pub headroom: Option<Headroom>,
     /// Growth is gated but the before is missing, so growth is not judged.
     pub no_before: Option<NoBefore>,
-    /// Patterns may match nothing: the change that is judged may have renamed what they name.
-    pub may_match_nothing: bool,
     /// Whether this is one rank of several: what concerns all of them is then checked once, for all.
     pub one_of_ranks: bool,
 }
@@ -118,7 +116,6 @@ impl Default for Thresholds {
             beside_workspaces: false,
             headroom: None,
             no_before: None,
-            may_match_nothing: false,
             one_of_ranks: false,
         }
     }

@@ -68,9 +68,6 @@ impl Judge {
             return self.cannot_tell(check, format!("there are no modules: {HOW_TO_RECORD}"));
         }
         if !modules.keys().any(|name| pattern.matches(name)) {
-            if limited.thresholds.may_match_nothing {
-                return;
-            }
             let near = pattern.unmatched("module", modules.keys().map(String::as_str));
             return self.cannot_tell(check, format!("the pattern matches no module{near}"));
         }

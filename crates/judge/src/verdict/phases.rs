@@ -164,7 +164,6 @@ impl Judge {
                 let message = format!("the limit {}={} checks nothing: {why}", growth.target.name(), growth.limit);
                 return self.diagnostics.push(Diagnostic::new(Code::LimitNotChecked, None, message));
             }
-            Some(_) if thresholds.may_match_nothing => return,
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
             _ if is_empty => {
                 "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"

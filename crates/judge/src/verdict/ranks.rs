@@ -91,13 +91,13 @@ impl Ranks {
         for growth in &thresholds.growth {
             match growth.target.about {
                 About::Imbalance => judge.growth_of_imbalance(growth, &spread),
-                _ => judge.unmatched_on_all_ranks(growth.check(), ranks, thresholds),
+                _ => judge.unmatched_on_all_ranks(growth.check(), ranks),
             }
         }
         for maximum in &thresholds.maximum {
             match maximum.target.about {
                 About::Imbalance => judge.maximum_of_imbalance(maximum, &spread.after),
-                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks, thresholds),
+                _ => judge.unmatched_on_all_ranks(maximum.check(), ranks),
             }
         }
         let imbalance = spread.map(|spread| spread.as_ref().ok().map(Spread::imbalance));
@@ -206,10 +206,10 @@ impl Judge {
     }
 
     /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
-    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>], thresholds: &Thresholds) {
+    fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>]) {
         let mut checks = ranks.iter().flat_map(|rank| rank.checks);
         let is_checked = checks.any(|other| other.of == check.of && other.absolute == check.absolute);
-        if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked && !thresholds.may_match_nothing) {
+        if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
             let noun = check.about().noun();
             let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
             let near = pattern.unmatched(noun, stacks.into_iter().filter(|_| noun == "stack"));

@@ -100,7 +100,7 @@ pub(super) fn render(view: &View, options: &RenderOptions) -> String {
         }
     }
     acceptance(&mut page, &view.acceptance);
-    chart_of_worst(&mut page, view, options);
+    chart_of_worst(&mut page, view);
     footer(&mut page, view);
     page.text
 }
@@ -125,9 +125,9 @@ fn acceptance(page: &mut Page, ways: &[Way]) {
     page.details("How to accept this growth", |page| _ = page.add(&pieces.collect::<String>()));
 }
 
-/// The curves of the worst device: as a picture if there is a place for one, otherwise as a chart. They come last,
+/// The curves of the worst device as a chart. They come last,
 /// because everything else has priority when space is limited.
-fn chart_of_worst(page: &mut Page, view: &View, options: &RenderOptions) {
+fn chart_of_worst(page: &mut Page, view: &View) {
     let sections = view.sections();
     let Some((group, section)) = sections.first() else { return };
     let Some(timeline) = chart::timeline_of(section) else { return };
@@ -135,10 +135,6 @@ fn chart_of_worst(page: &mut Page, view: &View, options: &RenderOptions) {
         1 => String::new(),
         _ => format!(" of {}{}", scope(group), prose(cut(&section.name, LONGEST_NAME))),
     };
-    if let Some(address) = &options.markdown.picture {
-        _ = page.add(&format!("\n![Memory{name} over the recording{}]({address})\n", chart::legend(timeline)));
-        return;
-    }
     let summary = format!("Memory{name} over the recording{}", chart::legend(timeline));
     page.details(&summary, |page| _ = page.add(&format!("\n{}", chart::chart(timeline))));
 }
