@@ -5,21 +5,30 @@
 //! are held say how far the counter may be from the truth. Those of allocated bytes go when a free is requested, those of
 //! active bytes when it is completed.
 
+use std::ops::RangeInclusive;
+
 use ptmem_snapshot::snapshot::{Action, Event, Tables};
 
 use super::rounding::SHARED_POOL;
 use super::{FreeBlocks, Matched, Oom, Position};
 use crate::trace::{Class, Measure, Move, Spread, Trace};
 
-/// A running value, its highest, and how far both may be from the truth.
+/// A running value, and its highest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gauge {
     pub(super) now: i128,
     pub(super) baseline: i128,
     pub(super) peak: i128,
     pub(super) peak_at: Position,
-    /// How far its first value may be from the truth.
-    pub(super) baseline_error: i128,
+    /// `None` where every size that it counts is certain.
+    bounds: Option<Bounds>,
+}
+
+/// How far a running value may be from the truth.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// At its first value.
+    baseline_error: i128,
     /// Bytes that it may be too high now.
     below: i128,
     /// Bytes that it may be too low now.
@@ -31,20 +40,15 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    fn new(value: i128, spread: Spread) -> Self {
-        let below = i128::from(spread.below);
-        let above = i128::from(spread.above);
-        Self {
-            now: value,
-            baseline: value,
-            peak: value,
-            peak_at: Position::START,
-            baseline_error: below.max(above),
-            below,
-            above,
-            lowest_peak: value - below,
-            highest_peak: value + above,
-        }
+    /// `spread` is that of the first value, where sizes are uncertain.
+    fn new(value: i128, spread: Option<Spread>) -> Self {
+        let bounds = spread.map(|spread| {
+            let below = i128::from(spread.below);
+            let above = i128::from(spread.above);
+            let baseline_error = below.max(above);
+            Bounds { baseline_error, below, above, lowest_peak: value - below, highest_peak: value + above }
+        });
+        Self { now: value, baseline: value, peak: value, peak_at: Position::START, bounds }
     }
 
     #[inline]
@@ -54,20 +58,33 @@ impl Gauge {
             self.peak = self.now;
             self.peak_at = at;
         }
-        self.below += step.below;
-        self.above += step.above;
-        self.lowest_peak = self.lowest_peak.max(self.now - self.below);
-        self.highest_peak = self.highest_peak.max(self.now + self.above);
+        if let Some(bounds) = &mut self.bounds {
+            bounds.below += step.below;
+            bounds.above += step.above;
+            bounds.lowest_peak = bounds.lowest_peak.max(self.now - bounds.below);
+            bounds.highest_peak = bounds.highest_peak.max(self.now + bounds.above);
+        }
     }
 
     /// How far it may be from the truth now.
     fn error(&self) -> i128 {
-        self.below.max(self.above)
+        self.bounds.map_or(0, |bounds| bounds.below.max(bounds.above))
+    }
+
+    /// The truth is in this range now.
+    fn range(&self) -> RangeInclusive<i128> {
+        self.bounds.map_or(self.now..=self.now, |bounds| self.now - bounds.below..=self.now + bounds.above)
+    }
+
+    /// How far its first value may be from the truth.
+    pub(super) fn baseline_error(&self) -> i128 {
+        self.bounds.map_or(0, |bounds| bounds.baseline_error)
     }
 
     /// How far its highest value may be from the truth.
     pub(super) fn peak_error(&self) -> i128 {
-        (self.highest_peak - self.peak).max(self.peak - self.lowest_peak).max(0)
+        let error = self.bounds.map(|bounds| (bounds.highest_peak - self.peak).max(self.peak - bounds.lowest_peak));
+        error.unwrap_or(0).max(0)
     }
 }
 
@@ -174,7 +191,9 @@ impl Counters {
         let gauges = Measure::ALL.map(|measure| {
             let classes = trace.classes.iter().zip(&trace.start);
             let spreads = classes.map(|(class, start)| spread(class, measure).times(start.blocks(measure).into()));
-            Gauge::new(trace.value_at_start(measure), spreads.fold(Spread::default(), Spread::plus))
+            let is_uncertain = trace.classes.iter().any(|class| spread(class, measure) != Spread::default());
+            let spread = is_uncertain.then(|| spreads.fold(Spread::default(), Spread::plus));
+            Gauge::new(trace.value_at_start(measure), spread)
         });
         Self {
             active_at_reserved_peak: gauges[Measure::Active as usize].now,
@@ -206,11 +225,12 @@ impl Counters {
     /// Holds a `snapshot` event against the active bytes.
     fn check(&mut self, event: &Event) {
         let seen = i128::from(event.size);
-        let Gauge { now, below, above, .. } = *self.of(Measure::Active);
+        let active = *self.of(Measure::Active);
+        let range = active.range();
         self.checkpoints.total += 1;
-        self.checkpoints.matched += u64::from(seen == now);
-        self.checkpoints_missed += u64::from(!(now - below..=now + above).contains(&seen));
-        self.checkpoint_error = self.checkpoint_error.max(now - below - seen).max(seen - now - above);
+        self.checkpoints.matched += u64::from(seen == active.now);
+        self.checkpoints_missed += u64::from(!range.contains(&seen));
+        self.checkpoint_error = self.checkpoint_error.max(range.start() - seen).max(seen - range.end());
     }
 
     /// Notes a failed allocation.

@@ -249,7 +249,7 @@ impl Report<'_> {
     fn bounds(&mut self) {
         let Findings { sizes, counters, trace, history, .. } = self.findings;
         let uncertain = sizes.spreads.len();
-        let bound = u64::try_from(counters.of(Measure::Active).baseline_error).unwrap_or(u64::MAX);
+        let bound = u64::try_from(counters.of(Measure::Active).baseline_error()).unwrap_or(u64::MAX);
         let pending = trace.classes.iter().zip(&trace.start).filter(|(class, _)| class.maybe_pending);
         let pending = pending.map(|(class, start)| class.bytes.saturating_mul(start.allocated.into()));
         let pending = pending.fold(0_u64, u64::saturating_add);

@@ -188,7 +188,8 @@ impl Findings<'_> {
     /// True if reserved appears to be less than active: some segments were not recorded.
     fn contradicts_active(&self) -> bool {
         let [active, reserved] = [Measure::Active, Measure::Reserved].map(|measure| self.counters.of(measure));
-        reserved.peak < active.peak - active.peak_error() || reserved.baseline < active.baseline - active.baseline_error
+        reserved.peak < active.peak - active.peak_error()
+            || reserved.baseline < active.baseline - active.baseline_error()
     }
 
     /// How far the end of the replay is from the final state.
@@ -234,7 +235,7 @@ impl Findings<'_> {
             // Where a segment is missing, neither its size is known nor when it was there.
             Measure::Reserved => return (self.sizes.unbacked == 0).then(Errors::default),
         };
-        let mut errors = Errors { baseline: gauge.baseline_error + off, peak: gauge.peak_error() + off };
+        let mut errors = Errors { baseline: gauge.baseline_error() + off, peak: gauge.peak_error() + off };
         if measure != Measure::Allocated && self.lifetimes.requests_complete {
             // Blocks may stay active for longer than until the request of their free, but no more than is reserved.
             let reserved = self.counters.of(Measure::Reserved);
