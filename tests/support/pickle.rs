@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::Read;
 
-use ptmem::pickle::{self, Visitor};
+use ptmem::pickle::{self, Alike, Visitor};
 
 /// A value as a test writes it down and compares it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,15 +128,17 @@ pub struct Tree {
     whole: Option<u32>,
     /// How often a run was recalled.
     pub recalled: usize,
+    /// How many dictionaries were like an earlier one.
+    pub alike: usize,
 }
 
 impl Tree {
-    /// One that never answers to [`Visitor::remember`]: the reader decodes everything.
+    /// One that never answers to [`Visitor::remember`] and [`Visitor::shape`]: the reader decodes everything.
     pub fn plain() -> Self {
         Self::default()
     }
 
-    /// One that lets the reader skip runs of references that it has seen.
+    /// One that lets the reader skip runs of references and dictionaries that it has seen.
     pub fn with_runs() -> Self {
         Self { keeps_runs: true, ..Self::default() }
     }
@@ -179,6 +181,7 @@ impl Visitor for Tree {
     type Value = u32;
     type Kept = u32;
     type Run = usize;
+    type Shape = ();
     type Error = Infallible;
 
     fn keep(&mut self, value: u32) -> u32 {
@@ -271,6 +274,19 @@ impl Visitor for Tree {
             }
             _ => false,
         }
+    }
+
+    /// All dictionaries, which may differ in everything but texts: the reader has to see what it cannot skip.
+    fn shape(&self, dict: u32, items: &[u32]) -> Option<Alike<()>> {
+        let is_whole = self.nodes[dict as usize] == Node::Dict(items.to_vec());
+        let is_text = |item: u32| matches!(self.nodes[item as usize], Node::Leaf(Value::Str(_)));
+        let varying = (0..items.len()).filter(|&at| !is_text(items[at])).collect();
+        (self.keeps_runs && is_whole).then_some(Alike { shape: (), varying })
+    }
+
+    fn update_alike(&mut self, dict: u32, (): &(), items: &[u32]) -> bool {
+        self.alike += 1;
+        self.update(dict, items).is_ok()
     }
 }
 

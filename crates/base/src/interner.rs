@@ -24,13 +24,22 @@ impl<T: Hash + Eq> Interner<T> {
         self.0.as_slice()
     }
 
+    /// The position of `item`, if it is stored.
+    pub fn position<Q>(&self, item: &Q) -> Option<usize>
+    where
+        T: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.0.get_index_of(item)
+    }
+
     /// The position of `item`; a new item is stored as `own` makes it.
     pub fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
     where
         T: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.0.get_index_of(item).unwrap_or_else(|| self.0.insert_full(own(item)).0)
+        self.position(item).unwrap_or_else(|| self.0.insert_full(own(item)).0)
     }
 
     /// The number of `item`, which is stored as it is where it is new.

@@ -1,7 +1,7 @@
 //! The memo, and the cache of runs of references to it.
 
 use super::{Dribble, cat, ints, read};
-use crate::support::pickle::{Batch, Memo, Options, Tree, Value, Writer, decode};
+use crate::support::pickle::{Batch, Memo, Options, Tree, Value, Writer, decode, write};
 
 #[test]
 fn memo_entries_may_come_in_any_order() {
@@ -166,4 +166,95 @@ fn references_that_are_no_run_are_left_alone() {
     assert!(text.contains("APPENDS is applied to a value of another type"), "{text}");
     let text = read(&cat(&[one, b"(h\0e."])).unwrap_err();
     assert!(text.contains("APPENDS finds too few values"), "{text}");
+}
+
+// Dictionaries that are like an earlier one.
+
+/// Dictionaries with the same keys, and with numbers, texts and lists of their own.
+fn many_alike(count: usize) -> Value {
+    let one = |i: usize| {
+        let number = i64::try_from(i).unwrap();
+        Value::dict([
+            ("kind", Value::from(if i % 3 == 0 { "one" } else { "other" })),
+            ("number", (number * number * 97).into()),
+            ("text", "N/A".into()),
+            ("list", Value::List((0..3 + i % 5).map(|item| format!("item {item}").as_str().into()).collect())),
+            ("last", (-number).into()),
+        ])
+    };
+    Value::List((0..count).map(one).collect())
+}
+
+#[test]
+fn dictionaries_alike_are_recognized_and_equal_the_plain_decode() {
+    let value = many_alike(300);
+    for frame in [None, Some(64), Some(1000)] {
+        let bytes = write(&value, Options { frame, ..Options::shared() });
+        assert!(read(&bytes) == Ok(value.clone()), "{frame:?}");
+        let (tree, _) = decode(&bytes[..], Tree::with_runs()).unwrap();
+        assert!(frame == Some(64) || tree.alike > 150, "{frame:?}: {}", tree.alike);
+        for sizes in [&[1][..], &[7], &[2, 31, 5, 255]] {
+            let (tree, root) = decode(Dribble::new(&bytes, sizes), Tree::with_runs()).unwrap();
+            assert!(tree.value(root) == Some(value.clone()), "{frame:?} in pieces of {sizes:?}");
+        }
+    }
+}
+
+/// From an opcode on that differs, the rest of a dictionary is read as any other.
+#[test]
+fn a_dictionary_may_differ_from_an_earlier_one_anywhere() {
+    let first = [
+        &b"}\x94("[..],
+        b"h\0",
+        b"K\x01",
+        b"h\x01",
+        b"M\x01\x01",
+        b"h\x02",
+        b"\x8c\x01v\x94",
+        b"h\x03",
+        b"K\x05",
+        b"u",
+    ];
+    let others = [
+        &b"h\0"[..],
+        b"h\x03",
+        b"K\x07",
+        b"N",
+        b"]",
+        b"\x8c\x01w",
+        b"\x8c\x01w\x94",
+        b"]\x94(h\0e",
+        b"K\x01K\x02\x86",
+        b"}(h\0h\x01u",
+    ];
+    for at in 1..first.len() - 1 {
+        for other in others {
+            let mut second = first;
+            second[at] = other;
+            // The end of the input is far, and what is below stays as it was.
+            let dicts = cat(&[&first.concat(), &first.concat(), &second.concat(), &first.concat()]);
+            let bytes = cat(&[
+                b"](\x8c\x01a\x94\x8c\x01b\x94\x8c\x01c\x94\x8c\x01d\x94",
+                &dicts,
+                b"h\0h\x04h\x05h\x06h\x07K\x01K\x02K\x03K\x04e.",
+            ]);
+            read(&bytes).unwrap();
+            let (tree, _) = decode(&bytes[..], Tree::with_runs()).unwrap();
+            assert!(tree.alike >= 2, "{at}: {other:?}");
+        }
+    }
+}
+
+#[test]
+fn an_overwritten_memo_entry_is_seen_by_dictionaries_alike() {
+    let dict = b"}\x94(h\0K\x01u";
+    let padding = b"K\0K\0K\0K\0K\0";
+    for overwrite in [&b"q\0"[..], b"r\0\0\0\0"] {
+        let bytes = cat(&[b"](\x8c\x01a\x94", dict, dict, b"\x8c\x01b", overwrite, dict, padding, b"e."]);
+        let Ok(Value::List(items)) = read(&bytes) else { panic!("{overwrite:?}") };
+        let expected = ["a", "a", "b"].map(|key| Value::dict([(key, 1.into())]));
+        assert_eq!([&items[1], &items[2], &items[4]], expected.each_ref());
+        let (tree, _) = decode(&bytes[..], Tree::with_runs()).unwrap();
+        assert_eq!(tree.alike, 1, "the second dictionary is like the first, the third is not");
+    }
 }

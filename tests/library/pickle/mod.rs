@@ -25,14 +25,14 @@ fn cat(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Gives its bytes in pieces of the given sizes, over and over.
-struct Dribble<'d> {
+pub(crate) struct Dribble<'d> {
     data: &'d [u8],
     sizes: Vec<usize>,
     turn: usize,
 }
 
 impl<'d> Dribble<'d> {
-    fn new(data: &'d [u8], sizes: &[usize]) -> Self {
+    pub(crate) fn new(data: &'d [u8], sizes: &[usize]) -> Self {
         Self { data, sizes: sizes.to_vec(), turn: 0 }
     }
 }

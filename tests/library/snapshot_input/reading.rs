@@ -3,9 +3,12 @@
 use super::{
     block, event, frame, list, of_block, of_event, ordinary, profile_of, read_with, segment, snapshot_of, stack_of,
 };
+use proptest::prelude::*;
 use ptmem::device::DeviceId;
 
+use crate::pickle::Dribble;
 use crate::support::pickle::{Options, Value, Writer, write};
+use crate::support::random;
 use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
 
 #[test]
@@ -498,4 +501,50 @@ fn a_memo_entry_that_memoize_overwrites_is_another_frame_from_there_on() {
     // The list itself becomes number 1, and holds itself: no stack.
     let itself = [&event(run)[..], &event(b"]\x94(h\x01h\x01e")].concat();
     assert_eq!(lines_with(&itself), [Some(5), None]);
+}
+
+/// An event, and what sets it apart from others.
+fn any_event() -> impl Strategy<Value = Value> {
+    let actions = ["alloc", "free_requested", "free_completed", "segment_alloc", "oom", "unheard_of"];
+    let changes: [fn(Value) -> Value; 12] = [
+        |event| event,
+        |event| event.without("time_us"),
+        |event| event.without("size"),
+        |event| event.with("addr", -1),
+        |event| event.with("size", "large"),
+        |event| event.with("frames", list([frame("other", 4)])),
+        |event| event.with("frames", list([3.into()])),
+        |event| event.with("user_metadata", "step"),
+        |event| event.with("stream", 0x7f_0000_1234_5678_i64),
+        |event| event.with("pool_id", Value::Tuple(vec![0.into(), 1.into()])),
+        |event| event.with("device_free", 77),
+        |event| Value::dict([("a", Value::None), ("b", event)]),
+    ];
+    let kinds = (proptest::sample::select(actions.to_vec()), proptest::sample::select(changes.to_vec()));
+    let sizes = proptest::sample::select(vec![0_u64, 4, 512, 70_000, 1 << 40]);
+    // Most are like the others.
+    let is_usual = proptest::bool::weighted(0.8);
+    (kinds, any::<u64>(), sizes, is_usual).prop_map(|((action, change), addr, size, is_usual)| {
+        let event = event(action, addr >> (size % 64), size).with("compile_context", "N/A");
+        if is_usual { event } else { change(event) }
+    })
+}
+
+proptest! {
+    #![proptest_config(random::config(128))]
+
+    /// An event that is like an earlier one is recognized by its bytes, where these are there.
+    #[test]
+    fn events_are_read_the_same_whole_and_byte_by_byte(
+        events in proptest::collection::vec(any_event(), 1..40),
+        is_shared in any::<bool>(),
+    ) {
+        let value = snapshot_of(list([segment(4096, 2 << 20)]), list([list(events)]));
+        let bytes = write(&value, Options { share: is_shared, ..Options::default() });
+        let [whole, byte_by_byte] = [&[1 << 20][..], &[1]].map(|sizes| {
+            let snapshot = snapshot::read(Dribble::new(&bytes, sizes));
+            snapshot.map_or_else(|error| error.to_string(), |snapshot| format!("{snapshot:?}"))
+        });
+        prop_assert_eq!(whole, byte_by_byte);
+    }
 }

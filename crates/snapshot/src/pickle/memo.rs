@@ -8,23 +8,40 @@ pub(super) struct Memo<T> {
     dense: Vec<T>,
     /// Numbers that no position in `dense` has.
     sparse: HashMap<u32, T>,
+    /// See [`Memo::is_overwritten`].
+    is_overwritten: bool,
 }
 
 impl<T: Copy> Memo<T> {
     pub(super) fn new() -> Self {
-        Self { dense: Vec::new(), sparse: HashMap::new() }
+        Self { dense: Vec::new(), sparse: HashMap::new(), is_overwritten: false }
     }
 
-    /// MEMOIZE: the number is the count of values so far. Returns true if it replaces a value.
+    /// MEMOIZE: the number is the count of values so far.
     #[inline]
-    pub(super) fn push(&mut self, value: T) -> bool {
+    pub(super) fn push(&mut self, value: T) {
         if self.sparse.is_empty() {
             self.dense.push(value);
-            false
         } else {
             // Past this many entries the visitor has refused to go on.
-            self.put(u32::try_from(self.len()).unwrap_or(u32::MAX), value)
+            self.put(u32::try_from(self.len()).unwrap_or(u32::MAX), value);
         }
+    }
+
+    #[inline]
+    pub(super) fn extend(&mut self, values: &[T]) {
+        values.iter().for_each(|&value| self.push(value));
+    }
+
+    /// The values from the one with this number on, where numbers were given in order.
+    pub(super) fn since(&self, number: usize) -> Option<&[T]> {
+        self.dense.get(number..).filter(|_| self.sparse.is_empty())
+    }
+
+    /// True once a value was replaced, which no pickler does: then equal references may mean different values.
+    #[inline]
+    pub(super) fn is_overwritten(&self) -> bool {
+        self.is_overwritten
     }
 
     pub(super) fn len(&self) -> usize {
@@ -39,18 +56,15 @@ impl<T: Copy> Memo<T> {
         }
     }
 
-    /// Returns true if it replaces a value.
-    pub(super) fn put(&mut self, index: u32, value: T) -> bool {
+    pub(super) fn put(&mut self, index: u32, value: T) {
         let position = index as usize;
         if let Some(slot) = self.dense.get_mut(position) {
             *slot = value;
-            return true;
-        }
-        if position == self.dense.len() && !self.sparse.contains_key(&index) {
+            self.is_overwritten = true;
+        } else if position == self.dense.len() && !self.sparse.contains_key(&index) {
             self.dense.push(value);
-            false
         } else {
-            self.sparse.insert(index, value).is_some()
+            self.is_overwritten |= self.sparse.insert(index, value).is_some();
         }
     }
 }
@@ -62,13 +76,15 @@ mod tests {
     #[test]
     fn the_memo_allocates_only_for_what_is_put() {
         let mut memo = Memo::new();
-        assert!(!memo.put(u32::MAX, 'z'));
+        memo.put(u32::MAX, 'z');
         memo.push('a');
         assert_eq!(memo.get(u32::MAX), Some('z'));
         assert_eq!(memo.get(1), Some('a'), "MEMOIZE counts every entry");
         assert_eq!(memo.get(0), None);
-        assert!(!memo.put(0, 'b'));
-        assert!(memo.put(0, 'c'));
+        memo.put(0, 'b');
+        assert!(!memo.is_overwritten());
+        memo.put(0, 'c');
+        assert!(memo.is_overwritten());
         assert_eq!(memo.get(0), Some('c'));
         assert!(memo.dense.capacity() < 64 && memo.sparse.len() < 4);
     }

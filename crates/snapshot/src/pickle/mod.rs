@@ -14,6 +14,7 @@ mod memo;
 mod opcode;
 mod reader;
 mod runs;
+mod shapes;
 mod write;
 
 pub use error::{Error, ErrorKind};
@@ -29,11 +30,13 @@ pub use write::{Reference, Writer};
 /// failed.
 pub trait Visitor {
     /// A handle to a value. The reader copies it freely between stack and memo.
-    type Value: Copy;
+    type Value: Copy + PartialEq;
     /// The same as the memo keeps it. There may be millions, so it should be small.
     type Kept: Copy;
     /// A handle to the contents that a list received at once; see [`Visitor::remember`].
     type Run: Copy;
+    /// A handle to how a dictionary was understood; see [`Visitor::shape`].
+    type Shape;
     /// The objections of the visitor.
     type Error: std::error::Error + 'static;
 
@@ -52,11 +55,11 @@ pub trait Visitor {
     fn wide_int(&mut self, value: Option<i128>) -> Self::Value;
     /// A float.
     fn float(&mut self, value: f64) -> Self::Value;
-    /// A string, as UTF-8 in which Python may have left lone surrogates.
+    /// A string, as UTF-8 in which Python may have left lone surrogates. Equal strings are equal values.
     fn str(&mut self, utf8: &[u8]) -> Self::Value;
     /// A byte string.
     fn bytes(&mut self, bytes: &[u8]) -> Self::Value;
-    /// A tuple.
+    /// A tuple. Tuples of equal items are equal values.
     ///
     /// # Errors
     /// The objection of the visitor.
@@ -91,4 +94,19 @@ pub trait Visitor {
     /// Does to `list` what `extend` did before `run` was remembered, or returns false and changes
     /// nothing where that is not possible (the list is not empty, or the values have changed since).
     fn recall(&mut self, list: Self::Value, run: Self::Run) -> bool;
+
+    /// How `items` were understood, which alone filled `dict` just now, where dictionaries that differ from it in a few
+    /// values may follow. The reader passes that to [`Visitor::update_alike`] where one does.
+    fn shape(&self, dict: Self::Value, items: &[Self::Value]) -> Option<Alike<Self::Shape>>;
+    /// Does to `dict`, which is new, what [`Visitor::update`] does, for items that differ from those that `shape` was made of in
+    /// [`Alike::varying`] alone; or returns false and changes nothing where that is not possible.
+    fn update_alike(&mut self, dict: Self::Value, shape: &Self::Shape, items: &[Self::Value]) -> bool;
+}
+
+/// What dictionaries that are alike have in common.
+pub struct Alike<S> {
+    /// The visitor's handle.
+    pub shape: S,
+    /// The indices of the items that differ, in order.
+    pub varying: Vec<usize>,
 }

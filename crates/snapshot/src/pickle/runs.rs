@@ -3,19 +3,28 @@
 //! Three quarters of the opcodes of a snapshot are memo references inside `frames` lists, and equal
 //! stacks are equal runs of bytes. A run that was seen before need not be decoded again.
 
+use ptmem_base::interner::Interner;
+
 use super::opcode as op;
 
-/// The latest runs, each with the visitor's handle, in the place that a hash of its bytes gives.
+/// The runs seen so far, each with the visitor's handle.
 ///
-/// Every answer is compared with the input in full, so a
-/// clever choice of bytes can only make it miss.
+/// A program does the same in every step, so the run that followed one the last time is tried first: a comparison of
+/// bytes, which finds the end of the run too. Every answer is compared with the input in full.
 pub(super) struct Runs<T> {
-    /// A run with its APPENDS; empty before the first is inserted.
-    slots: Vec<Option<(Box<[u8]>, T)>>,
+    /// Each with its APPENDS.
+    bytes: Interner<Box<[u8]>>,
+    known: Vec<Known<T>>,
+    /// The run that came last.
+    latest: usize,
     /// Bytes of all runs.
-    bytes: usize,
-    /// True once a memo entry was overwritten, which no pickler does: then nothing is remembered.
-    is_outdated: bool,
+    size: usize,
+}
+
+struct Known<T> {
+    value: T,
+    /// The run that came next the last time.
+    next: usize,
 }
 
 /// The beginning of some bytes.
@@ -38,46 +47,58 @@ pub(super) struct KnownRun<T> {
 
 /// Longer runs are rare and cost more to keep than to decode.
 const LONGEST: usize = 8 * 1024;
-/// Bound on the memory of the runs.
+/// Bounds on the memory of the runs.
 const MOST_BYTES: usize = 16 << 20;
-const SLOTS: usize = 1 << 16;
+const MOST_RUNS: usize = 1 << 17;
 
 impl<T: Copy> Runs<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), bytes: 0, is_outdated: false }
-    }
-
-    /// A memo entry was written; where it was `overwritten`, the same references now mean something else.
-    #[inline]
-    pub(super) fn outdate_if(&mut self, overwritten: bool) {
-        if overwritten {
-            *self = Self { is_outdated: true, ..Self::new() };
-        }
+        Self { bytes: Interner::default(), known: Vec::new(), latest: 0, size: 0 }
     }
 
     /// The run at the beginning of `input`, where it is known.
     #[inline]
-    pub(super) fn at_start_of(&self, input: &[u8]) -> Option<KnownRun<T>> {
+    pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
+        let expected = self.known.get(self.latest)?.next;
+        let run = &**self.bytes.items().get_index(expected)?;
+        if !input.starts_with(run) {
+            return self.look_up(input);
+        }
+        self.latest = expected;
+        Some(KnownRun { value: self.known[expected].value, length: run.len() })
+    }
+
+    fn look_up(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
         let Scan::Run(length) = scan(input) else { return None };
-        let run = &input[..=length];
-        let (known, value) = self.slots.get(slot(run))?.as_ref()?;
-        (**known == *run).then_some(KnownRun { value: *value, length: run.len() })
+        let found = self.bytes.position(&input[..=length])?;
+        self.came(found);
+        Some(KnownRun { value: self.known[found].value, length: length + 1 })
+    }
+
+    fn came(&mut self, index: usize) {
+        if let Some(before) = self.known.get_mut(self.latest) {
+            before.next = index;
+        }
+        self.latest = index;
     }
 
     /// `run` with its APPENDS.
     pub(super) fn insert(&mut self, run: &[u8], value: T) {
-        if run.len() > LONGEST || self.is_outdated {
+        if run.len() > LONGEST {
             return;
         }
-        if self.bytes + run.len() > MOST_BYTES {
+        if self.size + run.len() > MOST_BYTES || self.known.len() >= MOST_RUNS {
             *self = Self::new();
         }
-        if self.slots.is_empty() {
-            self.slots.resize_with(SLOTS, || None);
+        let index = self.bytes.intern(run, |run| Box::from(run));
+        if index < self.known.len() {
+            // The visitor has forgotten the earlier handle.
+            self.known[index].value = value;
+        } else {
+            self.size += run.len();
+            self.known.push(Known { value, next: index });
         }
-        self.bytes += run.len();
-        let replaced = self.slots[slot(run)].replace((run.into(), value));
-        self.bytes -= replaced.map_or(0, |(run, _)| run.len());
+        self.came(index);
     }
 }
 
@@ -106,21 +127,11 @@ pub(super) fn scan(bytes: &[u8]) -> Scan {
     }
 }
 
-/// The place of a run, by a multiplicative hash over words of eight bytes.
-#[inline]
-fn slot(run: &[u8]) -> usize {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, rest) = run.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain(rest.iter().map(|&byte| u64::from(byte)));
-    let hash = words.fold(run.len() as u64, |hash, word| (hash ^ word).wrapping_mul(K).rotate_left(29));
-    usize::try_from((hash ^ hash >> 32) % SLOTS as u64).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found<T: Copy>(runs: &Runs<T>, run: &[u8]) -> Option<T> {
+    fn found<T: Copy>(runs: &mut Runs<T>, run: &[u8]) -> Option<T> {
         let behind = [run, b"more"].concat();
         let found = runs.at_start_of(&behind)?;
         assert_eq!(found.length, run.len());
@@ -134,17 +145,33 @@ mod tests {
     #[test]
     fn finds_what_was_inserted_and_nothing_else() {
         let mut runs = Runs::new();
-        assert_eq!(found(&runs, b"h\0e"), None);
+        assert_eq!(found(&mut runs, b"h\0e"), None);
         for i in 0..100_000 {
             runs.insert(&run(i), i);
-            assert_eq!(found(&runs, &run(i)), Some(i));
+            assert_eq!(found(&mut runs, &run(i)), Some(i));
         }
-        let kept = (0..100_000).filter(|&i| found(&runs, &run(i)) == Some(i)).count();
-        assert!(kept > SLOTS / 2, "most places are in use: {kept}");
-        assert_eq!(found(&runs, b"h\0h\x01e"), None);
-        runs.outdate_if(true);
-        runs.insert(&run(1), 1);
-        assert_eq!(found(&runs, &run(1)), None, "references may mean something else from here on");
+        assert!((0..100_000).all(|i| found(&mut runs, &run(i)) == Some(i)));
+        assert_eq!(found(&mut runs, b"h\0h\x01e"), None);
+        // The same bytes again, once the visitor has forgotten what they were.
+        runs.insert(&run(7), 8);
+        assert_eq!(found(&mut runs, &run(7)), Some(8));
+        assert_eq!(runs.size, 100_000 * run(0).len());
+    }
+
+    #[test]
+    fn the_run_that_came_next_is_held_against_the_input() {
+        let mut runs = Runs::new();
+        for i in 0..8 {
+            runs.insert(&run(i), i);
+        }
+        for round in 0..10 {
+            for i in 0..8 {
+                // The last one is another in every other round.
+                let next = if i == 7 { round % 2 } else { i };
+                assert_eq!(found(&mut runs, &run(next)), Some(next));
+                assert!(runs.at_start_of(&run(next)[..5]).is_none(), "cut off");
+            }
+        }
     }
 
     #[test]
@@ -154,10 +181,10 @@ mod tests {
             let mut long = vec![b'h'; LONGEST - 6];
             long.extend(run(i));
             runs.insert(&long, i);
-            assert!(runs.bytes <= MOST_BYTES);
+            assert!(runs.size <= MOST_BYTES);
         }
         let long = [vec![b'h'; LONGEST], run(0)].concat();
         runs.insert(&long, 0);
-        assert_eq!(found(&runs, &long), None);
+        assert_eq!(found(&mut runs, &long), None);
     }
 }

@@ -5,6 +5,7 @@
 //! and the tree of values never exists. Lists are resolved by identity, because the format memoises a
 //! list before its items arrive.
 
+mod alike;
 mod container;
 mod fill;
 mod finish;

@@ -29,10 +29,10 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
             _ => return Err(ErrorKind::Truncated { opcode }),
         };
         let value = match value.map(i64::try_from) {
-            Some(Ok(small)) => self.visitor.int(small),
-            _ => self.visitor.wide_int(value),
+            Some(Ok(small)) => self.stack.values.visitor.int(small),
+            _ => self.stack.values.visitor.wide_int(value),
         };
-        self.stack.push(value);
+        self.stack.items.push(value);
         Ok(())
     }
 
@@ -50,7 +50,7 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
                 if !self.input.ensure(length)? {
                     return Err(ErrorKind::Truncated { opcode });
                 }
-                let value = make(self.visitor, &self.input.buffered()[..length]);
+                let value = make(self.stack.values.visitor, &self.input.buffered()[..length]);
                 self.input.consume(length);
                 value
             }
@@ -59,10 +59,10 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
                 if !self.input.pieces(length, |piece| scratch.extend_from_slice(piece))? {
                     return Err(ErrorKind::Truncated { opcode });
                 }
-                make(self.visitor, &scratch)
+                make(self.stack.values.visitor, &scratch)
             }
         };
-        self.stack.push(value);
+        self.stack.items.push(value);
         Ok(())
     }
 }

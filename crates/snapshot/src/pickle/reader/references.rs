@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::stack::objection;
+use super::stack::{Stack, objection};
 use super::{Machine, Step};
 use crate::pickle::runs::{Scan, scan, split_reference};
 use crate::pickle::{ErrorKind, Visitor};
@@ -12,7 +12,7 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
     /// of it out, the MARK included, and returns true. Else changes nothing.
     #[inline]
     pub(super) fn run_of_references(&mut self) -> Step<bool, V> {
-        let Some(&list) = self.stack.last() else {
+        let Some(&list) = self.stack.items.last() else {
             return Ok(false);
         };
         let length = loop {
@@ -27,33 +27,30 @@ impl<R: Read, V: Visitor> Machine<'_, R, V> {
                 }
             }
         };
-        if let Some(run) = self.runs.at_start_of(self.input.buffered())
-            && self.visitor.recall(list, run.value)
-        {
-            self.input.consume(run.length);
+        let Stack { items, values, .. } = &mut self.stack;
+        let run = &self.input.buffered()[..=length];
+        if let Some(length) = values.known_run(list, run) {
+            self.input.consume(length);
             return Ok(true);
         }
-        let run = &self.input.buffered()[..=length];
-        let start = self.stack.len();
+        let start = items.len();
         let mut rest = run;
         while let Some((index, tail)) = split_reference(rest) {
-            let Some(kept) = self.memo.get(index) else {
+            let Some(value) = values.get(index) else {
                 // The reference is at fault, not the MARK before it.
                 self.at += 1 + (run.len() - rest.len()) as u64;
                 return Err(ErrorKind::NoMemo(index));
             };
-            self.stack.push(self.visitor.kept(kept));
+            items.push(value);
             rest = tail;
         }
-        if let Err(error) = self.visitor.extend(list, &self.stack[start..]) {
+        if let Err(error) = values.visitor.extend(list, &items[start..]) {
             // So is the APPENDS behind the references.
             self.at += 1 + length as u64;
             return Err(objection("APPENDS", error));
         }
-        self.stack.truncate(start);
-        if let Some(known) = self.visitor.remember(list) {
-            self.runs.insert(run, known);
-        }
+        items.truncate(start);
+        values.learn_run(list, run);
         self.input.consume(length + 1);
         Ok(true)
     }

@@ -31,7 +31,7 @@ impl Builder {
     }
 
     #[inline]
-    fn time(&self, value: Value) -> i64 {
+    pub(super) fn time(&self, value: Value) -> i64 {
         match value.kind() {
             ValueKind::Int(time) => time,
             _ => self.integer(value).and_then(|time| i64::try_from(time).ok()).unwrap_or(Event::NO_TIME),

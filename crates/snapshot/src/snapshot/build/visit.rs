@@ -3,8 +3,9 @@
 use ptmem_base::text::cut;
 
 use super::Builder;
+use super::alike::EventShape;
 use super::container::{self, Dict, List, Packed};
-use crate::pickle::Visitor;
+use crate::pickle::{Alike, Visitor};
 use crate::snapshot::value::{Short, Value, ValueKind};
 use crate::snapshot::{Damage, StackId};
 
@@ -19,6 +20,7 @@ impl Visitor for Builder {
     type Value = Value;
     type Kept = Short;
     type Run = (StackId, u32);
+    type Shape = EventShape;
     type Error = Damage;
 
     #[inline]
@@ -212,6 +214,21 @@ impl Visitor for Builder {
             }
             _ => false,
         }
+    }
+
+    fn shape(&self, dict: Value, items: &[Value]) -> Option<Alike<EventShape>> {
+        self.event_shape(dict, items)
+    }
+
+    #[inline]
+    fn update_alike(&mut self, dict: Value, shape: &EventShape, items: &[Value]) -> bool {
+        let ValueKind::Dict(index) = dict.kind() else { return false };
+        if self.check_room().is_err() {
+            return false;
+        }
+        let Some(event) = self.event_alike(shape, items) else { return false };
+        self.dicts[index as usize] = event.into();
+        true
     }
 }
 
