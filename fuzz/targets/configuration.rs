@@ -13,10 +13,10 @@ use ptmem::{Thresholds, compare};
 
 fuzz_target!(|text: &str| {
     let Ok(config) = Config::parse(text) else { return };
-    for suite in config.suites.keys() {
-        assert!(config.suite(suite).is_ok());
+    for gate in config.gates.keys() {
+        assert!(config.gate(gate).is_ok());
     }
-    let _ = config.suite("nightly");
+    let _ = config.gate("nightly");
     let options = ReadOptions {
         rules: config.rules,
         group_by: config.group_by.filter(|by| !by.is_origin()).unwrap_or(GroupBy::Stack),

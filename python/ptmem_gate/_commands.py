@@ -66,18 +66,6 @@ def compare_ranks(
     return _report(results.Suite, [*words, *_common(strict, config, options)], export)
 
 
-def compare_suite(
-    name: str,
-    *,
-    strict: bool = False,
-    config: Config = None,
-    export: Optional[Exports] = None,
-    options: Sequence[str] = (),
-) -> results.Suite:
-    """Compares every pair of a suite in ptmem.toml, like `ptmem diff --suite`."""
-    return _report(results.Suite, ["diff", f"--suite={name}", *_common(strict, config, options)], export)
-
-
 def check(
     snapshot: PathLike,
     *,

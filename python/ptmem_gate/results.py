@@ -1045,7 +1045,7 @@ class SuiteRanks:
 
 @dataclass(frozen=True, repr=False)
 class Suite(Result):
-    """Several comparisons: what 'ptmem diff --suite NAME --format json' prints, and 'ptmem diff' of the ranks of a job.
+    """Several comparisons: what 'ptmem gate --format json' prints, and 'ptmem diff' of the ranks of a job.
     Readers should ignore keys that are not named here.
     """
 

@@ -128,13 +128,14 @@ pub(crate) const REMOVED: [(&str, &str); 12] = [
 ];
 
 /// Former options of the commands that read recordings, and what `ptmem gate` does in their place.
-const OF_GATE: [(&str, &str); 7] = [
+const OF_GATE: [(&str, &str); 8] = [
     ("--approve-label", "'ptmem gate --approve-label LABEL' reads the labels of a pull request"),
     ("--comment-key", "'ptmem gate --ci' writes the comment of a pull request"),
     ("--first", "'ptmem gate' finds out itself whether a gate is new"),
     ("--git", "'ptmem gate' shows what a change edits of its own limits"),
     ("--max-bytes", "Markdown always fits into a comment, and 'ptmem gate --ci' writes a longer report beside it"),
     ("--no-before", "'ptmem gate' judges the change alone where its base cannot be recorded"),
+    ("--suite", "'ptmem gate' compares what [gate.NAME] of ptmem.toml names"),
     ("--picture", "a comment has a chart, and --export html=FILE the timelines"),
 ];
 

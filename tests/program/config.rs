@@ -1,4 +1,4 @@
-//! The configuration file, suites, and growth that was agreed to.
+//! The configuration file, gates of files, and growth that was agreed to.
 
 use std::fs;
 use std::path::Path;
@@ -95,13 +95,12 @@ fn a_configuration_that_cannot_be_read_is_not_ignored() {
 }
 
 #[test]
-fn a_comparison_of_a_suite_without_a_limit_is_an_error() {
+fn a_gate_without_a_limit_allows_five_percent() {
     let folder = folder();
-    let suite = "[[suite.s.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
-    fs::write(folder.path().join("ptmem.toml"), suite).unwrap();
-    let output = ptmem(folder.path(), &["diff", "--suite", "s"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("comparison 'one' has no limit"), "{}", text(&output.stderr));
+    let gate = "[gate.one]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
+    let fails = "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %";
+    assert_eq!(verdict(&ptmem(folder.path(), &["gate"])), (1, fails.to_owned()));
 }
 
 #[test]
@@ -127,49 +126,44 @@ fn warnings_alone_are_inconclusive_where_nothing_can_be_told_strictly() {
 }
 
 #[test]
-fn a_suite_has_one_verdict() {
+fn gates_have_one_verdict() {
     let folder = folder();
     let config = |more: &str| {
         let text = format!(
-            "max-growth = \"30%\"\n[suite.nightly]\nmin-delta = \"4MiB\"\n\
-             [[suite.nightly.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n\
-             [[suite.nightly.compare]]\nname = \"two\"\nbefore = \"two-devices-before.pkl\"\n\
-             after = \"two-devices-after.pkl\"\n{more}"
+            "max-growth = \"30%\"\nmin-delta = \"4MiB\"\n\
+             [gate.one]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n\
+             [gate.two]\nbefore = \"two-devices-before.pkl\"\nafter = \"two-devices-after.pkl\"\n{more}"
         );
         fs::write(folder.path().join("ptmem.toml"), text).unwrap();
     };
-    let suite = |more: &[&str]| ptmem(folder.path(), &[&["diff", "--suite", "nightly"], more].concat());
+    let gate = |more: &[&str]| ptmem(folder.path(), &[&["gate"], more].concat());
     config("");
     let fails = "FAIL two: device 1: peak grew 41.10 MiB (+61.7 %), allowed 30 %";
-    assert_eq!(verdict(&suite(&[])), (1, fails.to_owned()));
+    assert_eq!(verdict(&gate(&[])), (1, fails.to_owned()));
     config("max-growth = \"70%\"\n");
     let passes = "PASS all 2 comparisons; most on one: peak grew 53.80 MiB (+19.2 %), \
                   allowed 30 %";
-    assert_eq!(verdict(&suite(&[])), (0, passes.to_owned()));
-    assert_eq!(verdict(&suite(&["--max-growth", "1%"])).0, 1, "flags win over all of them");
+    assert_eq!(verdict(&gate(&[])), (0, passes.to_owned()));
+    assert_eq!(verdict(&gate(&["--max-growth", "1%"])).0, 1, "flags win over all of them");
     // A pass does not hide an inconclusive check, and that does not hide a failure.
-    let third = "max-growth = \"70%\"\n[[suite.nightly.compare]]\nname = \"three\"\nbefore = \"before.pkl\"\n\
-                 after = \"state-only.pkl\"\n";
+    let third = "max-growth = \"70%\"\n[gate.three]\nbefore = \"before.pkl\"\nafter = \"state-only.pkl\"\n";
     config(third);
-    let (code, line) = verdict(&suite(&[]));
+    let (code, line) = verdict(&gate(&[]));
     assert_eq!((code, line.starts_with("INCONCLUSIVE three: ")), (3, true), "{line}");
     config(&third.replace("70%", "60%"));
-    assert_eq!(verdict(&suite(&[])).0, 1);
-    assert_eq!(verdict(&suite(&["--exit-zero"])).0, 0);
-    let json = suite(&["--format", "json"]);
+    assert_eq!(verdict(&gate(&[])).0, 1);
+    assert_eq!(verdict(&gate(&["--exit-zero"])).0, 0);
+    let json = gate(&["--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["schema"], "ptmem.suite/1");
     assert_eq!(report["verdict"], "regression");
     let names: Vec<_> = report["comparisons"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
-    assert_eq!(names, ["one", "two", "three"]);
+    assert_eq!(names, ["one", "three", "two"]);
     // A file that is missing is an error, not a comparison less.
     fs::remove_file(folder.path().join("after.pkl")).unwrap();
-    let output = suite(&[]);
+    let output = gate(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("comparison 'one': after.pkl: no such file"), "{}", text(&output.stderr));
-    let unknown = ptmem(folder.path(), &["diff", "--suite", "nigthly"]);
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("did you mean 'nightly'?"));
 }
 
 #[test]
@@ -283,17 +277,16 @@ fn the_configuration_is_found_upwards_to_the_root_of_the_repository() {
     let folder = folder();
     let sub = folder.path().join("a/b");
     fs::create_dir_all(&sub).unwrap();
-    let suite =
-        "max-growth = \"5%\"\n[[suite.all.compare]]\nname = \"x\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
-    fs::write(folder.path().join("ptmem.toml"), suite).unwrap();
+    let gate = "max-growth = \"5%\"\n[gate.x]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
     let diff = ["diff", "../../before.pkl", "../../after.pkl"];
     // Outside a repository, folders above do not count.
     assert_eq!(verdict(&ptmem(&sub, &diff)).1, UNGATED);
     fs::create_dir(folder.path().join(".git")).unwrap();
     let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
     assert_eq!(verdict(&ptmem(&sub, &diff)), fails);
-    // Paths of a suite begin where the file lies.
-    assert_eq!(ptmem(&sub, &["diff", "--suite", "all"]).status.code(), Some(1));
+    // Paths of a gate begin where the file lies.
+    assert_eq!(ptmem(&sub, &["gate"]).status.code(), Some(1));
     // The nearest one counts, and nothing above the root.
     fs::write(folder.path().join("a/ptmem.toml"), "max-growth = \"30%\"").unwrap();
     assert_eq!(verdict(&ptmem(&sub, &diff)).0, 0);
@@ -319,13 +312,13 @@ fn rules_that_match_nothing_are_a_warning() {
     let output = ptmem(folder.path(), &[&DIFF[..], &["--format", "json"]].concat());
     assert!(!text(&output.stdout).contains("unused-rule"));
     // One comparison that uses a rule is enough.
-    let suite = format!(
-        "max-growth = \"0\"\n{used}[[suite.all.compare]]\nname = \"one\"\nbefore = \"state-only.pkl\"\nafter = \"state-only.pkl\"\n\
-         [[suite.all.compare]]\nname = \"two\"\nbefore = \"two-devices-before.pkl\"\nafter = \"two-devices-after.pkl\"\n"
+    let gates = format!(
+        "max-growth = \"0\"\n{used}[gate.one]\nbefore = \"state-only.pkl\"\nafter = \"state-only.pkl\"\n\
+         [gate.two]\nbefore = \"two-devices-before.pkl\"\nafter = \"two-devices-after.pkl\"\n"
     );
-    for (config, unused) in [(suite.clone(), 0), (suite.replace("[\"attention\"]", "[\"widen\"]"), 1)] {
+    for (config, unused) in [(gates.clone(), 0), (gates.replace("[\"attention\"]", "[\"widen\"]"), 1)] {
         fs::write(folder.path().join("ptmem.toml"), config).unwrap();
-        let output = ptmem(folder.path(), &["diff", "--suite", "all", "--format", "json"]);
+        let output = ptmem(folder.path(), &["gate", "--format", "json"]);
         assert_eq!(text(&output.stdout).matches("\"unused-rule\"").count(), unused, "{}", text(&output.stderr));
     }
 }

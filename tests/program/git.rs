@@ -186,7 +186,7 @@ fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
 }
 
 #[test]
-fn ranks_and_suites_are_marked_as_well() {
+fn ranks_and_gates_are_marked_as_well() {
     let checkout = grown();
     for side in ["before", "after"] {
         let snapshot = fs::read(checkout.path().join(format!("{side}.pkl"))).unwrap();
@@ -200,9 +200,8 @@ fn ranks_and_suites_are_marked_as_well() {
     assert!(report.contains("grew, leads to edit"), "{report}");
     assert!(report.contains("where this change writes `h = wider(x)`"), "{report}");
 
-    let pair = "[[suite.all.compare]]\nname = 'one'\nbefore = 'before.pkl'\nafter = 'after.pkl'\n";
-    checkout.write("ptmem.toml", format!("[suite.all]\nmax-growth = '5%'\n{pair}"));
-    let output = checkout.command().args(["diff", "--suite", "all", "--git", "main"]).output().unwrap();
+    checkout.write("ptmem.toml", "[gate.one]\nbefore = 'before.pkl'\nafter = 'after.pkl'\n");
+    let output = checkout.command().args(["gate", "--base", "main"]).output().unwrap();
     let report = text(&output.stdout) + &text(&output.stderr);
     assert!(report.contains("where this change writes `h = wider(x)`"), "{report}");
 }

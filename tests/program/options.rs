@@ -21,7 +21,6 @@ const WAYS: &[&[&str]] = &[
     &["fit", "1=leak-series/step-100.pkl", "2=leak-series/step-200.pkl", "3=leak-series/step-300.pkl"],
     &["settings", "before.pkl", "--python", "none"],
     &["doctor", "before.pkl"],
-    &["diff", "--suite", "pairs", "--config", "tests.toml"],
     &["profile", "before.pkl"],
     &["trim", "before.pkl", "-o", "-"],
     &["trim", "before.pkl", "-o", "-", "--between", "baseline..peak"],
@@ -31,7 +30,7 @@ const WAYS: &[&[&str]] = &[
 ];
 
 /// Values of options; the others stand alone.
-const VALUES: [(&str, &str); 51] = [
+const VALUES: [(&str, &str); 50] = [
     ("addresses", "down"),
     ("allow-raise", "reason"),
     ("again", "before.pkl"),
@@ -78,7 +77,6 @@ const VALUES: [(&str, &str); 51] = [
     ("skip", "2"),
     ("step", "step"),
     ("steps", "4"),
-    ("suite", "another"),
     ("top", "2"),
     ("unsupported", "error"),
     ("windows", "5"),
@@ -152,8 +150,6 @@ fn every_option_is_used_or_refused() {
         }
     }
     fs::write(folder.join("other.toml"), "group-by = \"category\"\n").unwrap();
-    let suite = "[[suite.pairs.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\nmax-growth = \"9%\"\n";
-    fs::write(folder.join("tests.toml"), suite).unwrap();
     let mut silent = Vec::new();
     for &way in WAYS {
         let plain = ptmem(folder, way);

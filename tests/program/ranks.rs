@@ -339,26 +339,26 @@ fn a_glob_names_files_by_their_folders_and_not_by_links() {
 }
 
 #[test]
-fn suites_hold_ranks() {
+fn gates_hold_ranks() {
     let folder = job();
     let fixture = |name: &str| fs::copy(fixture(name), folder.path().join(name)).unwrap();
     fixture("before.pkl");
     fixture("moved.pkl");
     fs::write(
         folder.path().join("ptmem.toml"),
-        "[suite.nightly]\nmax-growth = \"60%\"\n\
-         [[suite.nightly.compare]]\nname = \"job\"\nbefore = \"b\"\nafter = \"a/*.pkl\"\nmax = { imbalance = \"1MiB\" }\n\
-         [[suite.nightly.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"moved.pkl\"\n",
+        "max-growth = \"60%\"\n\
+         [gate.job]\nbefore = \"b\"\nafter = \"a/*.pkl\"\nmax = { imbalance = \"1MiB\" }\n\
+         [gate.one]\nbefore = \"before.pkl\"\nafter = \"moved.pkl\"\n",
     )
     .unwrap();
-    let suite = ["diff", "--suite", "nightly"];
-    let (code, line) = verdict(&ptmem(folder.path(), &suite));
+    let gate = ["gate"];
+    let (code, line) = verdict(&ptmem(folder.path(), &gate));
     assert_eq!(code, 1);
     assert_eq!(
         line,
         "FAIL job: rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %; imbalance is 22.50 MiB, allowed 1.00 MiB"
     );
-    let report = json_of(folder.path(), &suite);
+    let report = json_of(folder.path(), &gate);
     let names: Vec<_> = report["comparisons"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
     assert_eq!(names, ["job: rank 0", "job: rank 1", "job: rank 2", "job: rank 3", "one"].map(|name| json!(name)));
     assert_eq!(
@@ -366,11 +366,11 @@ fn suites_hold_ranks() {
         (&json!("job"), &json!("exceeded"))
     );
     fs::remove_file(folder.path().join("b/rank3.pkl")).unwrap();
-    let (code, line) = verdict(&ptmem(folder.path(), &suite));
+    let (code, line) = verdict(&ptmem(folder.path(), &gate));
     assert!(code == 3 && line.contains("rank 3 is missing in the before"), "{line}");
     let error = {
         fs::remove_dir_all(folder.path().join("b")).unwrap();
-        refused(folder.path(), &suite)
+        refused(folder.path(), &gate)
     };
     assert!(error.contains("comparison 'job'"), "{error}");
 }

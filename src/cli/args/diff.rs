@@ -17,24 +17,16 @@ use crate::cli::diff;
 pub(crate) struct DiffArguments {
     /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update"])]
+    #[arg(required_unless_present = "update")]
     pub(crate) before: Option<PathBuf>,
     /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update"])]
+    #[arg(required_unless_present = "update")]
     pub(crate) after: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limits: DiffLimits,
     #[command(flatten)]
     pub(crate) capacity: Capacity,
-    /// Compare every pair of this suite in ptmem.toml and give one verdict
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with_all = ["before", "after", "update"],
-        help_heading = heading::COMPARED
-    )]
-    pub(crate) suite: Option<String>,
     #[command(flatten, next_help_heading = heading::COMPARED)]
     pub(crate) stacks: Stacks,
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed

@@ -73,8 +73,7 @@ pub(crate) enum Command {
         args_override_self = true,
         after_long_help = format!("{}\n\n{}", text::DIFF, text::EXIT_CODES),
         after_help = text::EXIT_CODES,
-        override_usage = "ptmem diff [OPTIONS] <BEFORE> <AFTER>\n       ptmem diff [OPTIONS] --update <PROFILE> <AFTER>\n       \
-                          ptmem diff [OPTIONS] --suite <NAME>"
+        override_usage = "ptmem diff [OPTIONS] <BEFORE> <AFTER>\n       ptmem diff [OPTIONS] --update <PROFILE> <AFTER>"
     )]
     Diff(DiffArguments),
     /// Check one snapshot against absolute limits

@@ -1,4 +1,4 @@
-//! `ptmem diff`: one comparison or those of a suite, and the stored before.
+//! `ptmem diff`: compares two recordings, or the ranks of two jobs, and keeps the stored before.
 
 mod compare;
 mod names;
@@ -18,7 +18,7 @@ use super::report::report_options;
 use super::{exit_code, modes};
 pub(super) use compare::{Request, compare_all};
 pub(super) use pairs::Pair;
-use pairs::pairs;
+use pairs::pair;
 use update::{accepting, improvement};
 
 pub(super) use update::{shell_word, update};
@@ -34,8 +34,7 @@ pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
 /// Judges the comparisons without a report.
 #[cfg(feature = "simulate")]
 pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<ptmem::verdict::Gate> {
-    let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
-    compare_all(&pairs, &arguments.request(&loaded.config))
+    compare_all(&[pair(arguments, loaded)?], &arguments.request(&loaded.config))
 }
 
 /// Makes the comparisons and reports them, with a remark of the command that asks for them.
@@ -45,22 +44,21 @@ pub(super) fn report(
     remark: Option<Diagnostic>,
     output: &Output,
 ) -> Result<ExitCode> {
-    let pairs = pairs(arguments, loaded)?.into_iter().collect::<Result<Vec<_>>>()?;
-    if arguments.capacity.device.is_given() && pairs.iter().all(|pair| pair.thresholds.headroom.is_none()) {
+    let pair = pair(arguments, loaded)?;
+    if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
     }
-    let inputs = pairs.iter().flat_map(Pair::inputs).chain(arguments.config.file());
-    output::check_exports(&arguments.view.export, inputs)?;
-    if pairs.iter().any(|pair| pair.found.is_some()) {
+    output::check_exports(&arguments.view.export, pair.inputs().chain(arguments.config.file()))?;
+    if pair.found.is_some() {
         arguments.view.require_no_history("a comparison of the ranks of a job")?;
     }
-    if arguments.update.is_some() && pairs.iter().any(|pair| pair.found.is_some()) {
+    if arguments.update.is_some() && pair.found.is_some() {
         bail!(
             "--update rewrites a single profile, but this before is several: ranks of a job, or cases of a file; write \
              each of them again, for example with 'ptmem profile'"
         );
     }
-    let mut gate = compare_all(&pairs, &arguments.request(&loaded.config))?;
+    let mut gate = compare_all(&[pair], &arguments.request(&loaded.config))?;
     gate.remark(remark);
     let mut options = report_options(&arguments.view, output);
     if let Some(only) = gate.only_mut()

@@ -1,9 +1,8 @@
-//! The pairs of files, or of sets of files, that the command line or a suite names.
+//! A pair of files, or of sets of files, to compare.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use ptmem::config::{self, Suite};
 use ptmem::sides::Sides;
 use ptmem::verdict::{Limits, Thresholds};
 
@@ -54,7 +53,7 @@ impl Pair {
         [&*self.before, &*self.after].into_iter().chain(of_ranks.map(|found| &*found.path))
     }
 
-    /// Adds the name of the comparison in a suite to an error.
+    /// Adds the name of the comparison, if it has one, to an error.
     pub(super) fn context<T>(&self, result: Result<T>) -> Result<T> {
         match &self.name {
             Some(name) => result.with_context(|| format!("comparison '{name}'")),
@@ -63,31 +62,8 @@ impl Pair {
     }
 }
 
-/// The pairs to compare, each with its limits.
-pub(super) fn pairs(arguments: &DiffArguments, loaded: &Loaded) -> Result<Vec<Result<Pair>>> {
-    let Some(name) = &arguments.suite else { return Ok(vec![only_pair(arguments, loaded)]) };
-    let suite = loaded.config.suite(name)?;
-    let limits = arguments.limits();
-    Ok(suite.pairs.iter().map(|pair| pair_of_suite(pair, suite, &limits, loaded)).collect())
-}
-
-/// A pair of a suite. Its paths begin at the folder of the configuration.
-fn pair_of_suite(pair: &config::Pair, suite: &Suite, limits: &Limits, loaded: &Loaded) -> Result<Pair> {
-    let config::Pair { name, before, after, .. } = pair;
-    if before == "-" || after == "-" {
-        bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
-    }
-    let Loaded { config, folder, .. } = loaded;
-    let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
-    let pair = Pair::new(Some(name.clone()), folder.join(before), folder.join(after), &limits, loaded)?;
-    if !pair.thresholds.limits_anything() {
-        bail!("comparison '{name}' has no limit, here or in ptmem.toml");
-    }
-    Ok(pair)
-}
-
 /// The pair that the command line names.
-fn only_pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
+pub(super) fn pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
     let Sides { before, after } = inputs(arguments)?;
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");

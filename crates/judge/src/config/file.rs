@@ -83,8 +83,6 @@ table_with_limits!(File {
     accept: Vec<FileAccept>,
     #[serde(default)]
     simulate: FileSimulate,
-    #[serde(default)]
-    suite: BTreeMap<String, FileSuite>,
     broken_base: Option<Broken>,
     #[serde(default)]
     gate: BTreeMap<String, FileGate>,
@@ -146,13 +144,6 @@ fn is_reason(value: &toml::Value) -> bool {
 fn names_function(mark: &str) -> bool {
     mark.rsplit_once(':').is_some_and(|(_, name)| name.parse::<u64>().is_err() && !name.is_empty())
 }
-
-table_with_limits!(FileSuite {
-    #[serde(default)]
-    compare: Vec<FilePair>,
-});
-
-table_with_limits!(FilePair { name: String, before: String, after: String });
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

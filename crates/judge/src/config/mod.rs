@@ -12,7 +12,7 @@ use ptmem_snapshot::snapshot::AllocatorSettings;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
 use crate::verdict::{About, Accepted, Limits, Target};
-use file::{Date, File, FileAccept, FileCategory, FileSuite};
+use file::{Date, File, FileAccept, FileCategory};
 pub use gates::{BrokenBase, GateRules, Recording, Source};
 pub use usage::Usage;
 
@@ -37,41 +37,10 @@ pub struct Config {
     pub rules: Rules,
     /// Growth that was agreed to.
     pub accepted: Vec<Accepted>,
-    /// Suites by their names.
-    pub suites: BTreeMap<String, Suite>,
     /// What a base that cannot be recorded means.
     pub broken_base: BrokenBase,
     /// Gates by their names.
     pub gates: BTreeMap<String, GateRules>,
-}
-
-/// Comparisons with one verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Suite {
-    /// Limits of its comparisons.
-    pub limits: Limits,
-    /// The comparisons.
-    pub pairs: Vec<Pair>,
-}
-
-impl Suite {
-    /// Limits of it and of all its comparisons.
-    fn count(&self) -> usize {
-        self.limits.count() + self.pairs.iter().map(|pair| pair.limits.count()).sum::<usize>()
-    }
-}
-
-/// One comparison of a suite.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
-    /// Name of the comparison.
-    pub name: String,
-    /// Path of the before, from the working directory.
-    pub before: String,
-    /// Path of the after.
-    pub after: String,
-    /// Limits of its own.
-    pub limits: Limits,
 }
 
 /// Limits and patterns of one file: each is compared with each stack.
@@ -100,9 +69,6 @@ impl Config {
             patterns: frames.0.into_iter().map(|pattern| pattern.0).collect(),
         });
         let categories = categories.collect();
-        let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
-        let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
-        rules += suites.values().map(Suite::count).sum::<usize>();
         let gates = file.gate.into_iter().map(|(name, read)| Ok((name.clone(), gates::gate(&name, read)?)));
         let gates: BTreeMap<String, GateRules> = gates.collect::<Result<_, _>>()?;
         rules += gates.values().map(|gate| gate.limits.count()).sum::<usize>();
@@ -126,23 +92,8 @@ impl Config {
                 ..Rules::default()
             },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
-            suites,
             broken_base: file.broken_base.map(|what| what.0).unwrap_or_default(),
             gates,
-        })
-    }
-
-    /// The suite of a name.
-    ///
-    /// # Errors
-    /// If there is none; the error names those that there are.
-    pub fn suite(&self, name: &str) -> Result<&Suite, Error> {
-        self.suites.get(name).ok_or_else(|| {
-            let names: Vec<_> = self.suites.keys().map(String::as_str).collect();
-            let known =
-                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-            let near = did_you_mean(name, names.iter().copied());
-            Error(format!("the configuration has no suite '{name}': {known}{near}"))
         })
     }
 }
@@ -170,25 +121,6 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     Ok(Accepted { subject, through, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
-fn suite(name: &str, mut read: FileSuite) -> Result<Suite, Error> {
-    if read.compare.is_empty() {
-        return Err(Error(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
-    }
-    let mut pairs: Vec<Pair> = Vec::new();
-    let limits = read.take_limits();
-    for mut pair in read.compare {
-        if pair.name.is_empty() {
-            return Err(Error(format!("the suite '{name}' has a comparison without a 'name'")));
-        }
-        if pairs.iter().any(|other| other.name == pair.name) {
-            return Err(Error(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
-        }
-        let limits = pair.take_limits();
-        pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits });
-    }
-    Ok(Suite { limits, pairs })
-}
-
 /// Message of the TOML reader in one line, with the nearest name for an unknown key.
 fn explain(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
@@ -196,6 +128,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
     let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match (message.starts_with("unknown field"), quoted.next()) {
+        (true, Some("suite")) => "; [gate.NAME] has replaced it: a gate for each comparison".to_owned(),
         (true, Some(found)) => did_you_mean(found, quoted),
         _ => String::new(),
     };
@@ -245,16 +178,9 @@ bytes = "200MiB"
 reason = "a longer context"
 expires = 2026-12-31
 
-[suite.nightly]
-max-growth = "10%"
-[[suite.nightly.compare]]
-name = "small"
+[gate.nightly]
 before = "small.json"
 after = "small.pkl"
-[[suite.nightly.compare]]
-name = "large"
-before = "large.json"
-after = "large.pkl"
 max-growth = ["peak=2%", "end=0"]
 "#;
 
@@ -278,12 +204,9 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
         assert_eq!(config.accepted[0].expires, "2026-12-31".parse().unwrap());
         assert_eq!(config.rules.known_guesses, ["train.py:has_nan"]);
-        let suite = config.suite("nightly").unwrap();
-        let limits = suite.pairs.iter().map(|pair| pair.limits.clone().over(&suite.limits).over(&config.limits));
-        let growth: Vec<_> =
-            limits.map(|limits| limits.growth.iter().map(ToString::to_string).collect::<Vec<_>>()).collect();
-        assert_eq!(growth[0], ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
-        assert_eq!(growth[1], ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        let limits = config.gate("nightly").unwrap().limits.clone().over(&config.limits);
+        let growth: Vec<_> = limits.growth.iter().map(ToString::to_string).collect();
+        assert_eq!(growth, ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(Config::parse("").unwrap(), Config::default());
     }
 
@@ -324,8 +247,7 @@ max-growth = ["peak=2%", "end=0"]
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
-            ("[suite.a]", "the suite 'a' compares nothing"),
-            ("[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"\nafter=\"c\"\nafer=\"d\"", "did you mean 'after'?"),
+            ("[suite.a]", "[gate.NAME] has replaced it"),
             ("[simulate]\nknown = [\"train.py:137\"]", "'train.py:137': expected a file and a function"),
             ("[simulate.known]\n\"train.py:has_nan\" = \"\"", "expected functions with reasons"),
             ("[simulate]\nknow = []", "did you mean 'known'?"),
@@ -335,7 +257,7 @@ max-growth = ["peak=2%", "end=0"]
             let message = Config::parse(text).unwrap_err().to_string();
             assert!(message.contains(expected) && !message.contains('\n'), "{text}: {message}");
         }
-        let message = Config::parse(WHOLE).unwrap().suite("nightli").unwrap_err().to_string();
+        let message = Config::parse(WHOLE).unwrap().gate("nightli").unwrap_err().to_string();
         assert!(message.contains("did you mean 'nightly'?"), "{message}");
     }
 }
