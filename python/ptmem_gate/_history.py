@@ -86,15 +86,20 @@ class History:
 
     def stop(self) -> None:
         """Turns it off, which drops the recorded events."""
+        self.facts.collections.stop()
         if self.is_on and not self.was_on:
             gpu_of(self.torch).memory._record_memory_history(self._off)
             self.is_on = False
 
     def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
         """Writes the snapshot with the facts about the run; returns what is missing, if anything."""
-        snapshot = self.facts.snapshot(ending, message)
-        if self.watch is not None:
-            self.watch.add_to(snapshot)
+        with collector_paused():
+            snapshot = self.facts.snapshot(ending, message)
+            if self.watch is not None:
+                self.watch.add_to(snapshot)
+            # A history that was on before the recording stays on.
+            if ending == "whole" and not self.was_on:
+                self.facts.note_collected(snapshot, self.stop)
         write(path, snapshot)
         return self._lacks(snapshot)
 

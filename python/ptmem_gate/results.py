@@ -800,8 +800,10 @@ class Step:
 class Leak:
     """A stack that leaks."""
 
-    metric: Literal["allocated", "fragmentation"]
-    """The memory that grows: allocated bytes of a stack, or reserved bytes that nothing uses."""
+    metric: Literal["allocated", "fragmentation", "cycles"]
+    """The memory that grows: allocated bytes of a stack, reserved bytes that nothing uses, or allocated bytes that only
+    reference cycles hold.
+    """
     label: str
     """Its name for people."""
     also: list[str]

@@ -48,6 +48,9 @@ class FakeTorch:
         self.max_entries = 0
         self.stacks = ""
         self.counted = 0
+        #: Addresses of the blocks that are held, and the number of frees.
+        self.held: list[int] = []
+        self.freed = 0
         self.waiting: list[Callable[[], None]] = []
         self.observers: list[Callable[..., None]] = []
         self.hooks: list[Callable[..., None]] = []
@@ -63,6 +66,10 @@ class FakeTorch:
         if self.enabled:
             self.events.append(name)
             del self.events[: -self.max_entries]
+
+    def free(self, address: int) -> None:
+        self.held.remove(address)
+        self.freed += 1
 
     def use_cuda(self) -> None:
         self.initialized = True
@@ -132,11 +139,13 @@ class FakeTorch:
 
     def snapshot(self) -> dict[str, Any]:
         self.calls.append("dump")
-        return {"segments": [], "device_traces": [[Event(event) for event in self.events]]}
+        blocks = [{"address": place, "size": 512, "state": "active_allocated"} for place in self.held]
+        segments = [{"device": 0, "address": 0, "blocks": blocks}]
+        return {"segments": segments, "device_traces": [[Event(event) for event in self.events]]}
 
     def memory_stats(self, device: int) -> dict[str, Any]:
         peak = max(self.highest, self.allocated)
-        counter = {"all": {"current": self.allocated, "peak": peak, "allocated": self.counted, "freed": 0}}
+        counter = {"all": {"current": self.allocated, "peak": peak, "allocated": self.counted, "freed": self.freed}}
         held = 10 << 20 if self.counted else 0
         reserved = {"all": {"current": held, "peak": held}}
         return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}

@@ -7,6 +7,8 @@ import os
 import pickle
 import sys
 import warnings
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,52 @@ def test_all_that_runs_inside_is_recorded(any_torch: FakeTorch, tmp_path: Path) 
         any_torch.allocate("second")
     any_torch.allocate("after")
     assert events_in(tmp_path / "all.pkl") == ["first", "second"]
-    # Turning it off drops the events, so they are written before.
-    assert any_torch.calls[-2:] == ["dump", "off"]
+    # Turning it off drops the events, so they are read before. Then the garbage collector runs between two looks.
+    assert any_torch.calls[-4:] == ["dump", "off", "dump", "dump"]
+
+
+class Block:
+    """A tensor in a reference cycle, which is freed when the garbage collector finds it."""
+
+    def __init__(self, torch: FakeTorch, address: int) -> None:
+        torch.allocate(str(address))
+        torch.held.append(address)
+        self.cycle = self
+        weakref.finalize(self, torch.free, address)
+
+
+@pytest.fixture
+def no_other_collections() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_other_collections")
+def test_what_reference_cycles_hold_is_noted(any_torch: FakeTorch, tmp_path: Path) -> None:
+    with record(tmp_path / "all.pkl"):
+        Block(any_torch, 512)
+        gc.collect()
+        any_torch.held.append(4096)
+        any_torch.free(4096)
+        kept = Block(any_torch, 1024)
+        Block(any_torch, 2048)
+    assert kept.cycle is kept
+    with open(tmp_path / "all.pkl", "rb") as file:
+        snapshot = pickle.load(file)
+    # The snapshot has what the program had.
+    assert [block["address"] for block in snapshot["segments"][0]["blocks"]] == [1024, 2048]
+    assert snapshot["ptmem"]["collected"] == [{"device": 0, "blocks": [2048], "frees": [[0, 1]], "freed": 2}]
+    assert not any("Collections" in str(callback) for callback in gc.callbacks)
+
+
+def test_of_a_program_that_failed_nothing_is_collected(any_torch: FakeTorch, tmp_path: Path) -> None:
+    with pytest.raises(ValueError), record(tmp_path / "all.pkl"):
+        Block(any_torch, 512)
+        raise ValueError
+    with open(tmp_path / "all.pkl", "rb") as file:
+        assert "collected" not in pickle.load(file)["ptmem"]
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,9 @@ pub(crate) struct LeakArguments {
     #[arg(required = true, value_name = "SNAPSHOT")]
     snapshots: Vec<PathBuf>,
     /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails];
-    /// fragmentation=SIZE limits reserved memory that nothing uses. Repeatable
-    #[arg(long, value_parser = LeakLimit::from_str, value_name = "[fragmentation=]SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    /// fragmentation=SIZE limits reserved memory that nothing uses [default: 0], cycles=SIZE memory that reference cycles hold
+    /// until Python's garbage collector runs [default: any amount]
+    #[arg(long, value_parser = LeakLimit::from_str, value_name = "[METRIC=]SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
     max_leak: Vec<LeakLimit>,
     /// Ignore the first N snapshots or steps as warm-up [default: 0 snapshots, 1 step]
     #[arg(long, value_name = "N", help_heading = heading::LEAK)]

@@ -266,7 +266,7 @@ fn a_folder_with_one_profile_is_the_first_night() {
 }
 
 #[test]
-fn each_leak_is_listed_once_beside_the_verdict() {
+fn what_leaks_together_is_one_finding_with_a_row_for_each_stack() {
     let profiles = of_series(4, |program, step| {
         for line in [3, 4] {
             program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 4 << 20);
@@ -277,6 +277,6 @@ fn each_leak_is_listed_once_beside_the_verdict() {
     let gate = LeakGate::from(JudgedSearch { search, judgement });
     let table = Format::Table.render(Subject::Leaks(&gate), &RenderOptions::default()).unwrap();
     assert_eq!(table.matches("FAIL").count(), 1, "{table}");
-    assert!(table.contains("; 1 more leak\n"), "{table}");
+    assert!(table.contains("layer_3 (job.py:3) and 1 other together grow 8.00 MiB"), "{table}");
     assert!(table.contains("layer_3 (job.py:3)") && table.contains("layer_4 (job.py:3)"), "{table}");
 }

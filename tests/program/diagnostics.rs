@@ -416,6 +416,12 @@ fn produce(code: Code) -> Codes {
             assert!(saved.status.success(), "{}", text(&saved.stderr));
             case.codes(&["leak", "nights"])
         }
+        Code::CyclesUnknown => case.codes(&["leak", &fixture("leak.pkl")]),
+        Code::ReferenceCycles => {
+            let mut found = Codes::new();
+            collect(&crate::cycles::collected_on_the_way(case.folder.path()), &mut found);
+            found
+        }
         Code::SeriesSorted => {
             let [first, last] =
                 [100, 300].map(|step| format!("{}/leak-series/step-{step}.pkl", fixtures::folder().display()));

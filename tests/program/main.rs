@@ -14,6 +14,7 @@ mod causes;
 mod cluster;
 mod commands;
 mod config;
+mod cycles;
 mod diagnostics;
 mod facts;
 mod fit;

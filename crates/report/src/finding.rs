@@ -14,9 +14,11 @@ use ptmem_judge::verdict::{
     self, About, Check, Comparison, Judged, Judgement, Level, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
+use ptmem_studies::leak::{DeviceLeaks, LeakMetric};
 use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
 use ptmem_trace::stack::Code;
 use sha1::{Digest, Sha1};
+use strum::IntoEnumIterator;
 
 use super::place::{Codes, Place, placed_frames, user_place};
 use super::{RenderOptions, Subject, grouped};
@@ -179,10 +181,20 @@ fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> V
         let leak = check.device.zip(check.key.as_deref());
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
         let name = device.map(|device| device.device.to_string());
-        let explanation = Explanation::of_stack(&code, stack, options);
+        let rows = device.map(|device| leaking_together(check, device)).unwrap_or_default();
+        let explanation = Explanation { rows, ..Explanation::of_stack(&code, stack, options) };
         ExplainedCheck::new(check, judgement, name, explanation)
     });
     findings.collect()
+}
+
+/// The list of what leaks together, for the check that is named after the fastest of them.
+fn leaking_together(check: &Check, device: &DeviceLeaks) -> Vec<String> {
+    let findings = LeakMetric::iter().flat_map(|metric| device.findings(metric));
+    let mut several = findings.filter(|leaks| leaks.len() > 1);
+    let leaks = several.find(|leaks| check.key.as_ref() == Some(&leaks[0].key)).unwrap_or_default();
+    let listed = leaks.iter().take(MOST_ROWS);
+    listed.map(|leak| format!("{:>11}  {}", Delta(leak.bytes_per_step).to_string(), printable(&leak.label))).collect()
 }
 
 /// The rows of a comparison by device and key.

@@ -56,12 +56,15 @@ class Facts:
         #: Pairs of a number of ranks and how many communicators of NCCL have as many.
         self.communicators: list[list[int]] = []
         self._start: dict[int, Any] = {}
+        self._dumped: dict[int, Any] = {}
+        self.collections = Collections()
         self.number_steps(1)
 
     def begin(self) -> None:
         """Notes the counters where the recorded part begins, which is at the beginning of a step."""
         self.number_steps(self._last + 1)
         self._start = self._counters()
+        self.collections.begin(self.torch)
 
     def number_steps(self, first: int) -> None:
         """Restarts the count of steps: the next step that ends has this number."""
@@ -106,6 +109,7 @@ class Facts:
             return snapshot
         # Another thread may have allocated in between: the counters are then those of no known moment.
         dumped = {device: counters for device, counters in after.items() if before.get(device) == counters}
+        self._dumped = dumped
         _end_step_of_optimizer(snapshot)
         frames = Frames(snapshot)
         snapshot["ptmem"] = {
@@ -115,6 +119,30 @@ class Facts:
             "cards": self._cards(after),
         }
         return snapshot
+
+    def note_collected(self, snapshot: Any, stop: Callable[[], object]) -> None:
+        """Adds to the facts of a snapshot the blocks that Python's garbage collector frees: reference cycles hold them.
+
+        `stop` turns the history off, which would be read again. The snapshot must have been taken with the collector
+        paused, and nothing is taken from it: its figures are those of the program.
+        """
+        if not isinstance(snapshot, dict):
+            return
+        stop()
+        self.collections.stop()
+        memory = gpu_of(self.torch).memory
+        before = _held(snapshot) & _held(memory._snapshot())
+        gc.collect()
+        freed = before - _held(memory._snapshot())
+        snapshot["ptmem"]["collected"] = [
+            {
+                "device": device,
+                "blocks": sorted(place for of, place in freed if of == device),
+                "frees": self.collections.of_device(device),
+                "freed": counters["calls"][1],
+            }
+            for device, counters in self._dumped.items()
+        ]
 
     def _about(self, modules: list[str], ending: str, message: str) -> dict[str, Any]:
         """The facts that need no history."""
@@ -190,6 +218,46 @@ class Facts:
             if version is not None:
                 versions.setdefault(name, version)
         return [[name, version] for name, version in sorted(versions.items())]
+
+
+class Collections:
+    """Notes what Python's garbage collector frees while a program is recorded."""
+
+    def __init__(self) -> None:
+        self._torch: Any = None
+        self._process = 0
+        #: The numbers of frees of each device where a collection began.
+        self._before: dict[int, int] = {}
+        #: Pairs of such numbers, before and after collections that freed something.
+        self._frees: dict[int, list[list[int]]] = {}
+
+    def begin(self, torch: Any) -> None:
+        """Begins with nothing noted."""
+        self._torch = torch
+        self._process = os.getpid()
+        self._frees.clear()
+        if self._note not in gc.callbacks:
+            gc.callbacks.append(self._note)
+
+    def stop(self) -> None:
+        if self._note in gc.callbacks:
+            gc.callbacks.remove(self._note)
+
+    def of_device(self, device: int) -> list[list[int]]:
+        return self._frees.get(device, [])
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        # The youngest objects are looked at very often, and what is freed with them did not live long.
+        if info["generation"] == 0 or os.getpid() != self._process:
+            return
+        frees = {device: stats["allocation"]["all"]["freed"] for device, stats in stats_of_devices(self._torch)}
+        if phase == "start":
+            self._before = frees
+            return
+        for device, after in frees.items():
+            before = self._before.get(device, after)
+            if before < after:
+                self._frees.setdefault(device, []).append([before, after])
 
 
 def holds_figures(path: str) -> bool:
@@ -299,6 +367,18 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _held(snapshot: Any) -> set[tuple[int, int]]:
+    """The devices and addresses of the blocks that are held."""
+    held = set()
+    for segment in snapshot["segments"]:
+        place = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                held.add((segment["device"], block.get("address", place)))
+            place += block["size"]
+    return held
 
 
 def _end_step_of_optimizer(snapshot: dict[str, Any]) -> None:

@@ -250,6 +250,8 @@ class Recorder:
         self.optimizer = None
         self.done = False
         self.failed = False
+        #: Whether the garbage collector may run when the snapshot is taken.
+        self.collects = True
 
     def start(self):
         import atexit
@@ -410,6 +412,7 @@ class Recorder:
                     with open(os.path.join(HERE, "writing"), "a", encoding="utf-8") as lock:
                         fcntl.flock(lock, fcntl.LOCK_SH)  # ptmem waits for it.
                         self.torch.cuda._is_in_bad_fork = lambda: False  # It reads counters only.
+                        self.collects = False  # What it frees may belong to the other process, such as files.
                         self.dump_at_exit(failure)
                         os.write(end, b"1")
             finally:
@@ -483,10 +486,13 @@ class Recorder:
             later("operators", "add_facts")(figures)
             self.tools.write_figures(path, figures)
             return
-        snapshot = self.facts.snapshot(ending, message)
-        later("operators", "add_facts")(snapshot)
-        if self.watch is not None:
-            self.watch.add_to(snapshot)
+        with self.tools.collector_paused():
+            snapshot = self.facts.snapshot(ending, message)
+            later("operators", "add_facts")(snapshot)
+            if self.watch is not None:
+                self.watch.add_to(snapshot)
+            if ending == "whole" and self.collects:
+                self.facts.note_collected(snapshot, self.turn_off)
         self.tools.write(path, snapshot)
 
 

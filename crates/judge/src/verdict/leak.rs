@@ -55,26 +55,35 @@ impl Judged for JudgedSearch {
     }
 }
 
-/// Bytes that may leak on a device per snapshot or step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Bytes that may leak on a device per snapshot or step; `None` is any amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeakLimits {
     /// All stacks together.
-    pub allocated: u64,
+    pub allocated: Option<u64>,
     /// Reserved memory that nothing uses.
-    pub fragmentation: u64,
+    pub fragmentation: Option<u64>,
+    /// Memory that only reference cycles hold.
+    pub cycles: Option<u64>,
+}
+
+impl Default for LeakLimits {
+    fn default() -> Self {
+        Self { allocated: Some(0), fragmentation: Some(0), cycles: None }
+    }
 }
 
 impl From<u64> for LeakLimits {
     fn from(allocated: u64) -> Self {
-        Self { allocated, ..Self::default() }
+        Self { allocated: Some(allocated), ..Self::default() }
     }
 }
 
 impl LeakLimits {
-    fn of(&mut self, metric: LeakMetric) -> &mut u64 {
+    fn of(&mut self, metric: LeakMetric) -> &mut Option<u64> {
         match metric {
             LeakMetric::Allocated => &mut self.allocated,
             LeakMetric::Fragmentation => &mut self.fragmentation,
+            LeakMetric::Cycles => &mut self.cycles,
         }
     }
 }
@@ -83,13 +92,13 @@ impl FromIterator<LeakLimit> for LeakLimits {
     fn from_iter<T: IntoIterator<Item = LeakLimit>>(limits: T) -> Self {
         let mut all = Self::default();
         for LeakLimit { metric, bytes } in limits {
-            *all.of(metric) = bytes;
+            *all.of(metric) = Some(bytes);
         }
         all
     }
 }
 
-/// One of the limits: `8MiB`, `fragmentation=8MiB`.
+/// One of the limits: `8MiB`, `fragmentation=8MiB`, `cycles=8MiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeakLimit {
     metric: LeakMetric,
@@ -102,7 +111,8 @@ impl FromStr for LeakLimit {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, size) = text.rsplit_once('=').unwrap_or(("allocated", text));
         let metric = LeakMetric::from_str(name);
-        let metric = metric.map_err(|_| format!("unknown '{name}'; expected SIZE or fragmentation=SIZE"))?;
+        let metric =
+            metric.map_err(|_| format!("unknown '{name}'; expected SIZE, fragmentation=SIZE or cycles=SIZE"))?;
         Ok(Self { metric, bytes: parse_size(size).map_err(|error| error.to_string())? })
     }
 }
@@ -134,30 +144,31 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
 }
 
 /// A check of the limit on leaks, without a result yet.
-fn check(device: Option<DeviceId>, noun: &str, limit: u64) -> Check {
-    let per_step = format!("{} per {noun}", Size(limit));
-    Check { device, allowed: Some(u128::from(limit)), ..Check::new(About::Leaks, per_step, Level::Fail) }
+fn check(device: Option<DeviceId>, noun: &str, limit: Option<u64>) -> Check {
+    let words = limit.map_or("any amount".to_owned(), |limit| format!("{} per {noun}", Size(limit)));
+    Check { device, allowed: limit.map(u128::from), ..Check::new(About::Leaks, words, Level::Fail) }
 }
 
 impl Judge {
-    /// A check for each leak of one metric.
-    fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, metric: LeakMetric, limit: u64) {
+    /// A check for what leaks together of one metric.
+    fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, metric: LeakMetric, limit: Option<u64>) {
         let noun = device.noun(mode);
         let leaked: i128 = device.leaks_of(metric).map(|leak| leak.bytes_per_step).sum();
-        let outcome = if leaked > i128::from(limit) { Outcome::Exceeded } else { Outcome::Pass };
-        self.checks.extend(device.leaks_of(metric).map(|leak| Check {
-            scope: Some(leak.label.clone()),
-            more: leak.more,
-            key: Some(leak.key.clone()),
-            delta: Some(leak.bytes_per_step),
+        let is_exceeded = limit.is_some_and(|limit| leaked > i128::from(limit));
+        let outcome = if is_exceeded { Outcome::Exceeded } else { Outcome::Pass };
+        self.checks.extend(device.findings(metric).into_iter().map(|leaks| Check {
+            scope: Some(leaks[0].label.clone()),
+            more: leaks[0].more,
+            key: Some(leaks[0].key.clone()),
+            delta: Some(leaks.iter().map(|leak| leak.bytes_per_step).sum()),
             outcome,
-            words: Some(sentence(leak, mode, noun)),
+            words: Some(sentence(&leaks, mode, noun)),
             ..check(Some(device.device), noun, limit)
         }));
     }
 
     /// A check that passes or is inconclusive, where nothing leaks.
-    fn no_leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
+    fn no_leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: Option<u64>) {
         let mode = search.mode;
         let check = check(Some(device.device), device.noun(mode), limit);
         if let Some(Unclear { reason, advice, .. }) = &device.unclear {
@@ -204,26 +215,42 @@ fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
     }
 }
 
-/// A leak in words.
-fn sentence(leak: &Leak, mode: Mode, noun: &str) -> String {
-    let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
-    let Leak { label, more, grew, judged, .. } = leak;
-    if leak.metric == LeakMetric::Fragmentation {
-        let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-        return format!(
-            "reserved memory that nothing uses grows {bytes} per {noun}{since}, in {grew} of {}",
-            steps(*judged, noun)
-        );
-    }
-    match mode {
-        Mode::Steps => format!("{label}{more} leaks {bytes} per {noun}, in {grew} of {}", steps(*judged, noun)),
-        // A single change is not a trend.
-        Mode::Series if *judged == 1 => format!("{label}{more} grew {bytes} from one {noun} to the next{}", most(leak)),
-        Mode::Series => {
-            let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-            let most = most(leak);
-            format!("{label}{more} grows {bytes} per {noun}{since}, {grew} of {judged} times{most}")
+/// What leaks together in words, the fastest first.
+fn sentence(leaks: &[&Leak], mode: Mode, noun: &str) -> String {
+    let leaked: i128 = leaks.iter().map(|leak| leak.bytes_per_step).sum();
+    let bytes = Size(u64::try_from(leaked).unwrap_or_default());
+    let leak = leaks[0];
+    let Leak { grew, judged, .. } = leak;
+    let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
+    let often = format!("in {grew} of {}", steps(*judged, noun));
+    let names = names(leaks);
+    match (leak.metric, mode) {
+        (LeakMetric::Fragmentation, _) => {
+            format!("reserved memory that nothing uses grows {bytes} per {noun}{since}, {often}")
         }
+        (LeakMetric::Cycles, _) => format!(
+            "{names}: {bytes} per {noun} are held by reference cycles until Python's garbage collector runs, {often}"
+        ),
+        (LeakMetric::Allocated, Mode::Steps) => {
+            format!("{names} {} {bytes} per {noun}, {often}", if leaks.len() == 1 { "leaks" } else { "leak" })
+        }
+        // A single change is not a trend.
+        (LeakMetric::Allocated, Mode::Series) if *judged == 1 => {
+            format!("{names} grew {bytes} from one {noun} to the next{}", most(leak))
+        }
+        (LeakMetric::Allocated, Mode::Series) => {
+            let verb = if leaks.len() == 1 { "grows" } else { "grow" };
+            format!("{names} {verb} {bytes} per {noun}{since}, {grew} of {judged} times{}", most(leak))
+        }
+    }
+}
+
+/// The fastest of what leaks together, and the number of the others.
+fn names(leaks: &[&Leak]) -> String {
+    let Leak { label, more, .. } = leaks[0];
+    match leaks.len() - 1 {
+        0 => format!("{label}{more}"),
+        others => format!("{label}{more} and {} together", count(others as u64, "other", "others")),
     }
 }
 

@@ -207,6 +207,7 @@ record! {
         name: search.name,
         rank: search.rank,
         device: device.device,
+        metric: <&str>::from(leak.metric),
         label: leak.label,
         path: site.as_ref().map(|site| &site.path),
         line: site.as_ref().map(|site| site.line),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::run_devices::{CardFacts, DeviceCounters, DeviceModules};
+use super::run_devices::{CardFacts, CollectedBlocks, DeviceCounters, DeviceModules};
 
 /// Facts about a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub struct RunFacts {
     /// The cards that the process used.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<CardFacts>,
+    /// What Python's garbage collector freed, where the recorder notes it. A saved profile has it with its devices.
+    #[serde(deserialize_with = "lenient", skip_serializing)]
+    pub collected: Option<Vec<CollectedBlocks>>,
     /// The modules that allocated, by device. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub modules: Vec<DeviceModules>,

@@ -5,6 +5,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// What Python's garbage collector freed of a device: reference cycles held it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct CollectedBlocks {
+    /// Device ordinal.
+    pub device: DeviceId,
+    /// Addresses of the blocks that it freed right after the dump.
+    pub blocks: Vec<u64>,
+    /// The numbers of frees, since the process began, before and after each of its runs.
+    pub frees: Vec<[u64; 2]>,
+    /// The number of frees at the dump.
+    pub freed: u64,
+}
+
 /// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
 /// number is an index into these three lists; the entries at index 0 are empty and mean none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

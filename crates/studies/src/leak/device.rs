@@ -6,7 +6,7 @@ use ptmem_compare::budget::DeviceBudget;
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Held, Oom};
 
-use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend};
+use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend, reduced};
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -84,6 +84,8 @@ pub struct DeviceLeaks {
     pub left_in: usize,
     /// Bytes that a stack must leave behind at least to leak, where they are given.
     pub min_growth: Option<u64>,
+    /// Bytes that steps left behind until Python's garbage collector freed them.
+    pub in_cycles: u64,
     /// Growth of the totals.
     pub growth: TotalsGrowth,
     /// The reason why nothing can be said about leaks.
@@ -105,10 +107,10 @@ impl DeviceLeaks {
         if self.how == Some(How::Windows) { "part" } else { mode.noun() }
     }
 
-    /// Bytes that all leaks together gain per snapshot or step.
+    /// Bytes that all leaks together gain per snapshot or step, without what the garbage collector frees.
     #[must_use]
     pub fn bytes_per_step(&self) -> i128 {
-        self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
+        self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Cycles).map(|leak| leak.bytes_per_step).sum()
     }
 
     /// Leaks of one metric, the fastest first.
@@ -116,10 +118,20 @@ impl DeviceLeaks {
         self.leaks.iter().filter(move |leak| leak.metric == metric)
     }
 
-    /// True if nothing of a metric grows.
+    /// Leaks of one metric in groups, the fastest first: those that gain blocks in the same steps, and always in the same
+    /// proportion, are likely kept together, as by one autograd graph.
     #[must_use]
-    pub fn lacks(&self, metric: LeakMetric) -> bool {
-        self.leaks_of(metric).next().is_none()
+    pub fn findings(&self, metric: LeakMetric) -> Vec<Vec<&Leak>> {
+        let mut findings: Vec<Vec<&Leak>> = Vec::new();
+        for leak in self.leaks_of(metric) {
+            let has_blocks = leak.rounds.iter().any(|&blocks| blocks != 0);
+            match findings.iter_mut().find(|known| has_blocks && known[0].rounds == leak.rounds) {
+                Some(known) => known.push(leak),
+                None => findings.push(vec![leak]),
+            }
+        }
+        findings.sort_by_key(|leaks| std::cmp::Reverse(leaks.iter().map(|leak| leak.bytes_per_step).sum::<i128>()));
+        findings
     }
 
     /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
@@ -162,6 +174,9 @@ impl DeviceLeaks {
             grew: trend.grew,
             judged: trend.steps,
             end,
+            rounds: reduced(
+                held.windows(2).map(|pair| i128::from(pair[1].blocks) - i128::from(pair[0].blocks)).collect(),
+            ),
             course: held.iter().map(|held| held.bytes).collect(),
             ..Leak::default()
         }

@@ -98,7 +98,20 @@ fn share(grew: usize, judged: usize) -> f64 {
 }
 
 /// The memory that a leak holds; each has a limit of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, strum::EnumIter, strum::EnumString)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    strum::EnumIter,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum LeakMetric {
@@ -107,6 +120,8 @@ pub enum LeakMetric {
     Allocated,
     /// Reserved bytes that are not active.
     Fragmentation,
+    /// Allocated bytes that only reference cycles hold.
+    Cycles,
 }
 
 impl LeakMetric {
@@ -116,6 +131,7 @@ impl LeakMetric {
         match self {
             Self::Allocated => "what leaks",
             Self::Fragmentation => "reserved memory that nothing uses",
+            Self::Cycles => "held by reference cycles until Python's garbage collector runs",
         }
     }
 }
@@ -153,6 +169,8 @@ pub struct Leak {
     pub judged: usize,
     /// Bytes and blocks that it holds at the end.
     pub end: Held,
+    /// Blocks that it gained in each step that counts, divided by what all of these numbers are multiples of.
+    pub rounds: Vec<i128>,
     /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
     pub course: Vec<u64>,
 }
@@ -170,6 +188,16 @@ impl Leak {
         let blocks = approximate(self.blocks) / approximate(self.judged.max(1) as u64);
         if blocks.fract() == 0.0 { format!("{blocks}") } else { format!("{blocks:.1}") }
     }
+}
+
+/// Numbers, divided by their greatest common divisor.
+fn reduced(numbers: Vec<i128>) -> Vec<i128> {
+    let divisor = numbers.iter().fold(0, |divisor, number| greatest_common_divisor(divisor, number.abs())).max(1);
+    numbers.into_iter().map(|number| number / divisor).collect()
+}
+
+fn greatest_common_divisor(a: i128, b: i128) -> i128 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// Puts the fastest first, and equal ones in an order that is always the same.
@@ -208,6 +236,16 @@ fn fragmentation_grows(device: DeviceId, noun: &str, leak: &Leak) -> Diagnostic 
         Delta(leak.bytes).to_string().trim_start_matches('+'),
     );
     Diagnostic::new(Code::FragmentationGrows, device, message)
+}
+
+/// The remark on leaks of which the recordings do not say whether only reference cycles hold them.
+fn cycles_unknown(device: DeviceId, mode: Mode) -> Diagnostic {
+    let how = match mode {
+        Mode::Steps => "record with ptmem_gate.record(), which notes that, or call gc.collect() before the dump",
+        Mode::Series => "call gc.collect() before each dump",
+    };
+    let message = format!("it is not known whether Python's garbage collector would free what leaks: {how}");
+    Diagnostic::new(Code::CyclesUnknown, device, message)
 }
 
 /// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".

@@ -10,7 +10,8 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
 
 use super::trend::Growing;
 use super::{
-    DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Point, Search, fragmentation_grows, sort,
+    DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Point, Search, cycles_unknown,
+    fragmentation_grows, sort,
 };
 
 /// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
@@ -162,6 +163,9 @@ impl DeviceSeries<'_> {
         diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series.noun(), leak)));
         sort(&mut leaks);
         found.leaks = leaks;
+        if found.leaks_of(LeakMetric::Allocated).next().is_some() {
+            diagnostics.push(cycles_unknown(found.device, Mode::Series));
+        }
     }
 
     /// What a stack holds in each snapshot that counts.

@@ -49,6 +49,10 @@ pub struct DeviceProfile {
     /// Its private pools at the end, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private_pools: Vec<PrivatePool>,
+    /// The allocations of blocks that Python's garbage collector freed, in order, of which reference cycles held the blocks in the
+    /// end; `None` if that is not known. Those that are still held at the dump were freed right after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected: Option<Vec<Position>>,
     /// Languages of the stacks that events carry.
     #[serde(rename = "languages")]
     pub recorded_frames: Languages,

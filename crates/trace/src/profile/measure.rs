@@ -8,7 +8,7 @@ use ptmem_base::text::{count, cut};
 use ptmem_snapshot::snapshot::{Action, Copier, Event, RunFacts, Snapshot, StackId, Tables};
 use strum::IntoEnumIterator;
 
-use super::{DeviceProfile, Error, Profile, ReadOptions, Source, guesses, phases};
+use super::{DeviceProfile, Error, Profile, ReadOptions, Source, collected, guesses, phases};
 use crate::replay::{self, Oom, Origin, Position, PrivatePool, Replay, Wanted, merged_pools};
 use crate::stack::Code;
 use crate::tags::{DeviceTags, count_modules};
@@ -36,6 +36,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             events: events.len() as u64,
             duration_us: duration(events),
             ran_over: device.overflowed == Some(true),
+            collected: collected::allocations(&snapshot, id, events),
             actions: actions(&replay, &snapshot.tables),
             times: times(events, first_us),
             event_times: first_us

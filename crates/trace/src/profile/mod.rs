@@ -1,6 +1,7 @@
 //! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they replace the
 //! snapshot.
 
+mod collected;
 mod device;
 mod error;
 mod every;

@@ -12,7 +12,7 @@ use ptmem_trace::trace::Class;
 use rustc_hash::FxHashMap;
 
 use super::{DeviceSteps, FEWEST, Judged, rounded};
-use crate::leak::{Leak, LeakOptions};
+use crate::leak::{Leak, LeakMetric, LeakOptions, reduced};
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
@@ -58,6 +58,8 @@ struct Blocks {
     /// Those that are held where the last step begins, by the step that allocated them. What the program holds while it
     /// runs, it may give up when it ends, where the last step ends too.
     left: BTreeMap<usize, Kept>,
+    /// Those that only reference cycles hold.
+    collected: BTreeMap<usize, Kept>,
 }
 
 impl DeviceSteps<'_> {
@@ -70,60 +72,75 @@ impl DeviceSteps<'_> {
         let &Self { steps, judged, .. } = self;
         let mut blocks = FxHashMap::default();
         let dump = self.device.trace.dump();
+        let collected = self.device.collected.as_deref().unwrap_or_default();
         let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return blocks };
         for life in self.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
             let Some(step) = steps.at(life.born) else { continue };
             let class = self.device.trace.classes[life.class as usize];
             let of = blocks.entry(self.attribution(&class));
-            let of = of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new() });
+            let of =
+                of.or_insert_with(|| Blocks { class, lifetime: 0, left: BTreeMap::new(), collected: BTreeMap::new() });
             let until = if life.born > end { dump } else { end };
+            let is_collected = collected.binary_search(&life.born).is_ok();
             if until < life.freed {
-                *of.left.entry(step).or_default() += Kept::of(&class);
-            } else if let Some(freed) = steps.at(life.freed) {
+                let left = if is_collected { &mut of.collected } else { &mut of.left };
+                *left.entry(step).or_default() += Kept::of(&class);
+            } else if let Some(freed) = steps.at(life.freed).filter(|_| !is_collected) {
                 of.lifetime = of.lifetime.max(freed.saturating_sub(step));
             }
         }
         blocks
     }
 
-    /// The memory that the steps leave behind, by the group of its stacks.
-    pub(super) fn left_behind(&self) -> BTreeMap<Key, Left> {
-        let &Self { grouper, judged, options, .. } = self;
+    /// The memory that the steps leave behind, by the group of its stacks, and apart from that what cycles hold.
+    pub(super) fn left_behind(&self) -> BTreeMap<(LeakMetric, Key), Left> {
         let replaced = Replaced::new(self);
-        let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
-        for (attribution, Blocks { class, lifetime, left: by_step }) in self.blocks() {
-            let origin = class.origin;
-            if by_step.is_empty() || origin.stack().is_some_and(|stack| is_state_of_optimizer(grouper.code(), stack)) {
-                continue;
-            }
-            let identity = identity(&class, grouper);
-            let left = groups.entry(identity.key.clone()).or_insert_with(|| Left {
-                identity,
-                stacks: FxHashMap::default(),
-                steps: BTreeMap::new(),
-                lifetime: 0,
-                end: Held::default(),
-            });
-            left.end += sum(by_step.values()).held;
-            // Those of the last steps may still be freed as the others were.
-            let until = judged.until(lifetime);
-            let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-            let kept = sum(evidence.iter().map(|(_, kept)| *kept));
-            if evidence.is_empty() || replaced.replaces(attribution, kept, until.saturating_sub(judged.from), options) {
-                continue;
-            }
-            left.lifetime = left.lifetime.max(lifetime);
-            *left.stacks.entry(origin).or_default() += kept.held;
-            for (&step, &kept) in evidence {
-                *left.steps.entry(step).or_default() += kept;
+        let mut groups: BTreeMap<(LeakMetric, Key), Left> = BTreeMap::new();
+        for (attribution, blocks) in self.blocks() {
+            for (metric, left) in [(LeakMetric::Allocated, &blocks.left), (LeakMetric::Cycles, &blocks.collected)] {
+                self.add_left(&mut groups, metric, attribution, &blocks, left, &replaced);
             }
         }
         groups
+    }
+
+    /// Adds what one stack left behind.
+    fn add_left(
+        &self,
+        groups: &mut BTreeMap<(LeakMetric, Key), Left>,
+        metric: LeakMetric,
+        attribution: Attribution,
+        blocks: &Blocks,
+        by_step: &BTreeMap<usize, Kept>,
+        replaced: &Replaced,
+    ) {
+        let &Self { grouper, judged, options, .. } = self;
+        let &Blocks { class, lifetime, .. } = blocks;
+        let origin = class.origin;
+        if by_step.is_empty() || origin.stack().is_some_and(|stack| is_state_of_optimizer(grouper.code(), stack)) {
+            return;
+        }
+        let identity = identity(&class, grouper);
+        let left = groups.entry((metric, identity.key.clone())).or_insert_with(|| Left::new(metric, identity));
+        left.end += sum(by_step.values()).held;
+        // Those of the last steps may still be freed as the others were.
+        let until = judged.until(lifetime);
+        let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
+        let kept = sum(evidence.iter().map(|(_, kept)| *kept));
+        if evidence.is_empty() || replaced.replaces(attribution, kept, until.saturating_sub(judged.from), options) {
+            return;
+        }
+        left.lifetime = left.lifetime.max(lifetime);
+        *left.stacks.entry(origin).or_default() += kept.held;
+        for (&step, &kept) in evidence {
+            *left.steps.entry(step).or_default() += kept;
+        }
     }
 }
 
 /// The memory that one group of stacks left behind.
 pub(super) struct Left {
+    pub(super) metric: LeakMetric,
     pub(super) identity: Identity,
     /// By exact stack.
     stacks: FxHashMap<Origin, Held>,
@@ -158,6 +175,15 @@ fn course(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<u64> {
         course[at] = course[at].saturating_add(course[at - 1]);
     }
     course
+}
+
+/// The blocks that each step left behind, as a proportion.
+fn rounds(steps: &[(usize, Kept)], judged: Range<usize>) -> Vec<i128> {
+    let mut rounds = vec![0; judged.len()];
+    for (step, kept) in steps {
+        rounds[step - judged.start] = i128::from(kept.held.blocks);
+    }
+    reduced(rounds)
 }
 
 /// Whether the same amount stays after every N steps, such as a model after each run of three batches.
@@ -214,6 +240,17 @@ impl Replaced {
 }
 
 impl Left {
+    fn new(metric: LeakMetric, identity: Identity) -> Self {
+        Self {
+            metric,
+            identity,
+            stacks: FxHashMap::default(),
+            steps: BTreeMap::new(),
+            lifetime: 0,
+            end: Held::default(),
+        }
+    }
+
     /// Its stacks, the one that left most first, which names it; of equal ones the first by its frames.
     fn stacks(&self, code: &Code<'_>) -> Vec<StackId> {
         let known = self.stacks.iter().filter_map(|(origin, &held)| Some((held, origin.stack()?)));
@@ -254,6 +291,7 @@ impl Left {
             return None;
         }
         let leak = Leak {
+            metric: self.metric,
             label: self.label(grouper),
             key: self.identity.key.0.clone(),
             bucket: self.identity.bucket,
@@ -263,6 +301,7 @@ impl Left {
             grew: steps.len(),
             judged: count,
             end: self.end,
+            rounds: rounds(&steps, judged.from..until),
             course: course(&steps, judged.from..until),
             ..Leak::default()
         };

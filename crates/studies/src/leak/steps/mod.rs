@@ -1,5 +1,6 @@
 //! Leaks within one snapshot: what nearly every step leaves behind.
 
+mod cycles;
 mod left;
 mod totals;
 
@@ -11,7 +12,7 @@ use ptmem_trace::profile::{DeviceProfile, HistoryKind, Identity, Position, Profi
 use ptmem_trace::stack::{Grouper, Key, tell_apart};
 use ptmem_trace::trace::{Life, Window};
 
-use super::{DeviceLeaks, Failure, Leak, LeakOptions, Mode, Point, Search, Unclear, sort};
+use super::{DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, Mode, Point, Search, Unclear, sort};
 use left::Left;
 
 /// By default, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -58,6 +59,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
         found.budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         if found.how.is_some() && found.unclear.is_none() {
             diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
+            diagnostics.extend(cycles::remark(device, &found));
         }
         found.failure = Failure::new(&device.figures.ooms, device.failed_request.clone(), options);
         devices.push(found);
@@ -123,10 +125,12 @@ impl DeviceSteps<'_> {
             judged: self.judged.count(),
             min_growth: self.options.min_growth,
             device: self.device.device,
+            in_cycles: self.in_cycles(),
             ..DeviceLeaks::default()
         };
         let left = self.left_behind();
-        found.left_in = left.values().filter_map(|left| left.count(self.options)).max().unwrap_or_default();
+        let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
+        found.left_in = leaking.filter_map(|left| left.count(self.options)).max().unwrap_or_default();
         match self.require_steps().and_then(|()| self.leaks(left)) {
             Ok(leaks) if leaks.is_empty() => {
                 found.grows_most = self.grows_most();
@@ -187,8 +191,9 @@ impl DeviceSteps<'_> {
     }
 
     /// The stacks that leak, or the reason why that is not clear.
-    fn leaks(&self, left: BTreeMap<Key, Left>) -> Result<Vec<Leak>, Unclear> {
-        let short = left.values().find(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper));
+    fn leaks(&self, left: BTreeMap<(LeakMetric, Key), Left>) -> Result<Vec<Leak>, Unclear> {
+        let leaking = left.values().filter(|left| left.metric == LeakMetric::Allocated);
+        let short = leaking.filter(|left| left.is_too_short(self.judged)).map(|left| left.label(self.grouper)).next();
         let leaks = left.into_values().filter_map(|left| left.leak(self.grouper, self.judged, self.options));
         let mut leaks: Vec<Leak> = leaks.collect();
         tell_apart(&mut leaks, |leak| &mut leak.label, |leak| Some((Key(leak.key.clone()), self.grouper, leak.stack?)));
@@ -240,6 +245,8 @@ impl DeviceSteps<'_> {
 
     /// Refuses leaks that may belong to something else than steps, where these are a guess.
     fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), Unclear> {
+        // Memory that came back leaks nothing, whatever the rounds are.
+        let leaks: Vec<&Leak> = leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
         let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
         if leaked <= 0 || !self.steps.are_guessed(&self.course, self.grouper.code()) {
             return Ok(());
@@ -260,7 +267,7 @@ impl DeviceSteps<'_> {
         let Some(reason) = self.steps.built_up(&self.course, self.grouper.code()) else { return Ok(()) };
         let stays = if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
             "much of the memory that they allocate stays"
-        } else if reason == BuiltUp::NoCall && self.initialized(leaks) * 2 > leaked {
+        } else if reason == BuiltUp::NoCall && self.initialized(&leaks) * 2 > leaked {
             "most of the memory that stays is allocated while objects are initialized or loaded"
         } else {
             return Ok(());
@@ -275,7 +282,7 @@ impl DeviceSteps<'_> {
     }
 
     /// The bytes of leaks that are allocated while objects are initialized or loaded.
-    fn initialized(&self, leaks: &[Leak]) -> i128 {
+    fn initialized(&self, leaks: &[&Leak]) -> i128 {
         let code = self.grouper.code();
         let of = leaks.iter().filter(|leak| leak.stack.is_some_and(|stack| steps::initializes(code, stack)));
         of.map(|leak| leak.bytes).sum()

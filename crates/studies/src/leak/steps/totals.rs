@@ -36,7 +36,7 @@ impl DeviceLeaks {
     fn unexplained(&self, options: &LeakOptions) -> Option<Diagnostic> {
         let held = self.totals(|point| point.allocated)?;
         let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
-        let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
+        let of_stacks: Vec<&Leak> = self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation).collect();
         let rest = gained - of_stacks.iter().map(|leak| leak.bytes).sum::<i128>();
         // Steps are not equal to the byte.
         let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
