@@ -193,7 +193,7 @@ fn a_program_runs_as_texts_say_that_it_runs() {
             "python tools/train.py --data a --lr 1",
         ),
         ("python tools/train.py x=1\npython tools/train.py trainer=gpu\n", "python tools/train.py trainer=gpu"),
-        ("python tools/train.py --nnodes 2\n", "python tools/train.py"),
+        ("python tools/train.py eval\npython tools/train.py finetune\n", "python tools/train.py finetune"),
         ("bash run.sh\n", "PYTHONPATH=. python tools/train.py --lr 2"),
     ] {
         let script = ("run.sh", "#!/bin/sh\nPYTHONPATH=. python tools/train.py --lr 2\n");
@@ -258,6 +258,8 @@ fn a_program_without_steps_is_recorded_as_a_whole() {
     assert!(told.find("[gate.train]") < told.find("[gate.sample]") && !told.contains("other.py"), "{told}");
 }
 
+const FILL_IN: &str = "(READMEs run it with arguments to fill in, or on several machines)";
+
 /// The lines of what init says that name what is left out.
 fn left_out(files: &[(&str, &str)]) -> Vec<String> {
     let told = proposed(files).1;
@@ -278,7 +280,8 @@ fn what_cannot_be_recorded_is_named_with_the_reason() {
             "python train.py --config gone.yaml",
             "(it reads gone.yaml, which is not in the repository)",
         ),
-        ("eval.py", SAMPLER, "python eval.py $CHECKPOINT", "(READMEs run it with arguments to fill in)"),
+        ("eval.py", SAMPLER, "python eval.py $CHECKPOINT", FILL_IN),
+        ("train.py", PROGRAM, "python train.py --nnodes 2", FILL_IN),
         (
             "vae.ipynb",
             "{\"source\": [\"import torch\\n\", \"loss.backward()\"]}",

@@ -34,7 +34,7 @@ pub(super) enum Obstacle {
     Notebook,
     /// Nothing makes it an entry point, and others are.
     Aside,
-    /// The commands in READMEs have arguments to fill in.
+    /// The commands that run it have arguments to fill in.
     Placeholders,
     /// A try failed, with these words.
     Failed(String),
@@ -51,7 +51,7 @@ impl Obstacle {
             Self::NoGpu => "neither it nor what it imports names a GPU".to_owned(),
             Self::Notebook => "a notebook; record a script instead".to_owned(),
             Self::Aside => "no README runs it, and its name does not say that it trains".to_owned(),
-            Self::Placeholders => "READMEs run it with arguments to fill in".to_owned(),
+            Self::Placeholders => "READMEs run it with arguments to fill in, or on several machines".to_owned(),
             Self::Failed(words) => format!("tried, and not recorded: {words}"),
             Self::Untried(module) => format!("not tried: this environment lacks the module {module}"),
         }
@@ -68,8 +68,8 @@ pub(super) struct Program {
     /// The name under which an installation puts it on the path.
     named: Option<String>,
     pub(super) kind: Kind,
-    /// Whether a text of the repository runs it.
-    is_documented: bool,
+    /// The place of the first command that runs it among those of the READMEs and its docstring, if there is one.
+    place: Option<usize>,
     /// The command of a text that is taken over.
     command: Option<Command>,
     /// How it is started.
@@ -89,7 +89,7 @@ impl Program {
             imports: Imports::of(root, path),
             named: script.map(|(name, _)| name.clone()),
             kind: Kind::Runs,
-            is_documented: false,
+            place: None,
             command: None,
             start: Target::File(path.to_owned()),
             obstacle: None,
@@ -102,7 +102,7 @@ impl Program {
         program.take_command(root, documented);
         program.start = program.started(root);
         program.obstacle = program.obstacle(root);
-        (program.kind == Kind::Trains || program.is_documented).then_some(program)
+        (program.kind == Kind::Trains || program.place.is_some()).then_some(program)
     }
 
     /// Whether it starts something on PyTorch.
@@ -122,19 +122,19 @@ impl Program {
         })
     }
 
-    /// Takes over the first command that a single process runs on a GPU, otherwise the first without arguments to fill in.
+    /// Takes over the first command without arguments to fill in, preferably of one process that trains on a GPU.
     fn take_command(&mut self, root: &Path, documented: &[Command]) {
         let head = ["\nimport ", "\nfrom "].iter().filter_map(|word| self.text.find(word)).min().unwrap_or(0);
         let mut docstring = commands::of_text(root, "", "its docstring", &self.text[..head]);
         docstring.iter_mut().for_each(|command| command.resolve(root, &[&self.path]));
-        let all = documented.iter().chain(&docstring).filter(|command| self.is_run_by(command));
-        let known: Vec<&Command> = all.collect();
-        let whole = known.iter().filter(|command| !command.has_placeholders());
+        let all = documented.iter().chain(&docstring).enumerate();
+        let known: Vec<(usize, &Command)> = all.filter(|(_, command)| self.is_run_by(command)).collect();
+        let whole = known.iter().map(|(_, command)| command).filter(|command| !command.has_placeholders());
         let first = whole.min_by_key(|command| {
-            (command.ranks, !["gpu", "cuda"].iter().any(|word| command.arguments.contains(word)))
+            (command.ranks, Reverse(PREFERRED.iter().filter(|word| command.arguments.contains(**word)).count()))
         });
         let command = first.map(|command| (*command).clone());
-        self.is_documented = !known.is_empty();
+        self.place = known.first().map(|(place, _)| *place);
         self.command = command;
         self.kind = if self.trains() { Kind::Trains } else { Kind::Runs };
     }
@@ -183,8 +183,8 @@ impl Program {
         let lacking = read.find(|path| !root.join(self.directory()).join(path).exists());
         match () {
             () if self.path.ends_with(".ipynb") => Some(Obstacle::Notebook),
-            () if given.is_none() && self.is_documented && self.kind == Kind::Runs => Some(Obstacle::Placeholders),
             () if !required.is_empty() => Some(Obstacle::Requires(required)),
+            () if given.is_none() && self.place.is_some() => Some(Obstacle::Placeholders),
             () if self.text.contains("= input(") => Some(Obstacle::Asks),
             () if !OF_GPUS.iter().any(|part| lower.contains(part)) => Some(Obstacle::NoGpu),
             () => lacking.map(|path| Obstacle::Lacks(path.to_owned())),
@@ -227,9 +227,12 @@ impl Program {
 
     /// Whether a text or its name makes it an entry point.
     fn is_entry(&self) -> bool {
-        self.is_documented || is_named_so(&self.path)
+        self.place.is_some() || is_named_so(&self.path)
     }
 }
+
+/// Words of arguments that choose what a gate had better record.
+const PREFERRED: [&str; 4] = ["gpu", "cuda", "train", "finetune"];
 
 /// Words of programs that can use a GPU.
 const OF_GPUS: [&str; 5] = ["cuda", "gpu", "accelerat", "trainer", "device_map"];
@@ -264,11 +267,10 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
     let mut programs: Vec<Program> = found.collect();
     programs.sort_by_cached_key(|program| {
         let is_beside = BESIDE.iter().any(|folder| program.path.contains(folder));
-        let is_known = (program.is_documented, is_named_so(&program.path));
-        let order = (program.obstacle.is_some(), program.kind, is_beside, Reverse(is_known));
-        (order, program.path.matches('/').count(), program.path.clone())
+        let order = (program.obstacle.is_some(), program.kind, is_beside, program.place.unwrap_or(usize::MAX));
+        (order, !is_named_so(&program.path), program.path.matches('/').count(), program.path.clone())
     });
-    let has_entry = programs.iter().any(|program| program.obstacle.is_none() && program.is_entry());
+    let has_entry = programs.iter().any(|program| program.kind == Kind::Trains && program.is_entry());
     let others = programs.iter_mut().filter(|program| has_entry && program.obstacle.is_none() && !program.is_entry());
     others.for_each(|program| program.obstacle = Some(Obstacle::Aside));
     programs
