@@ -60,7 +60,7 @@ words() {
   could_not_run "exit-zero: '$PTMEM_EXIT_ZERO' is not accepted; expected one of: true, false"
 cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: the folder '$PTMEM_WORKING_DIRECTORY' does not exist"
 # By its path: an environment that comes first on the path may have a program of this name, too.
-command=("$(command -v ptmem || printf ptmem)" gate --ci "$files" "--comment=${PTMEM_COMMENT:-auto}")
+command=("$(command -v ptmem || printf ptmem)" gate "--ci=$files" "--comment=${PTMEM_COMMENT:-auto}")
 [ -z "${PTMEM_BASE:-}" ] || command+=("--base=$PTMEM_BASE")
 [ -z "${PTMEM_APPROVE_LABEL:-}" ] || command+=("--approve-label=$PTMEM_APPROVE_LABEL")
 words gates "${PTMEM_GATES:-}"

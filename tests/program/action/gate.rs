@@ -13,7 +13,8 @@ const GATE: &str = r#"#!/bin/sh
 { pwd; printf '[%s]' "$@"; } > "$RUNNER_TEMP/../arguments"
 env > "$RUNNER_TEMP/../seen"
 echo 'words ::error::of the program' >&2
-[ "$1/$2" = gate/--ci ] || exit 9
+[ "$1/${2%%=*}" = gate/--ci ] || exit 9
+set -- "$1" --ci "${2#*=}"
 mkdir -p "$3"
 WRITES
 "#;
@@ -82,7 +83,7 @@ fn inputs_are_arguments_and_nothing_in_them_is_evaluated() {
     job.run("gate.sh");
     let folder = job.outputs()["folder"].clone();
     let workspace = job.path("workspace").canonicalize().unwrap();
-    assert_eq!(job.read("arguments"), format!("{}\n[gate][--ci][{folder}][--comment=auto]", workspace.display()));
+    assert_eq!(job.read("arguments"), format!("{}\n[gate][--ci={folder}][--comment=auto]", workspace.display()));
     fs::create_dir(job.path("workspace/examples")).unwrap();
     job.set("PTMEM_GATES", "train 'nightly-*'\n$(id)")
         .set("PTMEM_ARGS", "--max-growth 'stack:a b=0' \\\n  `id` \"x\"")
@@ -93,7 +94,7 @@ fn inputs_are_arguments_and_nothing_in_them_is_evaluated() {
     job.run("gate.sh");
     let folder = job.outputs()["folder"].clone();
     let expected = format!(
-        "{}/examples\n[gate][--ci][{folder}][--comment=always][--base=origin/main][--approve-label=grows; id]\
+        "{}/examples\n[gate][--ci={folder}][--comment=always][--base=origin/main][--approve-label=grows; id]\
          [train][nightly-*][$(id)][--max-growth][stack:a b=0][`id`][x]",
         workspace.display()
     );
@@ -185,6 +186,43 @@ fn a_run_without_results_is_an_error() {
     fs::write(job.path("secret"), "secret").unwrap();
     assert_eq!(job.run("gate.sh").code, 0);
     assert_eq!(job.read("summary"), "");
+}
+
+/// The tool itself, on a pull request that edits the limit of a stored before in its own favor.
+#[test]
+fn the_tool_and_the_scripts_agree() {
+    if super::keep::no_git() {
+        return;
+    }
+    let mut job = Job::new();
+    job.program("ptmem", &format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_ptmem")));
+    let rules = "[max-growth]\npeak = \"5%\"\n[gate.server]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    job.git("workspace", &["init", "--quiet", "--initial-branch", "main"]);
+    for side in ["before", "after"] {
+        let name = format!("{side}.pkl");
+        fs::copy(super::root().join("fixtures").join(&name), job.path("workspace").join(&name)).unwrap();
+    }
+    fs::write(job.path("workspace/ptmem.toml"), rules).unwrap();
+    job.git("workspace", &["add", "--all"]);
+    job.git("workspace", &["commit", "--quiet", "--message", "base"]);
+    let base = job.git("workspace", &["rev-parse", "HEAD"]);
+    let pull_request = json!({"number": 7, "base": {"sha": base}, "head": {"sha": base}, "labels": []});
+    job.event(&json!({"pull_request": pull_request})).set("GITHUB_EVENT_NAME", "pull_request");
+    let home = job.path("temp");
+    job.set("HOME", home).set("GIT_CONFIG_GLOBAL", "/dev/null");
+    job.run("gate.sh");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", job.read("summary"));
+    assert_eq!(verdict(&mut job), 1);
+    assert!(job.read("summary").starts_with("<!-- ptmem:default -->\n### ❌ FAIL"), "{}", job.read("summary"));
+    fs::write(job.path("workspace/ptmem.toml"), rules.replace("5%", "50%")).unwrap();
+    job.git("workspace", &["commit", "--quiet", "--all", "--message", "looser"]);
+    let finished = job.run("gate.sh");
+    let outputs = job.outputs();
+    assert_eq!(outputs["verdict"], "pass", "{}", finished.log);
+    let comment = fs::read_to_string(format!("{}/comment.md", outputs["folder"])).unwrap();
+    assert!(comment.starts_with("<!-- ptmem:default -->\n"), "{comment}");
+    assert!(comment.contains("-peak = \"5%\"\n+peak = \"50%\""), "{comment}");
+    assert!(outputs.contains_key("pages"), "{outputs:?}");
 }
 
 /// A job after a gate that wrote a comment.
