@@ -13,6 +13,7 @@ use ptmem::report::{self, Format, Subject, TableOptions, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::Export;
+use super::checkout;
 
 /// Terminals that are narrower or wider than these count as this wide.
 const WIDTHS: RangeInclusive<usize> = 40..=400;
@@ -135,17 +136,30 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 fn write_file_with(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let name = path.display();
     // A device or pipe, such as /dev/stdout, is written to, not replaced.
-    if is_device(path) {
+    if is_device(path) && link_in_checkout(path).is_none() {
         let written = fs::File::create(path).and_then(|mut device| content(&mut device));
         return written.map_err(|error| anyhow!("{name}: cannot be written: {error}"));
     }
-    // Writing through a link leaves the link in place.
-    let target = match fs::canonicalize(path) {
-        Ok(target) => target,
-        Err(_) if path.is_symlink() => bail!("{name}: is a link to a file that does not exist"),
-        Err(_) => path.to_owned(),
-    };
+    if let Some(link) = link_in_checkout(path) {
+        bail!(
+            "{name}: {} is a link, and may lead to any file; expected a file and folders that are none",
+            link.display()
+        );
+    }
+    // Outside of the checkout, links are the user's own: writing through one leaves it in place.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     replace(&target, content).map_err(|error| anyhow!("{name}: cannot be written: {error}"))
+}
+
+/// The first part of a path that is a link in the checkout, or below the working directory: whoever wrote the code that is judged may
+/// have put it there, to have another file overwritten.
+fn link_in_checkout(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let own = std::env::current_dir().ok()?;
+    let root = checkout::around(&own).unwrap_or(own);
+    let mut parts: Vec<&Path> = path.ancestors().filter(|part| part.starts_with(&root) && **part != *root).collect();
+    parts.reverse();
+    parts.into_iter().find(|part| part.is_symlink()).map(Path::to_owned)
 }
 
 /// Replaces a file, or makes it.

@@ -282,7 +282,7 @@ fn what_cannot_be_written_leaves_nothing_behind() {
 
 #[cfg(unix)]
 #[test]
-fn links_and_permissions_stay() {
+fn links_of_a_checkout_are_refused_and_permissions_stay() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     let folder = folder();
@@ -290,8 +290,28 @@ fn links_and_permissions_stay() {
     fs::write(path("real.json"), "old").unwrap();
     fs::set_permissions(path("real.json"), fs::Permissions::from_mode(0o640)).unwrap();
     symlink("real.json", path("link.json")).unwrap();
-    succeeds(folder.path(), &["profile", "before.pkl", "-o", "link.json"]);
-    assert!(fs::symlink_metadata(path("link.json")).unwrap().is_symlink());
+    symlink(".", path("linked")).unwrap();
+    symlink("/dev/null", path("device.json")).unwrap();
+    symlink("gone.json", path("gone-link.json")).unwrap();
+    for linked in ["link.json", "linked/new.json", "device.json", "gone-link.json"] {
+        for option in [
+            &["profile", "before.pkl", "-o", linked][..],
+            &["show", "before.pkl", "--export", &format!("json={linked}")],
+        ] {
+            let output = run(folder.path(), option);
+            assert_eq!(output.status.code(), Some(2), "{option:?}");
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains(" is a link, and may lead to any file"), "{error}");
+        }
+    }
+    assert_eq!(fs::read_to_string(path("real.json")).unwrap(), "old");
+    assert!(!path("new.json").exists() && !path("gone.json").exists());
+    // Elsewhere, links are the user's own.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.json");
+    symlink(path("real.json"), &link).unwrap();
+    succeeds(folder.path(), &["profile", "before.pkl", "-o", link.to_str().unwrap()]);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(path("real.json")).unwrap().starts_with('{'));
     assert_eq!(fs::metadata(path("real.json")).unwrap().permissions().mode() & 0o777, 0o640);
     let device = succeeds(folder.path(), &["show", "before.pkl", "--export", "github-output=/dev/stdout"]);
