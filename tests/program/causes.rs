@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::pickle;
+use crate::support::history::{A, event, file, segment};
+use crate::support::pickle::{self, Value as Pickled};
 use crate::support::program::Program;
 use crate::support::tool::{ptmem, text, verdict};
 
@@ -495,4 +496,50 @@ fn a_bisection_ends_with_an_edit_that_is_a_file_as_a_whole() {
     let report = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{report}{}", text(&output.stderr));
     assert!(report.contains("libs.zip (changed) (inferred)") && !report.contains("recorded without"), "{report}");
+}
+
+/// A block of the edited line in a segment of its own, which the allocator splits only where the rest is large.
+fn block_in_segment(requested: u64, whole: u64) -> Vec<u8> {
+    let frame = |text: &&str| {
+        let [line, name, filename] = text.rsplitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let line: u64 = line.parse().unwrap();
+        Pickled::dict([("name", name.into()), ("filename", filename.into()), ("line", line.into())])
+    };
+    let stack = Pickled::List(EDITED.iter().map(frame).collect());
+    let is_split = whole - requested > MIB;
+    let size = if is_split { requested } else { whole };
+    let used = Pickled::dict([
+        ("address", A.into()),
+        ("size", size.into()),
+        ("requested_size", requested.into()),
+        ("state", "active_allocated".into()),
+        ("frames", stack.clone()),
+    ]);
+    let free = Pickled::dict([
+        ("address", (A + size).into()),
+        ("size", (whole - size).into()),
+        ("requested_size", 0.into()),
+        ("state", "inactive".into()),
+        ("frames", Pickled::List(vec![])),
+    ]);
+    let blocks: Vec<Pickled> = [used].into_iter().chain(is_split.then_some(free)).collect();
+    let segment = segment(A, &[(whole, true)]).with("blocks", blocks);
+    let events = vec![event("segment_alloc", A, whole), event("alloc", A, requested).with("frames", stack)];
+    file(vec![segment], events)
+}
+
+#[test]
+fn slack_of_the_allocator_leads_to_no_edit() {
+    let checkout = edited("+x1", "+x1");
+    let requested = 11 * MIB + MIB / 2;
+    for (name, whole) in [("before.pkl", 40 * MIB), ("after.pkl", 12 * MIB)] {
+        fs::write(checkout.path().join(name), block_in_segment(requested, whole)).unwrap();
+    }
+    let limits = ["--git", "main", "--max-growth", "0", "--min-delta", "0", "--all", "-v"];
+    let report = text(&checkout.ptmem(&limits).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("slack of the allocator: larger blocks, and no more was requested"), "{report}");
+    assert!(report.contains("requested bytes did not grow: probably slack in the blocks of the allocator"), "{report}");
+    assert!(!report.contains("leads to edit") && !report.contains("only edit"), "{report}");
+    let cause = cause(&checkout, "0");
+    assert_eq!((&cause["grown"], &cause["no_edit"]), (&(MIB / 2).into(), &(MIB / 2).into()), "{cause:#}");
 }

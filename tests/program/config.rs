@@ -32,7 +32,11 @@ fn limits_come_from_the_file_and_flags_win() {
     };
     assert_eq!(verdict(&ptmem(folder.path(), &DIFF)).1, UNGATED);
     at(".github/ptmem.toml", "max-growth = \"5%\"\n");
-    let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
+    let fails = (
+        1,
+        "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB)"
+            .to_owned(),
+    );
     assert_eq!(verdict(&ptmem(folder.path(), &DIFF)), fails);
     // The one in the working directory comes first.
     at("ptmem.toml", "[max-growth]\npeak = \"30%\"\nend = \"1%\"\n");
@@ -42,7 +46,10 @@ fn limits_come_from_the_file_and_flags_win() {
     // A flag takes the place of the same limit, and of no other.
     let flags = |more: &[&str]| verdict(&ptmem(folder.path(), &[&DIFF[..], more].concat()));
     assert_eq!(flags(&["--max-growth", "end=2%"]).0, 0);
-    assert_eq!(flags(&["--max-growth", "1%"]).1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %; 1 more check fails");
+    assert_eq!(
+        flags(&["--max-growth", "1%"]).1,
+        "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB); 1 more check fails"
+    );
     assert_eq!(flags(&["--config", "none"]).1, UNGATED);
     assert_eq!(flags(&["--config", ".github/ptmem.toml"]), fails);
     // One snapshot takes absolute limits from it.
@@ -99,7 +106,8 @@ fn a_gate_without_a_limit_allows_five_percent() {
     let folder = folder();
     let gate = "[gate.one]\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
     fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
-    let fails = "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %";
+    let fails =
+        "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB)";
     assert_eq!(verdict(&ptmem(folder.path(), &["gate"])), (1, fails.to_owned()));
 }
 
@@ -138,7 +146,8 @@ fn gates_have_one_verdict() {
     };
     let gate = |more: &[&str]| ptmem(folder.path(), &[&["gate"], more].concat());
     config("");
-    let fails = "FAIL two: device 1: peak grew 41.10 MiB (+61.7 %), allowed 30 %";
+    let fails = "FAIL two: device 1: peak grew 41.10 MiB (+61.7 %), allowed 30 %, most by train_step (train.py:26) \
+                 aten::_to_copy (+16.00 MiB)";
     assert_eq!(verdict(&gate(&[])), (1, fails.to_owned()));
     config("max-growth = \"70%\"\n");
     let passes = "PASS all 2 comparisons; most on one: peak grew 53.80 MiB (+19.2 %), \
@@ -283,7 +292,11 @@ fn the_configuration_is_found_upwards_to_the_root_of_the_repository() {
     // Outside a repository, folders above do not count.
     assert_eq!(verdict(&ptmem(&sub, &diff)).1, UNGATED);
     fs::create_dir(folder.path().join(".git")).unwrap();
-    let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
+    let fails = (
+        1,
+        "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %, most by attention (model.py:40) aten::_softmax (+53.74 MiB)"
+            .to_owned(),
+    );
     assert_eq!(verdict(&ptmem(&sub, &diff)), fails);
     // Paths of a gate begin where the file lies.
     assert_eq!(ptmem(&sub, &["gate"]).status.code(), Some(1));

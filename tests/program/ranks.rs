@@ -44,7 +44,13 @@ fn the_worst_rank_decides() {
     let folder = job();
     let diff = |more: &[&str]| ptmem(folder.path(), &[&["diff", "b", "a"], more].concat());
     let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
-    assert_eq!((code, &*line), (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %"));
+    assert_eq!(
+        (code, &*line),
+        (
+            1,
+            "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB)"
+        )
+    );
     let (code, line) = verdict(&diff(&["--max-growth", "500%"]));
     assert_eq!((code, &*line), (0, "PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %"));
     let (code, line) = verdict(&diff(&["--max-growth", "5%"]));
@@ -52,7 +58,14 @@ fn the_worst_rank_decides() {
     // A glob on one side, a directory on the other; and other names.
     for glob in ["a/*.pkl", "a/rank[0-9].pkl", "{a}/rank*", "**/a/rank*.pkl"] {
         let (code, line) = verdict(&ptmem(folder.path(), &["diff", "b", glob, "--max-growth", "60%"]));
-        assert_eq!((code, &*line), (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %"), "{glob}");
+        assert_eq!(
+            (code, &*line),
+            (
+                1,
+                "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB)"
+            ),
+            "{glob}"
+        );
     }
     let (_, line) =
         verdict(&ptmem(folder.path(), &["diff", "b/rank[01].pkl", "a/rank[01].pkl", "--max-growth", "60%"]));
@@ -116,7 +129,10 @@ fn a_missing_rank_is_never_a_pass() {
     let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
     assert_eq!(
         (code, &*line),
-        (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %; ranks: rank 2 is missing in the after")
+        (
+            1,
+            "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); ranks: rank 2 is missing in the after"
+        )
     );
     let report = json_of(folder.path(), &["diff", "b", "a"]);
     assert_eq!(
@@ -356,7 +372,7 @@ fn gates_hold_ranks() {
     assert_eq!(code, 1);
     assert_eq!(
         line,
-        "FAIL job: rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %; imbalance is 22.50 MiB, allowed 1.00 MiB"
+        "FAIL job: rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %, most by dispatch (model.py:133) aten::new_empty (+24.00 MiB); imbalance is 22.50 MiB, allowed 1.00 MiB"
     );
     let report = json_of(folder.path(), &gate);
     let names: Vec<_> = report["comparisons"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();

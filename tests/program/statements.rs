@@ -159,3 +159,17 @@ fn a_file_of_pinned_host_memory_alone_has_no_device() {
     assert!(all.contains("pinned host memory") && !all.contains("device 0"), "{all}");
     assert!(all.contains("reserved unknown unknown unknown 20.00 MiB"), "{all}");
 }
+
+#[test]
+fn the_change_that_explains_most_of_a_growth_comes_first() {
+    // 2 blocks of 4 MiB, then 3 of 16 MiB in all but one.
+    let folder =
+        compared(&[("relu", 3, 4 * MIB); 2], &[("relu", 3, 16 * MIB), ("relu", 3, 16 * MIB), ("relu", 3, 13 * MIB)]);
+    let all = report(&folder, &["--group-by", "function", "--max-growth", "5%"]);
+    assert!(all.contains("blocks on average 3.75 times as large, 1.5 times as many"), "{all}");
+    // The last line names what grew most.
+    let line = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%"]);
+    let (code, line) = crate::support::tool::verdict(&line);
+    assert_eq!(code, 1);
+    assert!(line.ends_with("allowed 5 %, most by forward (net.py:3) aten::relu (+37.00 MiB)"), "{line}");
+}

@@ -207,18 +207,44 @@ impl Row {
         Self { kind, change: ChangeKind::of(&held), label, key, held, ..Self::default() }
     }
 
-    /// The change in words, by number and size of blocks: `twice as many blocks`, `1.5 times as large`.
+    /// True if the program asked for no more in as many blocks that hold more, or for no less in those that hold less: what changed
+    /// is the slack of the allocator, by what was free.
+    #[must_use]
+    pub fn is_slack(&self) -> bool {
+        let Sides { before, after } = self.requested;
+        let is_known = before > 0 && after > 0 && self.held.before.blocks == self.held.after.blocks;
+        is_known && if self.delta() > 0 { after <= before } else { self.delta() < 0 && after >= before }
+    }
+
+    /// The change in words, by number and size of blocks, that which explains more of it first: `twice as many blocks`,
+    /// `blocks on average twice as large, 1.2 times as many`.
     #[must_use]
     pub fn manner(&self) -> Option<String> {
         let Sides { before, after } = self.held;
         if !matches!(self.change, ChangeKind::Grew | ChangeKind::Shrank) || before.bytes == 0 || after.bytes == 0 {
             return None;
         }
+        if self.is_slack() {
+            let [size, request] = if self.delta() > 0 { ["larger", "more"] } else { ["smaller", "less"] };
+            return Some(format!("slack of the allocator: {size} blocks, and no {request} was requested"));
+        }
         if self.is_resized {
             return resized(self.held.map(|held| held.bytes));
         }
+        let means = self.held.map(|held| held.mean());
+        let is_of_size = factor(means) > factor(self.held.map(|held| held.blocks));
+        if let Some(size) = resized(means).filter(|_| is_of_size) {
+            let number = times(after.blocks, before.blocks, ["many", "fewer"])?;
+            return Some(format!("blocks on average {size}, {number}"));
+        }
         times(after.blocks, before.blocks, ["many blocks", "fewer blocks"])
     }
+}
+
+/// By how many thousandths the larger of two values exceeds the smaller one.
+fn factor(values: Sides<u64>) -> u128 {
+    let Sides { before, after } = values.map(|value| u128::from(*value).max(1));
+    before.max(after) * 1000 / before.min(after)
 }
 
 /// Ratios of sizes above this compare with nearly nothing, and are not printed.

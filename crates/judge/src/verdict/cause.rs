@@ -72,21 +72,24 @@ impl Judgement {
         groups
     }
 
-    /// The sentence of a check, and the names of others whose growth leads to the same edit.
+    /// The sentence of a check, and the number of others whose growth leads to the same edit.
     #[must_use]
     pub fn sentence_of_cause(&self, check: &Check, others: &[&Check]) -> String {
-        let names = others.iter().take(MOST_NAMED).map(|check| check.subject()).collect::<Vec<_>>().join(", ");
-        let more = if others.len() > MOST_NAMED { ", …" } else { "" };
         let sentence = self.sentence(check);
         match others.len() as u64 {
             0 => sentence,
             number => {
-                format!(
-                    "{sentence}; {} to the same edit: {names}{more}",
-                    count(number, "more check leads", "more checks lead")
-                )
+                format!("{sentence}; {} to the same edit:", count(number, "more check leads", "more checks lead"))
             }
         }
+    }
+
+    /// The names of these others.
+    #[must_use]
+    pub fn named(others: &[&Check]) -> Vec<String> {
+        let more = others.len().saturating_sub(MOST_NAMED) as u64;
+        let names = others.iter().take(MOST_NAMED).map(|check| check.subject());
+        names.chain((more > 0).then(|| format!("and {more} more"))).collect()
     }
 }
 

@@ -126,6 +126,13 @@ impl<'a> Gated<'a> {
         check.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
     }
 
+    /// That a peak grew by slack, where the program asked for no more.
+    fn slack(&self, metric: Metric) -> Option<String> {
+        let requested = self.device.metric(Metric::Requested).gained().filter(|_| metric == Metric::Peak)?;
+        (requested <= 0)
+            .then(|| "requested bytes did not grow: probably slack in the blocks of the allocator".to_owned())
+    }
+
     /// How to see the stacks that grew, if at least half of a growth is older than the recording and has no stack. This
     /// needs corresponding moments: otherwise memory may be freed between them.
     fn hidden_growth(&self, metric: Metric, growth: i128) -> Option<String> {
@@ -226,7 +233,7 @@ impl Judge {
             gated.budget().accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
         }
         if check.outcome == Outcome::Exceeded && check.reason.is_none() {
-            check.reason = gated.hidden_growth(metric, delta);
+            check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);
     }

@@ -10,7 +10,7 @@ use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
 use super::{
-    About, Beside, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause,
+    About, Beside, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause, peak,
 };
 
 /// Judges a comparison.
@@ -47,7 +47,15 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
     let beside = Beside::of(diff, &judgement.checks, thresholds);
     let unlike = unlike(diff, many);
-    cause::complete(Judgement { peak, beside, unlike, ..judgement }, diff)
+    let most = judgement.decisive().and_then(|check| most_of_failed(diff, check));
+    cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)
+}
+
+/// The row that grew most where a check fails by the peak of its device.
+fn most_of_failed(diff: &Diff, check: &Check) -> Option<(String, i128)> {
+    let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_growth() && check.reason.is_none();
+    let device = diff.devices.iter().find(|device| is_of_peak && device.id() == check.device)?;
+    peak::most(diff, device)
 }
 
 /// How little of the before the first device of the after has on which that is little.
@@ -239,6 +247,7 @@ impl Judge {
             unlike: None,
             peak: None,
             beside: None,
+            most: None,
             cause: None,
         }
     }

@@ -29,6 +29,8 @@ pub struct Judgement {
     pub peak: Option<PeakChange>,
     /// The figure without a limit that grew most, where that is more than the peak did.
     pub beside: Option<Beside>,
+    /// The row that grew most where a peak grew by too much, with the bytes that it gained.
+    pub most: Option<(String, i128)>,
     /// The edit that explains a regression, in sentences.
     pub cause: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use ptmem_base::device::DeviceId;
 use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
-use ptmem_compare::diff::{DeviceDiff, Diff, RowKind};
+use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
 use super::growth::has_rows_at_peak;
@@ -40,16 +40,20 @@ impl PeakChange {
         let peak = Sides::BOTH.map(|&side| known_peak(sides.of(side), side)).both()?;
         let partial = partial(diff, device, sides, thresholds);
         let bound = partial.map(|partial| partial.bound_of_peak(peak.delta())).transpose();
-        let rows = device.rows.iter().filter(|row| matches!(row.kind, RowKind::Stack | RowKind::Bucket(_)));
-        let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff));
-        let most = most.map(|row| (row.label.clone(), row.delta()));
-        Some(Self { device: device.id(), peak, most, bound })
+        Some(Self { device: device.id(), peak, most: most(diff, device), bound })
     }
 
     /// Bytes gained.
     pub(super) fn delta(&self) -> i128 {
         self.peak.delta()
     }
+}
+
+/// The row of a device that grew most at the peak, with the bytes that it gained.
+pub(super) fn most(diff: &Diff, device: &DeviceDiff) -> Option<(String, i128)> {
+    let rows = device.rows.iter().filter(|row| row.kind.is_memory());
+    let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff))?;
+    Some((most.label.clone(), most.delta()))
 }
 
 /// A figure without a limit that grew by more than the peak did.

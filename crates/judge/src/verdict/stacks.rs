@@ -78,7 +78,7 @@ impl<'a> Gated<'a> {
     fn check_of_row(&self, row: &Row) -> Option<Check> {
         let limit = &self.growth.limit;
         let held = row.held.map(|held| held.bytes);
-        if limit.holds(held.before, row.delta()) || self.is_held_elsewhere(row) || is_rounding(row) {
+        if limit.holds(held.before, row.delta()) || self.is_held_elsewhere(row) || row.is_slack() {
             return None;
         }
         let mut check = self.check_named(row);
@@ -142,10 +142,4 @@ impl Judge {
             self.unmatched(growth.check(), thresholds, format!("the pattern matches no stack on either side{near}"));
         }
     }
-}
-
-/// True if the program asked for no more in as many blocks: the allocator gave it larger ones, by what was free.
-fn is_rounding(row: &Row) -> bool {
-    let Sides { before, after } = row.requested;
-    row.held.before.blocks == row.held.after.blocks && (1..=before).contains(&after)
 }

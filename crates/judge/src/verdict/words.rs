@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ptmem_base::text::count;
-use ptmem_base::units::{Size, format_percent};
+use ptmem_base::units::{Delta, Size, format_percent};
 
 use super::{About, Bound, Check, Judgement, Level, Outcome};
 
@@ -102,6 +102,11 @@ impl Judgement {
             Level::Fail => self.sentence(check),
             Level::Warn => "only warnings were requested".to_owned(),
         };
+        if let Some((label, delta)) =
+            self.most.as_ref().filter(|_| self.verdict == Verdict::Regression && self.cause.is_none())
+        {
+            line.push_str(&format!(", most by {label} ({})", Delta(*delta)));
+        }
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {
             let more = match check.about() {

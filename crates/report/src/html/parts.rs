@@ -78,7 +78,14 @@ pub(super) fn facts(facts: &[Fact]) -> Markup {
 pub(super) fn checks(lines: &[CheckLine]) -> Markup {
     html! {
         @if !lines.is_empty() {
-            ul.checks { @for check in lines { li { (badge(check.mark, None)) " " (name(&check.sentence)) } } }
+            ul.checks {
+                @for check in lines {
+                    li {
+                        (badge(check.mark, None)) " " (name(&check.sentence))
+                        @if !check.others.is_empty() { ul { @for other in &check.others { li { (name(other)) } } } }
+                    }
+                }
+            }
         }
     }
 }

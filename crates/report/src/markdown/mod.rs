@@ -182,7 +182,11 @@ fn scope(group: &Group) -> String {
 fn checks(page: &mut Page, group: &Group, lines: &[CheckLine]) {
     let scope = scope(group);
     let shown = lines.iter().take(MOST_CHECKS);
-    let shown = shown.map(|check| format!("\n{} {scope}{}\n", icon(check.mark), prose(&check.sentence)));
+    let shown = shown.map(|check| {
+        let others = check.others.iter().map(|other| format!("- {}\n", prose(other))).collect::<String>();
+        let gap = if others.is_empty() { "" } else { "\n" };
+        format!("\n{} {scope}{}\n{gap}{others}", icon(check.mark), prose(&check.sentence))
+    });
     let shown = page.add_all(shown);
     page.more(lines.len() - shown, "check");
 }

@@ -80,6 +80,9 @@ impl Page {
             let style = style::of_mark(check.mark);
             let sentence = self.whole(&check.sentence, widest + 2);
             writeln!(self.text, "{style}{:<widest$}{style:#}  {sentence}", check.mark.word())?;
+            for other in &check.others {
+                writeln!(self.text, "{:widest$}    {}", "", self.whole(other, widest + 4))?;
+            }
         }
         if !rest.is_empty() {
             writeln!(self.text, "{:widest$}  and {}", "", count(rest.len() as u64, "more check", "more checks"))?;

@@ -72,6 +72,8 @@ pub(crate) struct CheckLine {
     pub(crate) mark: Mark,
     /// The figure and its limit.
     pub(crate) sentence: String,
+    /// Other checks of the same cause, which the sentence announces.
+    pub(crate) others: Vec<String>,
 }
 
 /// The checks of a judgement, the worst first; those of one cause in one line.
@@ -85,6 +87,7 @@ pub(super) fn checks_of(judgement: &Judgement, is_shown: impl Fn(&Check) -> bool
     let lines = causes.map(|(check, others)| CheckLine {
         mark: Mark::of(check),
         sentence: judgement.sentence_of_cause(check, &others),
+        others: Judgement::named(&others),
     });
     lines.collect()
 }

@@ -100,8 +100,8 @@ fn causes(device: &mut DeviceDiff, profiles: &Sides<Profile>, change: Change<'_,
         device.causes.push(cause);
     }
     for (row, edit) in device.rows.iter_mut().zip(of_rows) {
-        let grew = row.delta() > 0 || row.highest.after > row.highest.before;
-        let found = edit.flatten().or_else(|| through_all(row, &change.marks.after));
+        let grew = (row.delta() > 0 || row.highest.after > row.highest.before) && !row.is_slack();
+        let found = edit.flatten().or_else(|| through_all(row, &change.marks.after)).filter(|_| !row.is_slack());
         row.edit = found.or(change.only).filter(|_| grew);
         row.leads = found.filter(|_| row.delta() > 0).map(|edit| Destination::of(&change.edits[edit]));
         let package = found.filter(|edit| change.edits[*edit].package().is_some());
@@ -138,6 +138,7 @@ impl Seen<'_, '_> {
         let mut shrunk: BTreeMap<usize, u64> = BTreeMap::new();
         let mut largest: BTreeMap<usize, (u64, usize, RowGrowth)> = BTreeMap::new();
         let mut cause = Cause { unread, is_code_known, ..Cause::new(figure, device, Arc::clone(edits), only) };
+        let mut slack = 0;
         for holding in holdings {
             let row = &device.rows[holding.row];
             let delta = holding.held.delta();
@@ -155,7 +156,9 @@ impl Seen<'_, '_> {
                 (_, 1..) => {
                     cause.grown += bytes;
                     let growth = self.lives.growth(figure, holding, row, self.places.after);
-                    let parts = self.attribution(holding, &growth, bytes);
+                    let is_slack = figure == Figure::Peak && row.is_slack();
+                    let parts = if is_slack { BTreeMap::new() } else { self.attribution(holding, &growth, bytes) };
+                    slack += if is_slack { bytes } else { 0 };
                     let left = bytes - parts.values().sum::<u64>();
                     cause.no_edit += left;
                     if !row.stack.after.is_some_and(|stack| marks.after.has_python(stack)) {
@@ -174,6 +177,8 @@ impl Seen<'_, '_> {
                 }
             }
         }
+        // An edit is no reason for what the allocator left unused.
+        cause.only = cause.only.filter(|_| slack < cause.grown.div_ceil(2));
         let shares = by_edit(&sums).into_iter().filter_map(|(edit, bytes)| {
             let (_, row, growth) = largest.remove(&edit)?;
             let row = (device.rows[row].label.clone(), growth);
