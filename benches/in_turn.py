@@ -43,4 +43,5 @@ def main() -> None:
         print(f"{wall:9.3f} {user:9.3f} {system:9.3f} {memory:9.1f}  {command}")
 
 
-main()
+if __name__ == "__main__":
+    main()

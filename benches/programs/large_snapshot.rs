@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use large::Plan;
-use ptmem::units::{Size, parse_size};
+use ptmem_base::units::{Size, parse_size};
 
 /// Write a large, made-up CUDA memory snapshot
 #[derive(Debug, Parser)]
