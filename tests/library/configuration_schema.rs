@@ -139,7 +139,7 @@ fn mistakes_are_refused_by_reader_and_schema() {
         "own = 5",
         "[[category]]\nname = \"x\"",
         "[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
-        "[[accept]]\npattern=\"x\"\nmetric=\"peak\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+        "[[accept]]\npattern=\"x\"\nthrough=\"f\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
         "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01",
         "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"",
         "[[accept]]\nmetric=\"imbalance\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",

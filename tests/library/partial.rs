@@ -208,9 +208,8 @@ fn two_recordings_that_both_lack_a_part_bound_nothing() {
 #[test]
 fn growth_that_was_agreed_to_is_known_only_of_a_whole_after() {
     let accepted = |parts| {
-        let subject = "peak".parse().unwrap();
         let accepted = Accepted {
-            subject,
+            subjects: vec!["peak".parse().unwrap()],
             through: None,
             bytes: 1 << 40,
             reason: "wider".to_owned(),

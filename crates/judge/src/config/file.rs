@@ -155,8 +155,10 @@ pub(super) struct FileCategory {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileAccept {
-    pub(super) pattern: Option<Label>,
-    pub(super) metric: Option<MetricName>,
+    #[serde(default)]
+    pub(super) pattern: OneOrMore<Label>,
+    #[serde(default)]
+    pub(super) metric: OneOrMore<MetricName>,
     pub(super) through: Option<Label>,
     pub(super) bytes: Size,
     pub(super) reason: String,

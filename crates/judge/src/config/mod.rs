@@ -104,12 +104,15 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     if through.as_ref().is_some_and(|through| through.matches("\u{1}\u{1}")) {
         return Err(Error("[[accept]] needs a 'through' that names the edit, not any".to_owned()));
     }
-    let subject = match (read.pattern, read.metric, &through) {
-        (Some(pattern), None, None) => Target { about: About::Stacks, pattern: Some(pattern.0), ..Target::default() },
-        (None, Some(metric), None) => metric.0,
-        (None, None, Some(_)) => About::Growth.into(),
-        _ => return Err(Error("[[accept]] needs either 'pattern', 'metric' or 'through'".to_owned())),
-    };
+    let of_stacks = read.pattern.0.into_iter().map(|pattern| Target {
+        about: About::Stacks,
+        pattern: Some(pattern.0),
+        ..Target::default()
+    });
+    let subjects: Vec<Target> = of_stacks.chain(read.metric.0.into_iter().map(|metric| metric.0)).collect();
+    if subjects.is_empty() == through.is_none() {
+        return Err(Error("[[accept]] needs 'pattern' or 'metric', or 'through' alone".to_owned()));
+    }
     if read.reason.trim().is_empty() {
         return Err(Error("[[accept]] needs a 'reason' that is not empty".to_owned()));
     }
@@ -118,7 +121,7 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
             "[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31".to_owned(),
         ));
     };
-    Ok(Accepted { subject, through, bytes: read.bytes.0, reason: read.reason, expires })
+    Ok(Accepted { subjects, through, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
 /// Message of the TOML reader in one line, with the nearest name for an unknown key.
@@ -241,7 +244,11 @@ max-growth = ["peak=2%", "end=0"]
             ("own = \"[\"", "invalid pattern"),
             (
                 "[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
-                "either 'pattern', 'metric' or 'through'",
+                "'pattern' or 'metric', or 'through' alone",
+            ),
+            (
+                "[[accept]]\nmetric=[\"end\"]\nthrough=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+                "'pattern' or 'metric', or 'through' alone",
             ),
             ("[[accept]]\nthrough=\"*\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "names the edit"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),

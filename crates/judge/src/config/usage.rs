@@ -7,7 +7,7 @@ use ptmem_base::pattern::Pattern;
 use ptmem_compare::diff::Diff;
 
 use super::Config;
-use crate::verdict::{About, Accepted, Target, names};
+use crate::verdict::{About, Target, names};
 
 /// A kind of names that patterns are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -72,7 +72,8 @@ impl Rule<'_> {
 
 /// The patterns of a configuration, but those of categories.
 fn rules(config: &Config) -> Vec<Rule<'_>> {
-    let accepted = config.accepted.iter().filter_map(|Accepted { subject: Target { about, pattern, .. }, .. }| {
+    let subjects = config.accepted.iter().flat_map(|accepted| &accepted.subjects);
+    let accepted = subjects.filter_map(|Target { about, pattern, .. }| {
         let (key, noun) = match about {
             About::Phases => ("[[accept]] phase", Noun::Phase),
             About::Modules => ("[[accept]] module", Noun::Module),

@@ -56,12 +56,12 @@ impl fmt::Display for Day {
 /// Growth that was agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// What may grow: a figure, or stacks, phases or modules whose names match. With stacks the peak may, as far as they made
+    /// What may grow: figures, or stacks, phases or modules whose names match. With stacks the peak may, as far as they made
     /// it grow.
-    pub subject: Target,
-    /// In place of that: the edit that growth leads to, by its line, its place, its function or its package.
+    pub subjects: Vec<Target>,
+    /// In place of these: the edit that growth leads to, by its line, its place, its function or its package.
     pub through: Option<Pattern>,
-    /// Bytes beyond the limit, on each device.
+    /// Bytes beyond the limit, on each device. Stacks share them; each figure may grow by them.
     pub bytes: u64,
     /// The reason that was given.
     pub reason: String,
@@ -73,8 +73,8 @@ pub struct Accepted {
 #[derive(Debug)]
 pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
-    /// For each of them, the stacks of the device that it is about, if any.
-    stacks: Vec<Option<Selector<'a>>>,
+    /// For each of them, the stacks of the device that it is about.
+    stacks: Vec<Vec<Selector<'a>>>,
     device: &'a DeviceDiff,
     left: Vec<u64>,
     today: Day,
@@ -82,10 +82,11 @@ pub(super) struct Budget<'a> {
 
 impl<'a> Budget<'a> {
     pub(super) fn new(accepted: &'a [Accepted], device: &'a DeviceDiff, today: Day) -> Self {
-        let stacks = accepted.iter().map(|Accepted { subject, .. }| {
-            let is_about_it = subject.about == About::Stacks && subject.concerns(device.id());
-            let pattern = subject.pattern.as_ref().filter(|_| is_about_it);
-            pattern.map(|pattern| device.selector(pattern))
+        let stacks = accepted.iter().map(|accepted| {
+            let of_stacks = accepted.subjects.iter().filter(|subject| subject.about == About::Stacks);
+            let patterns =
+                of_stacks.filter(|subject| subject.concerns(device.id())).filter_map(|of| of.pattern.as_ref());
+            patterns.map(|pattern| device.selector(pattern)).collect()
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
         Self { accepted, stacks: stacks.collect(), device, left, today }
@@ -118,10 +119,10 @@ impl<'a> Budget<'a> {
     fn offers_for(&self, check: &Check, name: &str) -> Vec<u64> {
         let edit = check.accepted_edit(self.device).and_then(|edit| self.device.edit(edit));
         let offers = self.accepted.iter().map(|accepted| {
-            let Accepted { subject, bytes, .. } = accepted;
-            let is_named =
-                subject.of_host == check.of.of_host && subject.about == check.about() && subject.selects(name);
-            if is_through(accepted, edit) || is_named { *bytes } else { 0 }
+            let is_named = accepted.subjects.iter().any(|subject| {
+                subject.of_host == check.of.of_host && subject.about == check.about() && subject.selects(name)
+            });
+            if is_through(accepted, edit) || is_named { accepted.bytes } else { 0 }
         });
         offers.collect()
     }
@@ -196,8 +197,8 @@ fn is_through(accepted: &Accepted, edit: Option<&Edit>) -> bool {
 }
 
 /// Whether an agreement is about a stack.
-fn covers(stacks: &Option<Selector<'_>>, row: &Row) -> bool {
-    stacks.is_some_and(|selector| row.is_selected(&selector))
+fn covers(stacks: &[Selector<'_>], row: &Row) -> bool {
+    stacks.iter().any(|selector| row.is_selected(selector))
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
 //! Ways to accept the growth that fails a gate.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::pattern::Pattern;
+use ptmem_base::text::{count, printable};
+use ptmem_base::units::Delta;
 use ptmem_judge::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome};
-use ptmem_trace::profile::Metric;
 
 use crate::RenderOptions;
 
-/// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
-const MOST_ENTRIES: usize = 10;
+/// Names in an entry: where there are more, it covers all stacks and all phases.
+const MOST_NAMES: usize = 10;
 
 /// A way to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,16 +30,15 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_growth_alone()) else {
         return Vec::new();
     };
-    let mut excesses = excesses(gate, false);
-    if excesses.len() > MOST_ENTRIES {
-        excesses = self::excesses(gate, true);
+    let mut entries = entries(gate, false);
+    if entries.iter().any(|entry| entry.names.len() > MOST_NAMES) {
+        entries = self::entries(gate, true);
     }
-    if excesses.is_empty() {
+    if entries.is_empty() {
         return Vec::new();
     }
-    let mut excesses: Vec<(String, u128)> = excesses.into_iter().collect();
-    excesses.sort_by_key(|(_, excess)| Reverse(*excess));
-    let entries = excesses.iter().flat_map(|(text, excess)| entry(text, *excess, given.expires)).collect();
+    entries.sort_by_key(|entry| Reverse(entry.excess));
+    let entries = entries.iter().flat_map(|entry| entry.lines(given.expires)).collect();
     let command = Way {
         sentence: "for good, record it as the new before".to_owned(),
         lines: given.commands.clone(),
@@ -57,58 +57,111 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     [command].into_iter().filter(|way| !way.lines.is_empty()).chain([entry]).chain(label).collect()
 }
 
-/// The bytes that each entry has to cover, by the line that names its subject. An entry covers all devices and ranks, so the
-/// device that needs most of it counts.
-fn excesses(gate: &Gate, is_wide: bool) -> BTreeMap<String, u128> {
-    let mut largest: BTreeMap<String, u128> = BTreeMap::new();
-    for comparison in gate.leaves() {
-        let mut of_devices: HashMap<(Option<DeviceId>, About, String), u128> = HashMap::new();
-        for check in &comparison.judgement.checks {
-            let through = through(comparison, check);
-            let left = excess(check).and_then(|excess| match through {
-                Some(_) => Some(excess),
-                None => left_by_stacks(comparison, check, excess),
-            });
-            let subject = through.or_else(|| subject(comparison, check, is_wide));
-            let Some((subject, excess)) = subject.zip(left) else { continue };
-            let sum = of_devices.entry((check.device, check.about(), subject)).or_default();
-            // Stacks share the bytes that an entry allows; each phase may use all of them.
-            let is_shared = matches!(check.about(), About::Stacks | About::StackHighest);
-            *sum = if is_shared { *sum + excess } else { excess.max(*sum) };
-        }
-        for ((.., subject), excess) in of_devices {
-            let most = largest.entry(subject).or_default();
-            *most = excess.max(*most);
-        }
-    }
-    largest
+/// The key of an entry that names what may grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+enum Key {
+    Metric,
+    Pattern,
+    Through,
 }
 
-/// The line of an entry that names the edit which explains the growth of a check: it covers every figure of the device, and the
-/// stacks that lead to the edit.
+/// An entry that accepts the growth which leads to one edit, or all that leads to none. It covers all devices and ranks, so
+/// the device that needs most of it counts.
+#[derive(Debug, Default)]
+struct Entry {
+    /// What may grow.
+    names: BTreeSet<(Key, String)>,
+    /// The bytes that it has to cover.
+    excess: u128,
+    /// The growth that needs these, in words.
+    why: String,
+    /// Excesses and numbers of the stacks of each device of a comparison, which share the bytes: at the peak, and the most held.
+    stacks: BTreeMap<(Option<DeviceId>, bool), (u128, u64)>,
+}
+
+impl Entry {
+    fn add(&mut self, check: &Check, excess: u128) {
+        let is_highest = check.about() == About::StackHighest;
+        if is_highest || check.about() == About::Stacks {
+            let (sum, number) = self.stacks.entry((check.device, is_highest)).or_default();
+            *sum += excess;
+            *number += 1;
+        } else {
+            let name = check.scope.as_ref().map_or_else(|| check.of.name(), |scope| printable(scope));
+            let allowed = check.allowed.and_then(|allowed| i128::try_from(allowed).ok()).map(Delta);
+            let grown = Delta(check.delta.unwrap_or_default());
+            self.raise(excess, &format!("{name}: {grown}, allowed {}", allowed.unwrap_or(Delta(0))));
+        }
+    }
+
+    /// Takes the stacks of a comparison, all of which were added.
+    fn end_comparison(&mut self) {
+        for (_, (sum, number)) in std::mem::take(&mut self.stacks) {
+            self.raise(sum, &format!("beyond the limit in {}", count(number, "stack", "stacks")));
+        }
+    }
+
+    /// Makes it cover so many bytes.
+    fn raise(&mut self, excess: u128, why: &str) {
+        if excess > self.excess {
+            self.excess = excess;
+            why.clone_into(&mut self.why);
+        }
+    }
+
+    fn lines(&self, expires: Day) -> Vec<String> {
+        let bytes = format!("bytes = \"{}\" # {}", rounded_up(self.excess), self.why);
+        let rest = [bytes, "reason = \"why it is worth it\"".to_owned(), format!("expires = {expires}")];
+        let keys = [Key::Metric, Key::Pattern, Key::Through].into_iter().filter_map(|key| self.line(key));
+        ["[[accept]]".to_owned()].into_iter().chain(keys).chain(rest).collect()
+    }
+
+    /// The line of a key: a text, or a list of several.
+    fn line(&self, key: Key) -> Option<String> {
+        let of_key = self.names.iter().filter(|(other, _)| *other == key);
+        let names: Vec<String> = of_key.map(|(_, name)| quoted(name)).collect();
+        let names = match &names[..] {
+            [] => return None,
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        Some(format!("{} = {names}", <&str>::from(key)))
+    }
+}
+
+/// The entries that a gate proposes.
+fn entries(gate: &Gate, is_wide: bool) -> Vec<Entry> {
+    let mut entries: BTreeMap<Option<String>, Entry> = BTreeMap::new();
+    for comparison in gate.leaves() {
+        for check in &comparison.judgement.checks {
+            let through = through(comparison, check);
+            let by_edit = through.clone().map(|name| (Key::Through, name));
+            let name = by_edit.or_else(|| subject(comparison, check, is_wide));
+            let Some((name, excess)) = name.zip(excess(check)) else { continue };
+            let entry = entries.entry(through).or_default();
+            entry.names.insert(name);
+            entry.add(check, excess);
+        }
+        entries.values_mut().for_each(Entry::end_comparison);
+    }
+    entries.into_values().filter(|entry| entry.excess > 0).collect()
+}
+
+/// The name of the edit which explains the growth of a check: it covers every figure of the device, and the stacks that lead to
+/// the edit.
 fn through(comparison: &Comparison, check: &Check) -> Option<String> {
     let device = comparison.diff.devices.iter().find(|device| device.id() == check.device)?;
     let edit = device.edit(check.accepted_edit(device)?)?;
     let package = edit.package().map(|(name, _)| name);
     let name = package.or(edit.whole_file()).or_else(|| edit.shown().map(|(_, _, _, text)| text))?;
-    Some(format!("through = {}", quoted(&Pattern::literal(name))))
+    Some(Pattern::literal(name))
 }
 
-/// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised
-/// it.
-fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
-    if check.about() != About::Metric(Metric::Peak) {
-        return Some(excess_of_check);
-    }
-    let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
-    let of_stacks = of_device.filter(|other| other.about() == About::Stacks);
-    excess_of_check.checked_sub(of_stacks.filter_map(excess).sum()).filter(|left| *left > 0)
-}
-
-/// The line of an entry that names the subject of a check, or all subjects of its kind.
-fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<String> {
+/// The name of the subject of a check, or of all subjects of its kind.
+fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key, String)> {
     let name = match check.about() {
-        About::Metric(_) => return Some(format!("metric = {}", quoted(&check.of.name()))),
+        About::Metric(_) => return Some((Key::Metric, check.of.name())),
         About::Stacks | About::StackHighest | About::Modules | About::Pools => check.scope.as_ref()?,
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
@@ -124,11 +177,11 @@ fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<Stri
     let host = if check.of.of_host { "host:" } else { "" };
     Some(match check.about() {
         about @ (About::Phases | About::Modules | About::Pools) => {
-            format!("metric = {}", quoted(&format!("{host}{}:{pattern}", about.name())))
+            (Key::Metric, format!("{host}{}:{pattern}", about.name()))
         }
         // What a stack holds stands for the most that it held, too.
-        _ if check.of.of_host => format!("metric = {}", quoted(&format!("{host}stack:{pattern}"))),
-        _ => format!("pattern = {}", quoted(&pattern)),
+        _ if check.of.of_host => (Key::Metric, format!("{host}stack:{pattern}")),
+        _ => (Key::Pattern, pattern),
     })
 }
 
@@ -144,17 +197,6 @@ fn excess(check: &Check) -> Option<u128> {
         return None;
     }
     u128::try_from(check.delta?).ok()?.checked_sub(check.allowed?)
-}
-
-/// The lines of one entry.
-fn entry(subject: &str, excess: u128, expires: Day) -> [String; 5] {
-    [
-        "[[accept]]".to_owned(),
-        subject.to_owned(),
-        format!("bytes = \"{}\"", rounded_up(excess)),
-        "reason = \"why it is worth it\"".to_owned(),
-        format!("expires = {expires}"),
-    ]
 }
 
 /// A size in the next full MiB, or KiB where it is less than one.
