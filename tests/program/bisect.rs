@@ -167,6 +167,15 @@ fn a_range_without_growth_is_reported_as_it_is() {
     let expected = "allowed 200 %. To search, lower the limit below that growth, or name a range";
     assert!(report.contains("\"Change 8\", peak grew ") && report.contains(expected), "{report}");
     assert_eq!(history.runs_of(), ["1", "4", "8"]);
+    // Where an agreement decides, no lower limit helps.
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("agreed.toml");
+    let agreed = "[[accept]]\nmetric = 'peak'\nbytes = '1GiB'\nreason = 'x'\nexpires = 2999-12-31\n";
+    fs::write(&config, agreed).unwrap();
+    let output = history.run(&["main~7..main", "--max-growth", "0", "--config", config.to_str().unwrap()]);
+    let report = text(&output.stdout);
+    assert!(report.contains("To search, give the limits without the accepted growth (--config none"), "{report}");
+    assert!(!report.contains("lower the limit"), "{report}");
 }
 
 /// Several warnings are cut to a line each, but not the answer.

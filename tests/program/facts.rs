@@ -219,6 +219,16 @@ fn counters_of_pytorch_make_bounds_exact_and_check_figures() {
     assert_eq!(figures(&of_size(asked)), (4 * MIB + asked, true, false));
     assert_eq!(figures(&of_size(asked + 512 * 100)), (4 * MIB + asked + 512 * 100, true, false));
     assert_eq!(figures(&of_size(9 * MIB)), (4 * MIB + asked, false, true));
+    // A recorder of steps begins after the model is made, on purpose.
+    let of_steps = bounded().with("ptmem", json!({"format": 1, "steps": {"first": 2, "last": 3, "asked": [2, 3]}}));
+    for (recording, advice) in
+        [(bounded(), "record from the start, before the model"), (of_steps, "limits decide unless they are within")]
+    {
+        write(folder.path(), "bounded.pkl", &recording);
+        let output = ptmem(folder.path(), &["doctor", "bounded.pkl"]);
+        let told = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("exact within") && told.contains(advice), "{told}");
+    }
 }
 
 /// Facts about versions and what followed from unknown values, of steps 2 and 3.
@@ -345,6 +355,11 @@ fn a_second_recording_is_held_against_the_first() {
     assert!(differs.contains("peak 27.00 MiB and 28.00 MiB (+3.7 %)"), "{differs}");
     assert!(differs.contains("step (train.py:12) aten::_to_copy, probably an input, differs in size"), "{differs}");
     assert!(differs.contains("seed the program (torch.manual_seed"), "{differs}");
+    // Without a sign that inputs differ, seeds and sizes are not blamed.
+    write(folder.path(), "c.pkl", &train(Tensors { batch: 4 * MIB, loss: 3 * MIB, sum: MIB, sums: "add" }));
+    let blameless = again("c.pkl");
+    assert!(blameless.contains("set limits above the difference; if the program does not seed"), "{blameless}");
+    assert!(!blameless.contains("give every batch one size"), "{blameless}");
     assert!(differs.contains("fit to gate only with limits above what differs between two runs"), "{differs}");
     assert!(!again("a.pkl").contains("only with limits"), "{}", again("a.pkl"));
 }

@@ -108,7 +108,7 @@ pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<(Aspect, Examine
         (Aspect::Steps, found_steps(steps, device.device)),
         (Aspect::Stacks, stacks(device)),
         (Aspect::Clock, clock(device)),
-        (Aspect::Figures, figures(device)),
+        (Aspect::Figures, figures(profile, device)),
         (Aspect::Settings, settings(profile)),
     ]);
     findings
@@ -139,10 +139,18 @@ pub(super) fn again(diff: &Diff) -> Examined {
         .unwrap_or_default();
     let most = row.map(|row| format!("; most in {}: {}", row.label, Delta(row.delta()))).unwrap_or_default();
     let inputs = diff.diagnostics.iter().find(|found| found.code == Code::InputsDiffer);
+    let advice = match inputs {
+        Some(_) => {
+            "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, or set \
+             limits above the difference"
+        }
+        None => {
+            "set limits above the difference; if the program does not seed its random numbers (torch.manual_seed, and the \
+             generator of its data loader), that may be the cause"
+        }
+    };
     let inputs = inputs.map(|found| format!("; {}", found.message)).unwrap_or_default();
     let words = format!("{}: peak {} and {}{share}{most}{inputs}", device.name(), Size(before), Size(after));
-    let advice = "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, \
-                  or set limits above the difference";
     weak(words, advice)
 }
 
@@ -256,7 +264,7 @@ fn clock(device: &DeviceProfile) -> Examined {
     }
 }
 
-fn figures(device: &DeviceProfile) -> Examined {
+fn figures(profile: &Profile, device: &DeviceProfile) -> Examined {
     let figures = &device.figures;
     if !figures.checks.hold() {
         let advice = "record again, and report it if the file still contradicts itself";
@@ -264,9 +272,18 @@ fn figures(device: &DeviceProfile) -> Examined {
     }
     match figures.allocated.max_error() {
         Some(0) => good("exact to the byte"),
-        Some(error) => weak(format!("exact within {}", Size(error)), FROM_THE_START),
+        Some(error) => weak(format!("exact within {}", Size(error)), bounded(profile)),
         None => weak("the error is unknown", FROM_THE_START),
     }
+}
+
+/// Advice on figures with a bound. A recorder of steps drops what was before them on purpose.
+fn bounded(profile: &Profile) -> &'static str {
+    let steps = profile.run.as_ref().and_then(|run| run.steps?.asked);
+    if steps.is_some_and(|[first, _]| first > 1) {
+        return "blocks from before the recorded steps have no exact size; limits decide unless they are within this bound";
+    }
+    FROM_THE_START
 }
 
 fn settings(profile: &Profile) -> Examined {

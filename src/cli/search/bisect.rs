@@ -297,8 +297,12 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
             "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
         );
     }
-    let grew = gate.leaves().flat_map(|of| &of.judgement.checks).any(|check| check.delta > Some(0));
-    let lower = if grew { "lower the limit below that growth, or " } else { "" };
+    let mut grown = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| check.delta > Some(0));
+    let lower = match grown.clone().any(|check| check.accepted) {
+        true => "give the limits without the accepted growth (--config none --max-growth …), or ",
+        false if grown.next().is_some() => "lower the limit below that growth, or ",
+        false => "",
+    };
     format!(
         "both ends of the range are within the limits, so no {noun} between them was recorded: from {good} to {bad}, {sentence}. \
          To search, {lower}name a range whose last {noun} exceeds the limit"
