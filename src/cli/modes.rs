@@ -37,8 +37,10 @@ const MODES: [Mode; 3] = [
     },
 ];
 
+/// Of an argument that the command lacks, clap is asked by its list of values alone: to other questions, a release build gives other
+/// answers than a debug build.
 fn has(given: &ArgMatches, argument: &str) -> bool {
-    given.try_contains_id(argument).unwrap_or(false) && given.value_source(argument) == Some(ValueSource::CommandLine)
+    given.ids().any(|id| id == argument) && given.value_source(argument) == Some(ValueSource::CommandLine)
 }
 
 /// Refuses an option that the command does not use with the others.
@@ -57,4 +59,22 @@ pub(super) fn require_used(arguments: &ArgMatches) -> Result<()> {
 /// Refuses an option that is unused because of the contents of the files.
 pub(super) fn refuse(option: &str, because: &str) -> Result<()> {
     bail!("{option}: not used, because {because}; leave it out")
+}
+
+#[cfg(all(test, feature = "simulate"))]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::args::Arguments;
+
+    #[test]
+    fn each_mode_names_options_of_its_command() {
+        let all = Arguments::command();
+        for mode in MODES {
+            let command = all.find_subcommand(mode.command).unwrap();
+            let options: Vec<&str> = command.get_arguments().map(|argument| argument.get_id().as_str()).collect();
+            assert!(mode.unused.iter().all(|option| options.contains(option)), "{}: {options:?}", mode.command);
+        }
+    }
 }

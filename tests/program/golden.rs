@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::tool::program;
+
 #[test]
 fn command_lines_print_what_is_written() {
     cases().case("tests/cmd/*.md");
@@ -49,6 +51,7 @@ fn cases() -> trycmd::TestCases {
     let cases = trycmd::TestCases::new();
     // Variables of the surroundings must not change the output.
     cases
+        .register_bin("ptmem", program())
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
         .env("TERM", "dumb")

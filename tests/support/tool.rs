@@ -6,9 +6,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// The program: the build beside the tests, or another one that `PTMEM_TEST_PROGRAM` names, such as a release build.
+pub fn program() -> PathBuf {
+    let named = std::env::var_os("PTMEM_TEST_PROGRAM").filter(|path| !path.is_empty());
+    named.map_or_else(|| env!("CARGO_BIN_EXE_ptmem").into(), PathBuf::from)
+}
+
 /// Runs it in a folder.
 pub fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    let mut command = Command::new(program());
     command.current_dir(folder).env_clear().env("PTMEM_TODAY", "2027-01-15");
     command.args(arguments).output().unwrap()
 }
