@@ -1,6 +1,8 @@
 //! The command line as clap sees it. The texts here are the manual.
 
 mod diff;
+#[cfg(test)]
+mod documented;
 mod input;
 mod limits;
 mod stacks;
