@@ -6,10 +6,12 @@
 
 #![cfg(target_os = "linux")]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
+use ptmem::units::Size;
 use tempfile::TempDir;
 
 use crate::recorded::{assert_counters_equal, figures};
@@ -83,7 +85,7 @@ pub(crate) static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| run_once("compi
 
 fn run_once(name: &'static str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&place).unwrap();
+    fs::create_dir_all(&place).unwrap();
     run_in(&place, &python(), &Story { name, ..Story::default() });
     place
 }
@@ -99,7 +101,7 @@ fn assert_counters_of_ranks_equal(story: &Story, place: &Path) {
         place.join(format!("{stem}{rank}.{ending}"))
     };
     let settings = place.join("settings.toml");
-    std::fs::write(&settings, format!("allocator-settings = \"{}\"\n", story.allocator_settings())).unwrap();
+    fs::write(&settings, format!("allocator-settings = \"{}\"\n", story.allocator_settings())).unwrap();
     for rank in 0..story.ranks.max(1) {
         let snapshot = of_rank("snapshot", rank, "pkl");
         let counters = of_rank("counters", rank, "json");
@@ -217,7 +219,7 @@ fn values_that_kernels_may_have_changed_are_counted() {
     // Products are computed, which a GPU may round in another way, and draws between 0 and 1; normal ones are not.
     assert!(stderr.contains("3 of 5 reads were of unknown values"), "{stderr}");
     assert!(stderr.contains("2 reads were of values that a kernel or another rank may have changed"), "{stderr}");
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
     assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&5.into(), &2.into()), "{report}");
 }
 
@@ -401,7 +403,7 @@ fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
 
 /// Runs a script on simulated GPUs in a folder of its own, and records it.
 fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Output {
-    std::fs::write(place.join("script.py"), script).unwrap();
+    fs::write(place.join("script.py"), script).unwrap();
     let mut command = Command::new(PTMEM);
     command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record, "--"]);
     command.arg(python).arg("script.py").stdin(Stdio::null()).output().unwrap()
@@ -430,8 +432,8 @@ def train(steps):
 fn fewer_steps_than_asked_for_fail_the_run_and_leave_no_earlier_file() {
     let python = python();
     let place = TempDir::new().unwrap();
-    std::fs::write(place.path().join("out.pkl"), "of last week").unwrap();
-    std::fs::write(place.path().join("out_rank1.pkl"), "of last week").unwrap();
+    fs::write(place.path().join("out.pkl"), "of last week").unwrap();
+    fs::write(place.path().join("out_rank1.pkl"), "of last week").unwrap();
     let output = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(2)\n"), "out.pkl,steps=3..3");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
@@ -462,7 +464,7 @@ fn a_recording_that_has_no_room_leaves_no_half_a_file() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("out.pkl: cannot be written: "), "{stderr}");
-    let left = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("out")).count(), 0);
 }
 
@@ -541,7 +543,7 @@ if __name__ == '__main__':
         assert!(String::from_utf8_lossy(&shown.stdout).contains(&told), "{}", String::from_utf8_lossy(&shown.stdout));
     }
     // Some releases leave the addresses of the first run in the file.
-    let _ = std::fs::remove_file(place.path().join("meeting"));
+    let _ = fs::remove_file(place.path().join("meeting"));
     // The second rank makes the steps that are asked for, the first does not.
     let output = record_script(&python, place.path(), &script, "out.pkl,steps=3..3");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -560,11 +562,16 @@ fn a_program_ends_after_the_last_recorded_step_unless_it_is_to_continue() {
          workers = iter(torch.utils.data.DataLoader(range(99), num_workers=1))\nnext(workers)\n\
          try:\n    train(5)\nexcept BaseException:\n    pass\nprint('went on')\nraise SystemExit(7)\n"
     );
-    for (record, status, printed) in
-        [("out.pkl,steps=2..3", 0, "registered\n"), ("out.pkl,steps=2..3,continue", 7, "went on\nregistered\n")]
-    {
+    let stopped = "; the program was stopped after them; nothing was computed on 2 simulated GPUs";
+    for (record, status, printed, steps, rest) in [
+        ("out.pkl,steps=2..3", 0, "registered\n", "steps 2 and 3 in ", stopped),
+        ("out.pkl,steps=2..3,continue", 7, "went on\nregistered\n", "", "; nothing was computed on 2 simulated GPUs"),
+    ] {
         let output = record_script(&python, place.path(), &script, record);
         let stderr = String::from_utf8_lossy(&output.stderr);
+        let size = Size(fs::metadata(place.path().join("out.pkl")).unwrap().len());
+        let said = format!("ptmem simulate: recorded {steps}out.pkl ({size}){rest}");
+        assert!(stderr.lines().any(|line| line.starts_with(&said)), "{said}: {stderr}");
         assert_eq!(output.status.code(), Some(status), "{stderr}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
         assert!(!stderr.contains("Traceback"), "{stderr}");
@@ -593,14 +600,14 @@ fn both_sides_that_import_one_package_are_inconclusive_also_by_snapshots_of_thei
     let place = TempDir::new().unwrap();
     let package = |folder: &str, elements: u32| {
         let folder = place.path().join(folder).join("tower");
-        std::fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         let source = format!("import torch\n\ndef build():\n    return torch.zeros({elements}, device='cuda')\n");
-        std::fs::write(folder.join("__init__.py"), source).unwrap();
+        fs::write(folder.join("__init__.py"), source).unwrap();
     };
     package("installed", 2_000_000);
     let script = place.path().join("record.py");
     let dump = "torch.cuda.memory._record_memory_history()\nheld = tower.build()\ntorch.cuda.memory._dump_snapshot(sys.argv[1])";
-    std::fs::write(&script, format!("import sys\nimport torch, tower\n{dump}\n")).unwrap();
+    fs::write(&script, format!("import sys\nimport torch, tower\n{dump}\n")).unwrap();
     for (side, elements) in [("before", 1_000_000), ("after", 2_000_000)] {
         package(&format!("{side}/src"), elements);
         tool::commit(&place.path().join(side), &["src"]);
@@ -631,7 +638,7 @@ fn all_that_each_option_of_the_recorder_writes_is_known() {
     command.args(["simulate", "--"]).arg(python).arg(PROGRAMS.replace("programs.py", "recorder_options.py"));
     let output = command.arg(place.path()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let files: Vec<PathBuf> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<PathBuf> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() > 6, "{files:?}");
     for file in files {
         let told = tool::ptmem(place.path(), &["show", file.to_str().unwrap(), "--format", "json"]);

@@ -359,7 +359,7 @@ class Recorder:
             self.dump("whole")
             self.done = True
             if self.ends:
-                later("answers", "end_program")(None)
+                later("answers", "end_program")(lambda: note("stopped", str(self.process)))
         elif self.first is not None and self.steps == self.first - 1:
             self.begin_anew()
 

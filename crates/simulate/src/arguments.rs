@@ -1,6 +1,7 @@
 //! Arguments of `ptmem simulate`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -161,6 +162,16 @@ pub struct Steps {
     pub(super) last: u64,
     /// Whether the program runs on after the last step.
     pub(super) continues: bool,
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.last - self.first {
+            0 => write!(out, "step {}", self.first),
+            1 => write!(out, "steps {} and {}", self.first, self.last),
+            _ => write!(out, "steps {} to {}", self.first, self.last),
+        }
+    }
 }
 
 impl FromStr for Record {

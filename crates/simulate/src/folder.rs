@@ -128,6 +128,11 @@ impl Folder {
         self.notes("recorded").into_keys().collect()
     }
 
+    /// Whether the program was ended after the last step to record.
+    pub(super) fn was_stopped(&self) -> bool {
+        !self.notes("stopped").is_empty()
+    }
+
     /// Reasons for which the recording is not as requested.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.notes("problems").into_keys().collect();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::Settings;
+use crate::arguments::Steps;
 use crate::fact::Fact;
 use crate::ledger::{Call, Kind, Ledger};
 use ptmem_base::json_writer::{self as json, list, object};
@@ -29,6 +30,12 @@ pub(crate) struct Outcome<'a> {
     pub followed: [Option<String>; 3],
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,
+    /// The steps that `--record` names.
+    pub steps: Option<Steps>,
+    /// Whether the program was ended after them.
+    pub was_stopped: bool,
+    /// Reasons for which the recording is not as requested.
+    pub problems: Vec<String>,
     /// What only ranks knew that did not run.
     pub peer_values: Vec<PeerValue>,
 }

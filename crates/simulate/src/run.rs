@@ -82,6 +82,9 @@ impl Run<'_> {
             exit_code,
             ledger: Ledger::read(&folder.ledger()),
             recorded: folder.recorded(),
+            steps: record.as_ref().and_then(|record| record.steps),
+            was_stopped: folder.was_stopped(),
+            problems: folder.problems(),
             peer_values: folder.peer_values(),
             followed: folder.followed(),
         };
@@ -96,7 +99,7 @@ impl Run<'_> {
             require_hook(&outcome.ledger)?;
         }
         match record {
-            Some(record) if exit_code == 0 => require_recording(&record, &outcome, &folder.problems())?,
+            Some(record) if exit_code == 0 => require_recording(&record, &outcome)?,
             // Steps that were recorded are whole, whatever comes after them.
             Some(Record { steps: None, .. }) => {
                 for path in &outcome.recorded {
@@ -149,10 +152,10 @@ fn require_hook(ledger: &Ledger) -> Result<()> {
 }
 
 /// Fails a run whose recording is not as requested, although the command succeeded.
-fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]) -> Result<()> {
+fn require_recording(record: &Record, outcome: &Outcome<'_>) -> Result<()> {
     let path = record.path.display();
-    if !problems.is_empty() {
-        bail!("{path}: not recorded as requested: {}", problems.join("; "));
+    if !outcome.problems.is_empty() {
+        bail!("{path}: not recorded as requested: {}", outcome.problems.join("; "));
     }
     if outcome.recorded.is_empty() {
         bail!(

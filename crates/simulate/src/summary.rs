@@ -1,5 +1,8 @@
 //! A run that has ended, in a line for people.
 
+use std::path::Path;
+use std::{env, fs};
+
 use ptmem_base::units::Size;
 
 use crate::Settings;
@@ -9,7 +12,8 @@ use crate::report::{Followed, Outcome, PeerValue};
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;
 
-/// One line for people: the rank, that nothing was computed, the simulated parts, and possible differences from a real run.
+/// One line for people: the rank, what was recorded, that nothing was computed, the simulated parts, and possible differences from a
+/// real run.
 pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     let Settings { card, gpus, memory, fill, .. } = outcome.settings;
     let plural = if *gpus == 1 { "" } else { "s" };
@@ -20,7 +24,8 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
             .to_owned();
     }
     let rank = outcome.rank.map(|rank| format!("rank {} of {}: ", rank.number, rank.world_size)).unwrap_or_default();
-    let mut parts = vec![format!("{rank}nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
+    let mut parts = recorded(outcome);
+    parts.push(format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})"));
     if ledger.fact(Fact::DeviceCounts) == 0 {
         parts.push(match outcome.exit_code {
             0 => "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?"
@@ -56,7 +61,36 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     if !unanswered.is_empty() {
         parts.push(format!("not simulated: {}", unanswered.join(", ")));
     }
-    parts.join("; ")
+    rank + &parts.join("; ")
+}
+
+/// What was recorded, and how the program ended.
+fn recorded(outcome: &Outcome<'_>) -> Vec<String> {
+    let Some((first, others)) = outcome.recorded.split_first() else { return Vec::new() };
+    let mut files = named(first);
+    match others {
+        [] => {}
+        [other] => files += &format!(" and {}", named(other)),
+        others => files += &format!(" and {} more files", others.len()),
+    }
+    // Of a run that failed, it is not known which steps a file has.
+    match outcome.steps.filter(|_| outcome.exit_code == 0 && outcome.problems.is_empty()) {
+        Some(steps) if outcome.was_stopped => {
+            vec![format!("recorded {steps} in {files}"), "the program was stopped after them".to_owned()]
+        }
+        Some(steps) => vec![format!("recorded {steps} in {files}")],
+        None => vec![format!("recorded {files}")],
+    }
+}
+
+/// A file, from the working directory, with its size.
+fn named(path: &str) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    let shown = Path::new(path).strip_prefix(here).unwrap_or(Path::new(path)).display();
+    match fs::metadata(path) {
+        Ok(file) => format!("{shown} ({})", Size(file.len())),
+        Err(_) => shown.to_string(),
+    }
 }
 
 fn peer_values(values: &[PeerValue]) -> String {
