@@ -195,7 +195,7 @@ impl<S: Recordable> Bisection<'_, S> {
             return diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output);
         }
         let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
-        let asked = search(self.set, known, |candidate| {
+        let asked = search(self.set, known, output::print_note, |candidate| {
             let recorded = match self.record(candidate)? {
                 Ok(recorded) => recorded,
                 Err(failure @ Failure::Environment(_)) => return Err(refused(failure, &candidate.to_string(), "")),

@@ -12,7 +12,7 @@ use ptmem::scale::{MeasuredRun, Options, Scale, Search};
 use ptmem_simulate::Card;
 
 use super::super::recorder::{Candidate, Failure, Method, Part, Program, RecordArguments, Recorder, own_files};
-use super::super::{input, ranks};
+use super::super::{input, output, ranks};
 use super::numbers::{Numbers, by, falling};
 use super::{Answer, search};
 
@@ -55,7 +55,7 @@ impl Fitting<'_> {
             Some(given) => of.bytes.saturating_sub(given) + card.context(),
             None => of.bytes,
         });
-        let asked = search(&numbers[at], Vec::new(), |number| {
+        let asked = search(&numbers[at], Vec::new(), output::print_note, |number| {
             let mut values: Vec<u64> = numbers.iter().map(|other| other.first).collect();
             values[at] = number.value;
             let (is_whole, mut profile) = self.run(numbers, &values, memory, recorder)?;

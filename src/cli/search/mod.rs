@@ -11,8 +11,6 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::output;
-
 /// The answer for a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -36,10 +34,11 @@ pub(super) trait Candidates {
     fn next(&self, asked: &Asked<Self::One>) -> Result<Option<(Self::One, u64)>>;
 }
 
-/// Asks until the first bad candidate is known, and says how far it is. An answer may add to its candidate.
+/// Asks until the first bad candidate is known, and tells how far it is. An answer may add to its candidate.
 pub(super) fn search<C: Candidates>(
     set: &C,
     mut asked: Asked<C::One>,
+    mut tell: impl FnMut(&str),
     mut ask: impl FnMut(&mut C::One) -> Result<Answer>,
 ) -> Result<Asked<C::One>> {
     let began = Instant::now();
@@ -52,10 +51,10 @@ pub(super) fn search<C: Candidates>(
         // Kept recordings take no time.
         let each = each.filter(|&each| each > 0);
         let estimate = each.map(|each| format!(", about {} s in all", each * u64::from(more + 1))).unwrap_or_default();
-        output::print_note(&format!("trying {next} ({rest}{estimate})"));
+        tell(&format!("trying {next} ({rest}{estimate})"));
         let answer = ask(&mut next)?;
         if let Answer::Skipped(reason) = &answer {
-            output::print_note(&format!("{next} is skipped: {reason}"));
+            tell(&format!("{next} is skipped: {reason}"));
         }
         asked.push((next, answer));
     }

@@ -131,9 +131,9 @@ mod tests {
 
     const ROOM: u64 = 1000;
 
-    fn asked(range: &str, bytes: impl Fn(u64) -> u64) -> Asked<Number> {
+    fn asked(range: &str, tell: impl FnMut(&str), bytes: impl Fn(u64) -> u64) -> Asked<Number> {
         let numbers = Numbers::of(&format!("x={range}")).unwrap();
-        let asked = search(&numbers, Vec::new(), |number| {
+        let asked = search(&numbers, Vec::new(), tell, |number| {
             number.used = bytes(number.value);
             number.left = ROOM.saturating_sub(number.used);
             Ok(if number.used <= ROOM { Answer::Good } else { Answer::Bad })
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn largest(range: &str, bytes: impl Fn(u64) -> u64) -> (Option<u64>, usize) {
-        let asked = asked(range, bytes);
+        let asked = asked(range, |_| {}, bytes);
         (by(&Answer::Good, &asked).last().map(|number| number.value), asked.len())
     }
 
@@ -165,6 +165,18 @@ mod tests {
         assert_eq!(largest("7..7", |_| 10), (Some(7), 1));
         assert_eq!(largest("8..4096/8", |x| x).0, Some(1000));
         assert_eq!(largest("100..900/250", |x| x).0, Some(850));
+    }
+
+    #[test]
+    fn a_search_tells_what_it_tries_and_how_much_is_left() {
+        let mut told = Vec::new();
+        asked("1..4", |line| told.push(line.to_owned()), |_| 1);
+        let expected = [
+            "trying x = 1 (then about 2 more)",
+            "trying x = 2 (then about 1 more)",
+            "trying x = 4 (then about 1 more)",
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]
