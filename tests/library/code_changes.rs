@@ -290,8 +290,8 @@ fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn removed_and_unrelated_added_stacks_are_not_paired() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn removed_and_unrelated_added_stacks_are_exhaustively_not_paired() {
     unrelated_stacks_are_not_paired(6);
 }
 

@@ -209,8 +209,8 @@ fn count(cuts: &[Cut], outcome: Outcome) -> usize {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn cuts_of_recorded_snapshots_are_found() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn cuts_of_recorded_snapshots_are_exhaustively_found() {
     let all = fixtures::recorded();
     let halves = all.split_at(all.len() / 2);
     let cuts: Vec<Cut> = std::thread::scope(|scope| {

@@ -74,8 +74,8 @@ fn a_recording_reads_the_same_however_it_is_numbered() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn every_recording_reads_the_same_however_it_is_numbered_and_grouped() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn recordings_exhaustively_read_the_same_however_they_are_numbered() {
     // Each grouping with a third of them.
     for (&by, some) in GroupBy::ALL.iter().zip((0..3).cycle()) {
         let all = snapshots().into_iter().chain(recorded());

@@ -67,8 +67,8 @@ fn profiles_compare_as_their_snapshots_do() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn profiles_compare_as_their_snapshots_do_in_every_grouping() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn profiles_compare_exhaustively_as_their_snapshots_do() {
     // Each grouping with a fifth of them.
     let groupings = GroupBy::ALL.iter().copied().filter(|by| !by.is_origin());
     for (by, some) in groupings.zip((0..5).cycle()) {

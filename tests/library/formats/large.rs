@@ -47,8 +47,8 @@ fn reports_of_many_leaks_stay_within_what_readers_take() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn reports_of_megabytes_of_leaks_stay_within_what_readers_take() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn reports_of_leaks_stay_exhaustively_within_what_readers_take() {
     leaks_stay_within_what_readers_take(MEGABYTES);
 }
 
@@ -86,8 +86,8 @@ fn reports_of_many_stacks_stay_within_what_readers_take() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn reports_of_megabytes_of_stacks_stay_within_what_readers_take() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn reports_of_stacks_stay_exhaustively_within_what_readers_take() {
     stacks_stay_within_what_readers_take(MEGABYTES);
 }
 

@@ -65,8 +65,8 @@ fn what_is_said_of_a_snapshot_can_be_read() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn what_is_said_of_every_other_snapshot_can_be_read() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn what_is_said_of_a_snapshot_can_exhaustively_be_read() {
     what_is_said_of_snapshots_can_be_read(1..5);
 }
 
@@ -157,8 +157,8 @@ fn what_is_said_of_a_comparison_can_be_read() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn what_is_said_of_every_other_comparison_can_be_read() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn what_is_said_of_a_comparison_can_exhaustively_be_read() {
     what_is_said_of_comparisons_can_be_read(1..3);
 }
 

@@ -322,15 +322,15 @@ fn every_character_of_the_first_scripts_is_put_before_each_format() {
 
 /// Of planes that have no character, or only private ones, the last ones are enough.
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn every_character_is_put_before_each_format() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn characters_are_put_exhaustively_before_each_format() {
     let all = (0..=u32::from(char::MAX)).filter(|c| matches!(c >> 16, 0..4 | 14) || c & 0xffff > 0xff00);
     check_characters(&all.filter_map(char::from_u32).collect::<Vec<_>>());
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn names_stay_names_in_every_format_and_other_grouping() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn names_stay_exhaustively_names_in_every_format() {
     for (index, name) in hostile_names().iter().enumerate() {
         // By turns: each name meets a third of the groupings, and of the ways to name comparisons and findings.
         let others = GroupBy::ALL.iter().filter(|by| **by != GroupBy::Stack);

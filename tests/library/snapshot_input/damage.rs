@@ -140,14 +140,14 @@ fn damaged_larger_fixtures_do_no_harm() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn small_fixtures_damaged_in_many_ways_do_no_harm() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn small_fixtures_damaged_exhaustively_do_no_harm() {
     damaged_fixtures_do_no_harm(4, SMALL, 500);
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn larger_fixtures_damaged_in_many_ways_do_no_harm() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn larger_fixtures_damaged_exhaustively_do_no_harm() {
     damaged_fixtures_do_no_harm(5, MIDDLE, 100);
     damaged_fixtures_do_no_harm(6, LARGE, 12);
 }
@@ -158,8 +158,8 @@ fn events_in_any_order_with_any_numbers_do_no_harm() {
 }
 
 #[test]
-#[ignore = "exhaustive: cargo test -- --ignored"]
-fn many_events_in_any_order_with_any_numbers_do_no_harm() {
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn events_in_any_order_exhaustively_do_no_harm() {
     random_events_do_no_harm(5, 3000);
 }
 
