@@ -12,8 +12,8 @@ use ptmem::units::Size;
 use ptmem::verdict::{Day, Limits, Thresholds};
 
 use super::args::ConfigArguments;
-use super::checkout;
 use super::git::Base;
+use super::{checkout, input};
 
 /// Places of the configuration in a folder; the first that exists counts.
 const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
@@ -31,7 +31,7 @@ pub(super) struct Loaded {
 impl Loaded {
     /// The thresholds of one comparison or snapshot by limits.
     pub(super) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
-        limits.thresholds().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
+        Ok(limits.thresholds()?)
     }
 
     /// The name of the file, or words for none.
@@ -173,7 +173,9 @@ fn read(path: &Path) -> Result<String> {
     let found = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
     found.map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => anyhow!("is a directory; expected a configuration such as ptmem.toml"),
-        io::ErrorKind::NotFound => anyhow!("no such file; expected a configuration such as ptmem.toml"),
+        io::ErrorKind::NotFound => {
+            anyhow!("no such file; expected a configuration such as ptmem.toml{}", input::near(path))
+        }
         _ => anyhow!("cannot be read: {error}"),
     })?;
     text_of(bytes)

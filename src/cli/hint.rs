@@ -4,11 +4,15 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ptmem::input::Document;
 use ptmem::profile::{self, Lack, saved};
 use ptmem::trim;
+use ptmem::verdict::HeadroomError;
 use strsim::osa_distance;
+
+use super::args::Arguments;
 
 /// An error with its causes, and the option that helps, if there is one.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
@@ -30,6 +34,12 @@ fn with_hint(text: String, error: &anyhow::Error) -> String {
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<profile::Error>() {
         return of_profile(error);
+    }
+    if let Some(error) = cause.downcast_ref::<HeadroomError>() {
+        return Some(match error {
+            HeadroomError::UnknownMemory => "give --device-memory, such as 80GiB, or device-memory in ptmem.toml",
+            HeadroomError::TooLarge { .. } => "give less to --min-headroom",
+        });
     }
     match cause.downcast_ref::<trim::Error>()? {
         trim::Error::NoMoment(_) => Some("give moments of the history to --between"),
@@ -80,6 +90,7 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
                 .or_else(|| option(found, is_simulate(arguments)))
                 .or_else(|| command_of_simulate(arguments))
                 .or_else(|| further_file(found, arguments))
+                .or_else(|| of_other_commands(found))
         }
         _ => None,
     }
@@ -182,6 +193,19 @@ fn further_file(found: &str, arguments: &[OsString]) -> Option<String> {
     })
 }
 
+/// The commands that have an option which this one lacks.
+fn of_other_commands(found: &str) -> Option<String> {
+    let name = found.split('=').next().unwrap_or(found);
+    let all = Arguments::command();
+    let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
+    let having =
+        commands.filter(|command| command.get_arguments().any(|option| option.get_long() == name.strip_prefix("--")));
+    let names: Vec<String> = having.map(|command| format!("'ptmem {}'", command.get_name())).collect();
+    let (last, others) = names.split_last()?;
+    let others = if others.is_empty() { String::new() } else { format!("{} and ", others.join(", ")) };
+    Some(format!("{name} is an option of {others}{last}"))
+}
+
 /// The option for words that mean the same.
 fn option(found: &str, is_simulate: bool) -> Option<String> {
     let name = found.split('=').next().unwrap_or(found);
@@ -202,11 +226,10 @@ fn option(found: &str, is_simulate: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory, Parser};
+    use clap::{Command, Parser};
     use ptmem::config::Config;
 
     use super::*;
-    use crate::cli::args::Arguments;
 
     /// The commands that read recordings, with the fewest arguments that they need.
     const COMMANDS: [&[&str]; 7] = [

@@ -8,9 +8,11 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions, numbers};
 use ptmem::sides::Sides;
+use ptmem_base::text::did_you_mean;
 
 use super::advice;
 use super::diff::shell_word;
+use super::output::folder_of;
 use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time if requested.
@@ -122,6 +124,24 @@ fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
     }
 }
 
+/// Whether a path is the address of a file elsewhere: `https://example.org/snapshot.pkl`.
+fn is_address(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+}
+
+/// Names of a folder that are compared with one that is not there.
+const MOST_NAMES: usize = 10_000;
+
+/// `; did you mean 'before.pkl'?` for a file that is not there.
+pub(super) fn near(path: &Path) -> String {
+    let folder = folder_of(path);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_NAMES);
+    let prefix = if path.parent() == Some(folder) { folder } else { Path::new("") };
+    let names: Vec<String> = entries.map(|entry| prefix.join(entry.file_name()).display().to_string()).collect();
+    did_you_mean(&path.display().to_string(), names.iter().map(String::as_str))
+}
+
 const EXPECTED: &str = "expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile";
 
 fn file(path: &Path) -> Result<File> {
@@ -138,7 +158,10 @@ fn file(path: &Path) -> Result<File> {
         );
     }
     File::open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow!("{name}: no such file; {EXPECTED}"),
+        io::ErrorKind::NotFound if is_address(path) => {
+            anyhow!("{name}: is an address, and ptmem opens no connections; download the file first")
+        }
+        io::ErrorKind::NotFound => anyhow!("{name}: no such file; {EXPECTED}{}", near(path)),
         io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read the file"),
         _ => anyhow!("{name}: {error}"),
     })

@@ -67,8 +67,10 @@ impl Output {
         exports: &[Export],
         options: &report::RenderOptions,
     ) -> Result<()> {
-        self.export(subject, exports, options)?;
-        self.print_report(subject, format, options)
+        let exported = self.export(subject, exports, options);
+        // The verdict is printed even if a file cannot be written.
+        self.print_report(subject, format, options)?;
+        exported
     }
 
     /// Writes a report to the files of the exports.
@@ -171,8 +173,9 @@ fn replace(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
     let earlier = fs::metadata(target).ok().map(|there| there.permissions());
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder_of(target))?;
-    content(&mut file)?;
+    // The errors of a temporary file name it, which says nothing to anybody.
+    let mut file = builder.tempfile_in(folder_of(target)).map_err(|error| error.kind())?;
+    content(file.as_file_mut())?;
     #[cfg(unix)]
     if let Some(permissions) = earlier {
         file.as_file().set_permissions(permissions)?;

@@ -269,7 +269,7 @@ fn limits_that_mean_nothing_say_what_is_accepted() {
         (&["show", path, "--focus", "["], "'['", "invalid pattern"),
         (&["diff", path, path, "--max", "70"], "70", "has no unit"),
         (&["check", path, "--max", "70"], "70", "has no unit"),
-        (&["check", path, "--max", "peak=5%"], "peak=5%", "GiB"),
+        (&["check", path, "--max", "peak=5%"], "peak=5%", "expected a size"),
         (&["check", path, "--max", "phase:x=5GiB"], "'phase:x'", metrics),
         (&["check", path], "nothing to check", "--max reserved=75GiB"),
         (&["show", path, "--at", "lunch"], "lunch", "peak, baseline, end, oom, event:N"),
@@ -367,4 +367,24 @@ fn output_that_cannot_be_written_is_an_error() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.starts_with("error: ") && stderr.lines().count() == 1, "{stderr}");
+}
+
+/// Files that the shell allows no byte, as on a full disk.
+#[cfg(unix)]
+#[test]
+fn the_verdict_is_printed_if_a_file_cannot_be_written() {
+    let directory = scratch();
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.current_dir(directory.path()).args(["-c", script, "sh", env!("CARGO_BIN_EXE_ptmem"), "diff"]);
+    command.args([fixture("before.pkl"), fixture("after.pkl")]);
+    let output = command.args(["--max-growth", "5%", "--export", "json=report.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stdout).contains("\nFAIL peak grew 53.80 MiB"), "{}", text(&output.stdout));
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("error: report.json: cannot be written: ") && !message.contains(".ptmem-"),
+        "{message}"
+    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -84,6 +84,16 @@ impl History {
 }
 
 #[test]
+fn commits_need_a_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(&folder).args(["bisect", "v1..HEAD", "--max-growth", "5%", "--", "true"]);
+    let expected =
+        "error: v1..HEAD: the working directory is in no Git repository; run this in the checkout of the code\n";
+    assert_eq!(text(&command.output().unwrap().stderr), expected);
+}
+
+#[test]
 fn the_first_bad_commit_is_compared_with_the_one_before_it() {
     let history = History::new();
     let report = history.report("main~7..main");

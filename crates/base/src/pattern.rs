@@ -202,8 +202,14 @@ impl Pattern {
 
     /// For people, where it matches nothing: the names that are nearest, and what is wrong with it as a glob.
     pub fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
+        let names: Vec<&str> = names.collect();
+        if let Ok(Matched::Whole(part)) = &self.matched
+            && let Some(name) = names.iter().find(|name| name.contains(part))
+        {
+            return format!("; '*{part}*' would match '{name}'");
+        }
         let flaw = self.matched.as_ref().err().map(|why| format!("; the pattern is not a valid glob ({why})"));
-        format!("{}{}", flaw.unwrap_or_default(), nearest(&self.text, noun, names))
+        format!("{}{}", flaw.unwrap_or_default(), nearest(&self.text, noun, names.into_iter()))
     }
 
     /// As the user wrote it.
@@ -265,6 +271,15 @@ mod tests {
             assert!(Pattern::search_code(label).is_err(), "{label}");
         }
         assert!(Pattern::search_code("run*").is_ok());
+    }
+
+    #[test]
+    fn a_part_of_a_name_without_wildcards_is_told() {
+        let names = ["forward (a.py:1)", "attention (model.py:40)", "self_attention (model.py:9)"];
+        let unmatched = |text: &str| Pattern::glob(text).unwrap().unmatched("stack", names.into_iter());
+        assert_eq!(unmatched("attention"), "; '*attention*' would match 'attention (model.py:40)'");
+        assert!(unmatched("backward").starts_with("; the nearest stacks are 'forward (a.py:1)'"));
+        assert!(unmatched("*x*attention").starts_with("; the nearest stacks are "));
     }
 
     #[test]

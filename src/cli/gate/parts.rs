@@ -99,16 +99,25 @@ pub(super) fn write(parts: &mut [Part<'_>], view: &View, output: &Output) -> Res
             view.format
         );
     }
-    let exports = |name: Option<&str>| -> Vec<Export> { view.export.iter().map(|export| export.of(name)).collect() };
     for part in parts.iter_mut() {
         view.prepare(part.subject, &mut part.options);
-        output.export(part.subject, &exports(part.name), &part.options)?;
     }
+    // The verdict is printed even if a file cannot be written.
+    let exported = parts.iter().try_for_each(|part| {
+        let exports: Vec<Export> = view.export.iter().map(|export| export.of(part.name)).collect();
+        output.export(part.subject, &exports, &part.options)
+    });
+    print(parts, view, output)?;
+    exported
+}
+
+fn print(parts: &[Part<'_>], view: &View, output: &Output) -> Result<()> {
+    let count = parts.len();
     match view.format {
         Format::Json if count > 1 => return print_json(parts, output),
         _ => {}
     }
-    for part in parts.iter() {
+    for part in parts {
         if let (Some(name), Format::Table) = (part.name, view.format) {
             output.print(&format!("gate {name}\n"))?;
         }

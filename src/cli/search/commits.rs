@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
+use super::super::checkout;
 use super::super::git::{self, git};
 use super::super::recorder::tree::{Tree, own_packages};
 use super::super::recorder::{Attempt, Candidate, Failure, Part, Program, Recorded, Recorder};
@@ -59,6 +60,9 @@ impl Commits {
                  'transformers==4.36..4.40', or the recording of a good commit"
             )
         })?;
+        if checkout::repository().is_none() {
+            bail!("{range}: the working directory is in no Git repository; run this in the checkout of the code");
+        }
         let [root, below] = ["--show-toplevel", "--show-prefix"]
             .map(|what| git::text(&mut git(None), &["rev-parse", what]).map(PathBuf::from));
         let [root, below] = [root?, below?];

@@ -14,6 +14,19 @@ impl ParseError {
         Self("expected a size such as 200MiB, 1.5GB or 0".to_owned())
     }
 
+    fn unit(number: &str, unit: &str) -> Self {
+        if unit == "%" {
+            return Self(format!("'{number}%' is a percentage; expected a size such as 200MiB"));
+        }
+        // The first letters of a unit, as other tools write it: 12G, 12Gi.
+        let names = BINARY.iter().chain(&DECIMAL).map(|unit| unit.name);
+        let meant = names.filter(|name| name.get(..unit.len()).is_some_and(|part| part.eq_ignore_ascii_case(unit)));
+        match &meant.map(|name| format!("{number}{name}")).collect::<Vec<_>>()[..] {
+            [] => Self(format!("unknown unit '{unit}'; {UNITS}")),
+            meant => Self(format!("unknown unit '{unit}'; write {}", meant.join(" or "))),
+        }
+    }
+
     fn number(text: &str) -> Self {
         Self(format!("'{text}' is not a number; expected digits with an optional decimal point, such as 1.5"))
     }
@@ -93,7 +106,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
             .chain(&DECIMAL)
             .find(|known| known.name.eq_ignore_ascii_case(unit))
             .map(|known| known.bytes)
-            .ok_or_else(|| ParseError(format!("unknown unit '{unit}'; {UNITS}")))?,
+            .ok_or_else(|| ParseError::unit(number, unit))?,
     };
     let scale = 10_u128.pow(value.decimals);
     let product = u128::from(value.digits) * u128::from(factor);
@@ -224,6 +237,10 @@ mod tests {
         for text in ["", "5 percent", "-3%", "5GB%", "5%+5%", "1MiB+1MiB", "%", "+"] {
             assert!(Limit::parse(text).is_err(), "{text}");
         }
+        let error = |text: &str| parse_size(text).unwrap_err().to_string();
+        assert_eq!(error("12G"), "unknown unit 'G'; write 12GiB or 12GB");
+        assert_eq!(error("1.5 mi"), "unknown unit 'mi'; write 1.5MiB");
+        assert_eq!(error("5 %"), "'5%' is a percentage; expected a size such as 200MiB");
         let twice = Limit::parse("5%+6%").unwrap_err().to_string();
         assert!(twice.contains("expected one percentage and one size"), "{twice}");
         // The example has a unit, without which it would be refused.

@@ -250,19 +250,27 @@ struct Texts(Vec<String>);
 
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let texts = match toml::Value::deserialize(deserializer)? {
-            toml::Value::Array(list) => list.iter().map(|text| Some(text.as_str()?.to_owned())).collect(),
-            toml::Value::Table(table) => {
-                table.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?))).collect()
-            }
-            value => value.as_str().map(|text| vec![text.to_owned()]),
-        };
-        texts.map(Self).ok_or_else(|| {
-            de::Error::custom(
-                "expected a text in quotes, such as \"5%\" or \"60GiB\", a list of texts, or a table of texts",
-            )
-        })
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::Array(list) => list.iter().map(text).collect(),
+            toml::Value::Table(table) => table.iter().map(|(name, value)| entry(name, value)).collect(),
+            value => text(&value).map(|text| vec![text]),
+        }
+        .map(Self)
+        .map_err(de::Error::custom)
     }
+}
+
+fn text(value: &toml::Value) -> Result<String, String> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| {
+        "expected a text in quotes, such as \"5%\" or \"60GiB\", a list of texts, or a table of texts".to_owned()
+    })
+}
+
+fn entry(name: &str, value: &toml::Value) -> Result<String, String> {
+    let text =
+        value.as_str().ok_or_else(|| format!("'{name}': expected a text in quotes, such as \"5%\" or \"60GiB\""))?;
+    Ok(format!("{name}={text}"))
 }
 
 /// One value that is read from a text, or a list of them.

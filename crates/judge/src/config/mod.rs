@@ -5,6 +5,7 @@ mod gates;
 mod usage;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ptmem_base::text::did_you_mean;
 use ptmem_compare::diff::Occurrences;
@@ -124,10 +125,11 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     Ok(Accepted { subjects, through, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
-/// Message of the TOML reader in one line, with the nearest name for an unknown key.
+/// Message of the TOML reader in one line, with the key that it is about, and the nearest name for an unknown key.
 fn explain(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let span = error.span().map(|span| span.start.min(text.len())..span.end.min(text.len()));
+    let line = span.as_ref().map(|span| text[..span.start].matches('\n').count() + 1);
     let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match (message.starts_with("unknown field"), quoted.next()) {
@@ -135,7 +137,20 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
         (true, Some(found)) => did_you_mean(found, quoted),
         _ => String::new(),
     };
-    format!("{line}{}{near}", message.replace("unknown field", "unknown key").replace('\n', " ").replace('`', "'"))
+    let key = span.and_then(|span| key_at(text, span)).filter(|key| !message.contains(&format!("`{key}`")));
+    let key = key.map(|key| format!("'{key}': ")).unwrap_or_default();
+    format!("{line}{key}{}{near}", message.replace("unknown field", "unknown key").replace('\n', " ").replace('`', "'"))
+}
+
+/// The key at a place of a file: the one that stands there, or the one whose value does.
+fn key_at(text: &str, span: Range<usize>) -> Option<&str> {
+    let behind = text[span.end..].trim_start_matches([' ', '\t', '"']);
+    if behind.starts_with(['=', '.', ']']) {
+        return Some(text[span].trim_matches('"'));
+    }
+    let before = text[..span.start].trim_end().strip_suffix('=')?.trim_end();
+    let start = before.rfind(['\n', '{', ',']).map_or(0, |end| end + 1);
+    Some(before[start..].trim())
 }
 
 #[cfg(test)]
@@ -233,8 +248,18 @@ max-growth = ["peak=2%", "end=0"]
     fn mistakes_are_named() {
         for (text, expected) in [
             ("\nmax-grwth = \"5%\"", "line 2: unknown key 'max-grwth'"),
+            ("strict = true\nstrict = true", "line 2: 'strict': duplicate key"),
+            ("[max]\n\"stack:*a*\" = \"1GiB\"\n\"stack:*a*\" = \"2GiB\"", "line 3: 'stack:*a*': duplicate key"),
+            ("[max]\npeak = \"1GiB\"\n[max]", "line 3: 'max': duplicate key"),
+            ("strict = \"yes\"", "line 1: 'strict': invalid type: string \"yes\", expected a boolean"),
+            (
+                "[gate.a]\nsnapshot = \"a\"\nmeasure = 1",
+                "line 3: 'measure': invalid type: integer '1', expected a boolean",
+            ),
+            ("accept = [{pattern = 5}]", "line 1: 'pattern': invalid type: integer '5', expected a string"),
+            ("[max]\npeak = 5", "line 1: 'peak': expected a text in quotes"),
             ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
-            ("max-growth = 5", "line 1: expected a text in quotes"),
+            ("max-growth = 5", "line 1: 'max-growth': expected a text in quotes"),
             ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
             ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
             ("max = \"peek=70GiB\"", "peek"),

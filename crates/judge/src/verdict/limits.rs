@@ -1,13 +1,25 @@
 //! All limits of a gate, as they are set at one place or several.
 
+use ptmem_base::units::Size;
 use ptmem_compare::budget::DeviceMemory;
 
 use super::{GrowthLimit, Headroom, Maximum, Thresholds};
 
-/// Headroom is limited, and the memory of the device is not given.
+/// The reason why nothing can be judged by a minimum headroom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a minimum headroom needs the memory of the device")]
-pub struct UnknownDeviceMemory;
+pub enum HeadroomError {
+    /// The memory of the device is not given.
+    #[error("a minimum headroom needs the memory of the device")]
+    UnknownMemory,
+    /// No program can leave so much.
+    #[error("a minimum headroom of {} cannot be left on a device with {}", Size(*least), Size(*memory))]
+    TooLarge {
+        /// Bytes that must be left free.
+        least: u64,
+        /// Bytes of the device that PyTorch can have.
+        memory: u64,
+    },
+}
 
 /// The limits of a gate, each only where it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,15 +79,21 @@ impl Limits {
         Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
     }
 
+    fn headroom(&self, least: u64) -> Result<Headroom, HeadroomError> {
+        let memory = self.memory().ok_or(HeadroomError::UnknownMemory)?;
+        let usable = memory.bytes.saturating_sub(memory.overhead.unwrap_or(0));
+        if least >= usable {
+            return Err(HeadroomError::TooLarge { least, memory: usable });
+        }
+        Ok(Headroom { memory, least })
+    }
+
     /// The thresholds by which one comparison or snapshot is judged.
     ///
     /// # Errors
-    /// If memory must be left free, and the memory of the device is not known.
-    pub fn thresholds(&self) -> Result<Thresholds, UnknownDeviceMemory> {
-        let headroom = match self.min_headroom {
-            Some(least) => Some(Headroom { memory: self.memory().ok_or(UnknownDeviceMemory)?, least }),
-            None => None,
-        };
+    /// If memory must be left free, and the memory of the device is not known, or not larger.
+    pub fn thresholds(&self) -> Result<Thresholds, HeadroomError> {
+        let headroom = self.min_headroom.map(|least| self.headroom(least)).transpose()?;
         let defaults = Thresholds::default();
         Ok(Thresholds {
             growth: self.growth.clone(),

@@ -32,7 +32,7 @@ use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;
 pub use leak::{JudgedSearch, LeakGate, LeakLimit, LeakLimits, judge_leaks};
-pub use limits::{Limits, UnknownDeviceMemory};
+pub use limits::{HeadroomError, Limits};
 pub use member::{Member, Missing, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
 pub(crate) use named::names;

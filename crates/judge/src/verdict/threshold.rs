@@ -164,6 +164,27 @@ impl Target {
     }
 }
 
+/// Refuses a target without a limit, or with a limit that no '=' separates from it.
+fn require_limit(
+    text: &str,
+    accepted: &str,
+    example: &str,
+    is_limit: fn(&str) -> bool,
+) -> Result<(), ParseThresholdError> {
+    if let Some((target, limit)) = text.rsplit_once(':')
+        && is_limit(limit)
+        && Target::parse(target, accepted).is_ok()
+    {
+        return Err(ParseThresholdError(format!("'{text}' has no '='; write {target}={limit}")));
+    }
+    match Target::parse(text, accepted) {
+        Ok(_) => {
+            Err(ParseThresholdError(format!("'{text}' has no limit; write one behind it, such as {text}={example}")))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
 impl FromStr for Target {
     type Err = ParseThresholdError;
 
@@ -185,10 +206,13 @@ impl GrowthLimit {
     /// The error names the mistake and the accepted values.
     pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
         // The limit has no '=', a pattern may.
-        let Some((target, limit)) = text.rsplit_once('=') else {
-            return Self::new(About::Metric(Metric::Peak).into(), text, level);
-        };
-        Self::new(target.trim().parse()?, limit, level)
+        match text.rsplit_once('=') {
+            Some((target, limit)) => Self::new(target.trim().parse()?, limit, level),
+            None => {
+                require_limit(text, OF_GROWTH, "5%", |limit| Limit::parse(limit).is_ok())?;
+                Self::new(About::Metric(Metric::Peak).into(), text, level)
+            }
+        }
     }
 
     fn new(target: Target, limit: &str, level: Level) -> Result<Self, ParseThresholdError> {
@@ -215,11 +239,10 @@ impl FromStr for Maximum {
         // The size has no '=', a pattern may.
         let (name, size) = match text.rsplit_once('=') {
             Some(parts) => parts,
-            None if Metric::ALL.iter().any(|metric| metric.name() == text) => {
-                let expected = "expected SIZE or METRIC=SIZE, such as 70GiB for the peak or reserved=75GiB";
-                return Err(ParseThresholdError(expected.to_owned()));
+            None => {
+                require_limit(text, OF_MAXIMUM, "70GiB", |limit| parse_size(limit).is_ok())?;
+                (Metric::Peak.name(), text)
             }
-            None => (Metric::Peak.name(), text),
         };
         let target = Target::parse(name.trim(), OF_MAXIMUM)?;
         if let About::StackHighest | About::Phases = target.about {
@@ -263,6 +286,17 @@ mod tests {
             assert!(growth(text).is_err(), "{text}");
         }
         assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
+        for (text, expected) in [
+            ("peak:5%", "'peak:5%' has no '='; write peak=5%"),
+            ("stack:*a*:5%+1MiB", "'stack:*a*:5%+1MiB' has no '='; write stack:*a*=5%+1MiB"),
+            ("stack:*a*", "'stack:*a*' has no limit; write one behind it, such as stack:*a*=5%"),
+        ] {
+            assert_eq!(growth(text).unwrap_err().to_string(), expected);
+        }
+        let maximum = |text: &str| text.parse::<Maximum>().unwrap_err().to_string();
+        assert_eq!(maximum("reserved:5GiB"), "'reserved:5GiB' has no '='; write reserved=5GiB");
+        assert_eq!(maximum("peak"), "'peak' has no limit; write one behind it, such as peak=70GiB");
+        assert_eq!(maximum("peak=5%"), "'5%' is a percentage; expected a size such as 200MiB");
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
         assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: About::Metric(Metric::Peak).into(), limit: 70 << 30 }));
