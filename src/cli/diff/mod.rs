@@ -8,11 +8,10 @@ mod update;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use ptmem::diagnostic::Diagnostic;
 use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
-use super::config::{self, Loaded};
+use super::config;
 use super::output::{self, Output};
 use super::report::report_options;
 use super::{exit_code, modes};
@@ -28,23 +27,7 @@ const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    report(arguments, &loaded, None, output)
-}
-
-/// Judges the comparisons without a report.
-#[cfg(feature = "simulate")]
-pub(super) fn judge(arguments: &DiffArguments, loaded: &Loaded) -> Result<ptmem::verdict::Gate> {
-    compare_all(&[pair(arguments, loaded)?], &arguments.request(&loaded.config))
-}
-
-/// Makes the comparisons and reports them, with a remark of the command that asks for them.
-pub(super) fn report(
-    arguments: &DiffArguments,
-    loaded: &Loaded,
-    remark: Option<Diagnostic>,
-    output: &Output,
-) -> Result<ExitCode> {
-    let pair = pair(arguments, loaded)?;
+    let pair = pair(arguments, &loaded)?;
     if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
     }
@@ -59,7 +42,6 @@ pub(super) fn report(
         );
     }
     let mut gate = compare_all(&[pair], &arguments.request(&loaded.config))?;
-    gate.remark(remark);
     let mut options = report_options(&arguments.view, output);
     if let Some(only) = gate.only_mut()
         && arguments.update.is_none()

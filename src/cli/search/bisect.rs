@@ -9,15 +9,18 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::patch::Edit;
+use ptmem::report::Subject;
 use ptmem::verdict::{Gate, Verdict};
 
-use super::super::args::{ConfigArguments, DiffArguments, DiffLimits, Stacks, Trust, View, heading};
+use super::super::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading};
 use super::super::config::{self, Loaded};
+use super::super::diff::{Pair, Request, compare_all};
+use super::super::exit_code;
 use super::super::output::{self, Output};
 use super::super::recorder::{
     Attempt, Candidate, Failure, Part, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
 };
-use super::super::{diff, exit_code};
+use super::super::report::report_options;
 use super::commits::Commits;
 use super::releases::Releases;
 use super::{Answer, Asked, Candidates, search};
@@ -87,58 +90,37 @@ pub(super) struct Found<C> {
     pub(super) unknown: Vec<C>,
 }
 
-pub(in super::super) fn run(arguments: BisectArguments, output: &Output) -> Result<ExitCode> {
-    let BisectArguments { range, record, limits, stacks, trust, config, mut view } = arguments;
-    let config = found_config(&config)?;
-    for export in view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
+pub(in super::super) fn run(mut arguments: BisectArguments, output: &Output) -> Result<ExitCode> {
+    arguments.config = found_config(&arguments.config)?;
+    for export in arguments.view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
         export.path = std::path::absolute(&export.path)?;
     }
-    let mut diff = DiffArguments {
-        limits,
-        stacks,
-        trust,
-        config,
-        view,
-        // Growth that is searched for is not accepted.
-        no_acceptance: true,
-        ..DiffArguments::default()
-    };
-    let loaded = config::load_with_folder(&diff.config)?;
+    let BisectArguments { range, record, config, .. } = &arguments;
+    let program = Program { command: &record.command, method: &record.method };
+    let mut judging = Judging { arguments: &arguments, loaded: config::load_with_folder(config)?, git: None };
     if let Some((package, versions)) = range.split_once("==") {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
-        let recorder = Recorder::of_command(&record, &package, &own_files())?;
-        let mut bisection = Bisection {
-            set: &releases,
-            recorder,
-            program: Program { command: &record.command, method: &record.method },
-            diff,
-            loaded,
-        };
-        return bisection.answer("release", output);
+        let recorder = Recorder::of_command(record, &package, &own_files())?;
+        return Bisection { set: &releases, recorder, program, judging }.answer("release", output);
     }
-    if Path::new(&range).exists() {
-        let code = compare(&range, &record, &mut diff, &loaded);
+    if Path::new(range).exists() {
+        let code = compare(range, program, &judging);
         // What says nothing about the commit must not end the bisection, unless it keeps all commits from being recorded.
         return Ok(ExitCode::from(code.unwrap_or_else(|error| {
             output::print_error(&format!("{error:#}"));
             if matches!(error.downcast_ref(), Some(Failure::Environment(_))) { ABORT } else { SKIP }
         })));
     }
-    let commits = Commits::of(&range)?;
+    let commits = Commits::of(range)?;
     let command = commits.command(&record.command);
-    let recorder = Recorder::of_command(&record, &"commits", &[])?;
+    let recorder = Recorder::of_command(record, &"commits", &[])?;
     let tree = commits.tree(&recorder).path;
     commits.check_out(&commits.bad, &recorder)?;
     // Paths in reports begin there, and the edits that explain growth are found there.
     env::set_current_dir(&tree)?;
-    let loaded = config::load_with_folder(&diff.config)?;
-    let mut bisection = Bisection {
-        set: &commits,
-        recorder,
-        program: Program { command: &command, method: &record.method },
-        diff,
-        loaded,
-    };
+    judging.loaded = config::load_with_folder(config)?;
+    let program = Program { command: &command, ..program };
+    let mut bisection = Bisection { set: &commits, recorder, program, judging };
     let answer = bisection.answer("commit", output);
     commits.tree(&bisection.recorder).remove();
     answer
@@ -152,23 +134,42 @@ fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
 }
 
 /// Records the checkout and compares it with a recording.
-fn compare(good: &str, record: &RecordArguments, diff: &mut DiffArguments, loaded: &Loaded) -> Result<u8> {
-    let recorder = Recorder::of_command(record, &"checkout", &own_files())?;
+fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8> {
+    let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &own_files())?;
     let here = env::current_dir()?;
-    let program = Program { command: &record.command, method: &record.method };
     let candidate = Candidate::new(program, &here, &[]);
-    let recorded = recorder
-        .record("checkout", &candidate, &Part::new("checkout"))?
-        .map_err(|failure| refused(failure, "the checkout", ""))?;
-    let gate = judged(diff, loaded, Path::new(good), &recorded.path)?;
+    let recorded = recorder.record("checkout", &candidate, &Part::new("checkout"))?;
+    let recorded = recorded.map_err(|failure| refused(failure, "the checkout", ""))?;
+    let gate = judging.compare(Path::new(good), &recorded.path)?;
     output::print_note(&gate.headline().in_full());
     Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
 }
 
-/// Compares two recordings.
-fn judged(diff: &mut DiffArguments, loaded: &Loaded, before: &Path, after: &Path) -> Result<Gate> {
-    (diff.before, diff.after) = (Some(before.to_owned()), Some(after.to_owned()));
-    diff::judge(diff, loaded)
+/// How two recordings are compared, judged and reported.
+struct Judging<'a> {
+    arguments: &'a BisectArguments,
+    loaded: Loaded,
+    /// The commit since which the code changed, once it is known.
+    git: Option<String>,
+}
+
+impl Judging<'_> {
+    fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
+        let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
+        let config = &self.loaded.config;
+        let limits = limits.limits(trust.strict).over(&config.limits);
+        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
+        let git = self.git.as_deref();
+        compare_all(&[pair], &Request { config, stacks, view, formats: &[], phases: false, git, update: false })
+    }
+
+    /// Reports a comparison, with a remark on the search, and gives the exit code.
+    fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
+        let BisectArguments { view, trust, .. } = self.arguments;
+        gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
+        view.write(Subject::Gate(&gate), &mut report_options(view, output), output)?;
+        Ok(exit_code(gate.verdict(), trust.exit_zero))
+    }
 }
 
 /// A set, how its members are recorded, and the limits.
@@ -176,8 +177,7 @@ struct Bisection<'a, S> {
     set: &'a S,
     recorder: Recorder,
     program: Program<'a>,
-    diff: DiffArguments,
-    loaded: Loaded,
+    judging: Judging<'a>,
 }
 
 impl<S: Recordable> Bisection<'_, S> {
@@ -186,13 +186,13 @@ impl<S: Recordable> Bisection<'_, S> {
         let [good, bad] = self.set.ends();
         let of_good = self.required(&good)?;
         let of_bad = self.required(&bad)?;
-        let whole = judged(&mut self.diff, &self.loaded, &of_good, &of_bad)?;
+        let whole = self.judging.compare(&of_good, &of_bad)?;
         if !whole.is_gated() {
             bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
         }
         if whole.verdict() != Verdict::Regression {
             let said = unsearched(&good, &bad, &whole, noun);
-            return diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output);
+            return self.judging.report(whole, said, output);
         }
         let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
         let asked = search(self.set, known, output::print_note, |candidate| {
@@ -201,7 +201,7 @@ impl<S: Recordable> Bisection<'_, S> {
                 Err(failure @ Failure::Environment(_)) => return Err(refused(failure, &candidate.to_string(), "")),
                 Err(failure) => return Ok(Answer::Skipped(failure.to_string())),
             };
-            let gate = judged(&mut self.diff, &self.loaded, &of_good, &recorded.path)?;
+            let gate = self.judging.compare(&of_good, &recorded.path)?;
             Ok(match gate.verdict() {
                 Verdict::Pass => Answer::Good,
                 Verdict::Regression => Answer::Bad,
@@ -216,16 +216,19 @@ impl<S: Recordable> Bisection<'_, S> {
             of_good
         };
         let after = self.record(&found.bad)?.map_or(of_bad, |recorded| recorded.path);
-        self.diff.git = self.set.show(&found, &self.recorder)?;
-        let gate = judged(&mut self.diff, &self.loaded, &before, &after)?;
+        self.judging.git = self.set.show(&found, &self.recorder)?;
+        let gate = self.judging.compare(&before, &after)?;
         let alone = gate.verdict();
         let judged = asked.iter().filter(|(_, answer)| !matches!(answer, Answer::Skipped(_))).count();
         let mut said = said(&found, &good, judged, noun, alone);
         said += &self.proof(&found, &gate, &before)?.unwrap_or_default();
-        (self.diff.before, self.diff.after) = (Some(before), Some(after));
-        let code = diff::report(&self.diff, &self.loaded, Some(Diagnostic::new(Code::Bisected, None, said)), output)?;
+        let code = self.judging.report(gate, said, output)?;
         // The growth of several can exceed what that of each does not.
-        Ok(if alone == Verdict::Pass { exit_code(Verdict::Regression, self.diff.trust.exit_zero) } else { code })
+        Ok(if alone == Verdict::Pass {
+            exit_code(Verdict::Regression, self.judging.arguments.trust.exit_zero)
+        } else {
+            code
+        })
     }
 
     /// Whether the limits hold without the edit that the growth of the answer leads to.
@@ -247,7 +250,7 @@ impl<S: Recordable> Bisection<'_, S> {
         }
         let shown = match recorded {
             Err(_) => "it cannot be recorded, so the cause is not proven",
-            Ok(recorded) => match judged(&mut self.diff, &self.loaded, before, &recorded.path)?.verdict() {
+            Ok(recorded) => match self.judging.compare(before, &recorded.path)?.verdict() {
                 Verdict::Pass => &format!("it is within the limits: {cause} causes the regression"),
                 Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
                 Verdict::Inconclusive => "the result is inconclusive",
