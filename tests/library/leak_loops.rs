@@ -2,6 +2,7 @@
 
 use crate::support::program::Program;
 use ptmem::leak::{LeakOptions, Search};
+use ptmem::phase::steps::How;
 use ptmem::verdict::{Verdict, judge_leaks};
 
 const CALL: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:_call_impl:1790";
@@ -307,4 +308,35 @@ fn training_on_batches_sorted_by_length_is_no_leak() {
     let judgement = judge_leaks(&program.search(&LeakOptions::default()), 0, false);
     let line = judgement.headline().to_string();
     assert!(line.starts_with("PASS") && line.contains("because sizes grow"), "{line}");
+}
+
+/// Twenty calls of a model, in which alone anything is allocated; each keeps a block.
+fn calls_alone(annotation: Option<&str>) -> Program {
+    let model = ["/work/model.py:forward:11", CALL, "/work/job.py:main:18"];
+    let mut program = Program::default();
+    for call in 0..20 {
+        annotation.iter().for_each(|name| program.mark("START", name));
+        program.alloc_under(
+            format!("kept {call}"),
+            &[&["/work/embed.py:forward:3", CALL], &model[..]].concat(),
+            512 * 8,
+        );
+        program.alloc_under("out", &[&["/work/keep.py:forward:7", CALL], &model[..]].concat(), 512 * 8);
+        program.free("out");
+        annotation.iter().for_each(|name| program.mark("END", name));
+    }
+    program
+}
+
+#[test]
+fn calls_that_allocate_alone_are_steps_where_they_are_annotated() {
+    let found = calls_alone(Some("call")).search(&LeakOptions::default());
+    let [(device, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!("{:#?}", found.devices) };
+    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(How::Named("call".to_owned())), 512 * 8));
+    // Without names they may be the layers of one call.
+    let judgement = judge_leaks(&calls_alone(None).search(&LeakOptions::default()), 0, false);
+    let line = judgement.headline().to_string();
+    assert_eq!(judgement.verdict, Verdict::Inconclusive, "{line}");
+    let reason = "forward (embed.py:3) allocates 20 times within calls of modules";
+    assert!(line.contains(reason) && !line.contains("shorter"), "{line}");
 }

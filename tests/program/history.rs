@@ -96,7 +96,11 @@ fn steady_growth_says_when_the_device_is_full() {
     let reserved = report["devices"][0]["figures"][2]["reserved"].as_u64().unwrap();
     assert_eq!(left, (100 << 20) - reserved);
     assert_eq!(outlook["full_after"].as_u64(), Some(left.div_ceil(pace)));
+    let table = succeed(place.path(), &["history", &series]);
+    assert!(table.contains("no single change of the peak stands out from the trend\n"), "{table}");
     let flat = fixtures::folder().join("no-leak-series").display().to_string();
+    let table = succeed(place.path(), &["history", &flat]);
+    assert!(table.contains("no single change of the peak stands out\n"), "{table}");
     let report = json(place.path(), &["history", &flat, "--device-memory", "100MiB"]);
     assert_eq!(report["devices"][0]["outlook"]["full_after"], Value::Null);
 }

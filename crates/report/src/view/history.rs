@@ -45,7 +45,9 @@ fn skipped(history: &History) -> Vec<Fact> {
 
 fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Section {
     let steps = if device.steps.is_empty() {
-        Content::Sentence("no change of the peak stands out".to_owned())
+        let is_trend = device.outlook.is_some_and(|outlook| outlook.grows);
+        let from = if is_trend { " from the trend" } else { "" };
+        Content::Sentence(format!("no single change of the peak stands out{from}"))
     } else {
         Content::Table(steps(history, device))
     };

@@ -109,13 +109,21 @@ fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
 
 /// The place at which the device is full: a whole number if those of all runs are.
 fn full_at(full: &Range<Option<f64>>, memory: u64, scale: &Scale) -> String {
-    let memory = Size(memory);
     let is_whole = scale.runs.iter().all(|run| run.x.fract() == 0.0);
-    let Range { low, best, high } = full.map(|x| x.map(|x| rounded(if is_whole { x.ceil() } else { x })));
-    let Some(best) = best else { return format!("{memory} is never full, by the fit") };
+    let places = full.map(|x| x.map(|x| rounded(if is_whole { x.ceil() } else { x })));
+    format!("{} {}", Size(memory), full_from(places, &scale.name))
+}
+
+/// When a device is full, in words.
+fn full_from(places: Range<Option<String>>, name: &str) -> String {
+    let Range { low, best, high } = places;
+    let Some(best) = best else { return "is never full, by the fit".to_owned() };
     let earliest = low.unwrap_or_else(|| best.clone());
-    let latest = high.map_or("or never".to_owned(), |latest| format!("to {latest}"));
-    format!("{memory} is full from {} = {best} on (from {earliest} {latest})", scale.name)
+    match high {
+        Some(latest) => format!("is full from {name} = {best} on (from {earliest} to {latest})"),
+        // The best fit is no answer where the runs do not rule out that the device never is full.
+        None => format!("is full from {name} = {earliest} on at the earliest, or never: the runs do not tell"),
+    }
 }
 
 /// A place to three digits, or to a whole number.
@@ -178,4 +186,19 @@ fn grows(fit: &Fit, name: &str) -> String {
     };
     let sign = if coefficient < 0.0 { "-" } else { "" };
     format!("{}, {sign}{} per {name}{square}", fit.shape.name(), Size(whole(coefficient.abs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_the_runs_do_not_tell_is_not_stated() {
+        let place = |x: &str| Some(x.to_owned());
+        let known = Range { low: place("7"), best: place("8"), high: place("9") };
+        assert_eq!(full_from(known.clone(), "n"), "is full from n = 8 on (from 7 to 9)");
+        let words = full_from(Range { high: None, ..known }, "n");
+        assert_eq!(words, "is full from n = 7 on at the earliest, or never: the runs do not tell");
+        assert_eq!(full_from(Range { low: None, best: None, high: None }, "n"), "is never full, by the fit");
+    }
 }

@@ -171,10 +171,22 @@ impl DeviceSteps<'_> {
             .into());
         }
         if !self.steps.are_plausible(&self.course, self.grouper.code()) {
-            let reason = "no steps were found in the history: it seems to be shorter than a few steps; record more";
-            return Err(Unclear { lacks_steps: true, ..self.unnamed(reason) });
+            return Err(Unclear { lacks_steps: true, ..self.unnamed(&self.no_steps_found()) });
         }
         Ok(())
+    }
+
+    /// Why the history has no steps. Calls of a model cannot be told from the layers of one call where nothing else allocates.
+    fn no_steps_found(&self) -> String {
+        let why = match Steps::recurs_in_calls(&self.course, self.grouper.code()) {
+            Some((stack, count)) => format!(
+                "{} allocates {count} times within calls of modules, which may be calls of the model, each a step, or layers of one \
+                 call",
+                self.grouper.code().label(stack)
+            ),
+            None => "it seems to be shorter than a few steps; record more".to_owned(),
+        };
+        format!("no steps were found in the history: {why}")
     }
 
     /// A reason, with the ways to name steps: a release without annotations cannot name any.

@@ -4,6 +4,7 @@ mod built;
 mod rounds;
 mod sizes;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ptmem_base::pattern::Pattern;
@@ -120,7 +121,8 @@ pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -
             }
             let enough = named.first().is_none_or(|steps| steps.steps.len() >= FEWEST);
             let recurring = if enough { recurring(course, code) } else { None };
-            recurring.or_else(|| named.into_iter().next()).or_else(|| windows(course.events, WINDOWS))
+            let annotated = recurring.or_else(|| repeated(marks, course)).or_else(|| named.into_iter().next());
+            annotated.or_else(|| windows(course.events, WINDOWS))
         }
     }
 }
@@ -141,6 +143,31 @@ fn named(marks: &[Mark], how: &str, is_step: impl Fn(&Mark) -> bool) -> Option<S
 /// Steps that begin where annotations do whose names have a certain beginning.
 fn annotated(marks: &[Mark], start: &str) -> Option<Steps> {
     named(marks, &format!("{start}*"), |mark| mark.source == Source::Annotation && mark.name.starts_with(start))
+}
+
+/// Names of annotations that PyTorch makes, also for parts of a step.
+const OF_PYTORCH: [&str; 4] = [PROFILER, OPTIMIZER, "Torch-Compiled", "## "];
+
+/// Steps by an annotation of the program that recurs and has nearly all allocations in it, as around each call of a model. Of
+/// several the outermost.
+fn repeated(marks: &[Mark], course: &Course) -> Option<Steps> {
+    let of_program = marks.iter().filter(|mark| {
+        mark.source == Source::Annotation && !OF_PYTORCH.iter().any(|start| mark.name.starts_with(start))
+    });
+    let mut by_name: BTreeMap<&str, Vec<&Mark>> = BTreeMap::new();
+    of_program.for_each(|mark| by_name.entry(&mark.name).or_default().push(mark));
+    let mut frequent: Vec<Vec<&Mark>> = by_name.into_values().filter(|marks| marks.len() >= FEWEST).collect();
+    frequent.sort_by_key(|marks| (marks[0].from, std::cmp::Reverse(marks[0].to)));
+    let outermost = frequent.into_iter().find(|marks| hold_nearly_all(marks, course))?;
+    let name = &outermost[0].name;
+    named(marks, name, |mark| mark.source == Source::Annotation && mark.name == *name)
+        .filter(|steps| steps.cover(course))
+}
+
+/// Whether nearly all allocations are in parts of a history.
+fn hold_nearly_all(marks: &[&Mark], course: &Course) -> bool {
+    let inside = marks.iter().map(|mark| course.within(&(mark.from.count()..mark.to.count())).len()).sum();
+    nearly_all(inside, course.allocations.len())
 }
 
 /// Equal parts of a history.
@@ -166,6 +193,12 @@ impl Steps {
         let rounds = Rounds::new(course, code);
         // Without Python frames, layers cannot be distinguished from steps.
         rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
+    }
+
+    /// The stack that allocates most often within calls of modules, and how often, if that is often enough for steps.
+    #[must_use]
+    pub fn recurs_in_calls(course: &Course, code: &Code<'_>) -> Option<(StackId, usize)> {
+        Rounds::new(course, code).most_often_in_calls()
     }
 
     /// Whether the steps are only a guess: they have no names, and the recording has no backward pass.

@@ -88,6 +88,17 @@ impl<'c, 't> Rounds<'c, 't> {
         Self { course, code, of_stack, has_backward, kinds }
     }
 
+    /// The stack that allocates most often within calls of modules, and how often, if that is often enough for steps. A step of
+    /// training has a backward pass, which is in no call.
+    pub(super) fn most_often_in_calls(&self) -> Option<(StackId, usize)> {
+        let inside = self.of_stack.iter().filter(|(stack, at)| {
+            let kind = self.kinds.get(&Some(**stack)).filter(|_| at.len() >= FEWEST && !self.has_backward);
+            kind.is_some_and(|kind| kind.python.iter().any(|&frame| runs_module(self.code, frame)))
+        });
+        let most = inside.max_by_key(|(_, at)| (at.len(), Reverse(at.first().copied())))?;
+        Some((*most.0, most.1.len()))
+    }
+
     /// Whether a stack may begin a step: it runs Python, and no backward pass, which ends one.
     fn may_begin(&self, stack: StackId) -> bool {
         self.kinds.get(&Some(stack)).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
