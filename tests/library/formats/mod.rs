@@ -204,27 +204,27 @@ fn toml(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Compares pairs as a suite, each under its name.
-fn suite(pairs: &[(&str, String, String)], more: &[&str]) -> Reports {
+/// Compares pairs as gates, each under its name.
+fn gates(pairs: &[(&str, String, String)], more: &[&str]) -> Reports {
     let folder = tempfile::tempdir().unwrap();
     let mut text = "max-growth = [\"5%\", \"stack=0\"]\nwarn-growth = \"end=0\"\n".to_owned();
     for (name, before, after) in pairs {
-        let [name, before, after] = [name, &**before, &**after].map(toml);
-        text += &format!("[[suite.all.compare]]\nname = {name}\nbefore = {before}\nafter = {after}\n");
+        let [before, after] = [before, after].map(|path| toml(path));
+        text += &format!("[gate.\"{name}\"]\nbefore = {before}\nafter = {after}\n");
     }
     std::fs::write(folder.path().join("ptmem.toml"), text).unwrap();
-    reports_in(folder.path(), &[&["diff", "--suite", "all"], more].concat())
+    reports_in(folder.path(), &[&["gate"], more].concat())
 }
 
 #[test]
-fn what_is_said_of_a_suite_can_be_read() {
-    let names = PAIRS.map(|(before, after)| format!("{before} and {after}"));
+fn what_is_said_of_gates_can_be_read() {
+    let names = PAIRS.map(|(before, after)| format!("{before}-and-{after}"));
     let paths = PAIRS.map(|(before, after)| (fixture(before), fixture(after)));
     let pairs: Vec<_> = names.iter().zip(paths).map(|(name, (before, after))| (&**name, before, after)).collect();
-    let reports = suite(&pairs, &["--tree"]);
+    let reports = gates(&pairs, &["--verbose"]);
     reports.check(DEFAULT);
     assert_eq!(reports.json()["comparisons"].as_array().unwrap().len(), PAIRS.len());
-    suite(&pairs[..1], &["--at", "end"]).check(DEFAULT);
+    gates(&pairs[..1], &[]).check(DEFAULT);
 }
 
 /// As of two gates that share a comment.
@@ -264,7 +264,11 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("profile", serde_json::from_str(&run(Path::new("."), &["profile", &fixture("phases-after.pkl")])).unwrap()),
         ("diff", json(&["diff", &fixture("phases-before.pkl"), &fixture("phases-after.pkl"), "--phases"])),
         ("diff", json(&["diff", &before, &after, "--tree", "--max-growth", "0", "--top", "2"])),
-        ("suite", suite(&[("a", before.clone(), after.clone())], &["--tree", "--top", "2"]).json()),
+        (
+            "suite",
+            gates(&[("a", before.clone(), after.clone()), ("b", before.clone(), after.clone())], &["--top", "2"])
+                .json(),
+        ),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
         ("history", study(&["history", &fixture("leak-series"), "--device-memory", "1GiB", "--min-step", "1KiB"])),
         ("fit", study(&[&["fit", "--device-memory=1GiB"], &runs[..]].concat())),

@@ -1,6 +1,6 @@
 //! Names that mean to harm stay names in every format.
 
-use super::{DEFAULT, fixture, suite};
+use super::DEFAULT;
 use crate::support::pickle::{self, Value, write};
 use crate::support::readers::{ESCAPE, Reports, is_control};
 use ptmem::diff;
@@ -343,16 +343,4 @@ fn names_stay_exhaustively_names_in_every_format() {
             Reports::of(Subject::Profile(&profile, None), &RenderOptions::default()).check(DEFAULT);
         }
     }
-}
-
-/// Names of comparisons go through the configuration, and come out of JSON and CSV as they are.
-#[test]
-fn names_of_comparisons_stay_names() {
-    let names: Vec<_> = hostile_names();
-    let pair = |name| (name, fixture("leak.pkl"), fixture("no-leak.pkl"));
-    let reports = suite(&names.iter().map(|name| pair(&**name)).collect::<Vec<_>>(), &[]);
-    reports.check(DEFAULT);
-    let json = reports.json();
-    let named: Vec<_> = json["comparisons"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
-    assert_eq!(named, names);
 }

@@ -175,7 +175,7 @@ fn many_alike(count: usize) -> Value {
     let one = |i: usize| {
         let number = i64::try_from(i).unwrap();
         Value::dict([
-            ("kind", Value::from(if i % 3 == 0 { "one" } else { "other" })),
+            ("kind", Value::from(if i.is_multiple_of(3) { "one" } else { "other" })),
             ("number", (number * number * 97).into()),
             ("text", "N/A".into()),
             ("list", Value::List((0..3 + i % 5).map(|item| format!("item {item}").as_str().into()).collect())),
