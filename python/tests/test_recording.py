@@ -78,9 +78,9 @@ def test_what_reference_cycles_hold_is_noted(any_torch: FakeTorch, tmp_path: Pat
 
 
 def test_of_a_program_that_failed_nothing_is_collected(any_torch: FakeTorch, tmp_path: Path) -> None:
-    with pytest.raises(ValueError), record(tmp_path / "all.pkl"):
+    with pytest.raises(ValueError, match="out of luck"), record(tmp_path / "all.pkl"):
         Block(any_torch, 512)
-        raise ValueError
+        raise ValueError("out of luck")
     with open(tmp_path / "all.pkl", "rb") as file:
         assert "collected" not in pickle.load(file)["ptmem"]
 

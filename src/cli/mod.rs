@@ -1,6 +1,9 @@
 //! Arguments, reading inputs, output, exit code: the only place that touches files, environment or
 //! terminal. Every command is a file.
 
+// What only commands that record use, which need simulated GPUs.
+#![cfg_attr(not(feature = "simulate"), allow(dead_code, unused_imports))]
+
 mod advice;
 pub(crate) mod args;
 mod check;
