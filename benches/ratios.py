@@ -100,8 +100,8 @@ def measure_ranks(folder: Path, programs: list[str]) -> None:
 
 def repeat(times: int, path: Path) -> None:
     """Writes a recording that is `times` as long as a fixture."""
-    script = [sys.executable, REPOSITORY / "benches/repeat_history.py", REPOSITORY / "fixtures/before.pkl"]
-    subprocess.run([*script, path, str(times)], check=True)
+    script, fixture = REPOSITORY / "benches/repeat_history.py", REPOSITORY / "fixtures/before.pkl"
+    subprocess.run([sys.executable, script, fixture, path, str(times)], check=True)
 
 
 def main() -> None:
