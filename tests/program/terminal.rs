@@ -51,6 +51,25 @@ fn no_line_of_any_command_is_longer_than_the_terminal_is_wide() {
 }
 
 #[test]
+fn a_narrow_terminal_has_what_was_there_before() {
+    let diff = ["diff", "before.pkl", "after.pkl"];
+    let head = |columns| {
+        let report = narrow(columns, &diff);
+        report.lines().find(|line| line.trim_start().starts_with("change ")).unwrap().to_owned()
+    };
+    assert!(head(80).contains(" before ") && !head(80).contains(" blocks "), "{}", head(80));
+    assert!(head(200).contains(" before ") && head(200).contains(" blocks "), "{}", head(200));
+}
+
+#[test]
+fn a_small_peak_elsewhere_is_among_the_others() {
+    let report = |min_delta| narrow(200, &["diff", "before.pkl", "leak.pkl", "--min-delta", min_delta]);
+    assert!(report("1KiB").contains("[the before had its peak, "), "{}", report("1KiB"));
+    let others = report("1GiB");
+    assert!(!others.contains("[the before had its peak, ") && others.contains(" others]"), "{others}");
+}
+
+#[test]
 fn a_pipe_gets_whole_lines() {
     let report =
         text(&ptmem(&fixtures::folder(), &["diff", "wrapped.pkl", "wrapped.pkl", "--max-growth", "5%", "-v"]).stdout);

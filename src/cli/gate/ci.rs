@@ -245,11 +245,14 @@ fn with_block(report: &str, block: &str) -> String {
 
 /// A report in at most so many bytes.
 fn shortened(text: &str, most: usize) -> String {
+    const BLOCK_END: &str = "\n```";
     const REST: &str = "\n\nThe rest is in the log of the run.\n";
     if text.len() <= most {
         return text.to_owned();
     }
-    format!("{}{REST}", cut(text, most.saturating_sub(REST.len())))
+    let kept = cut(text, most.saturating_sub(REST.len() + BLOCK_END.len()));
+    let is_in_block = kept.lines().filter(|line| line.starts_with("```")).count() % 2 == 1;
+    format!("{kept}{}{REST}", if is_in_block { BLOCK_END } else { "" })
 }
 
 /// The lines of a text, long ones broken.
@@ -263,4 +266,26 @@ fn broken(text: &str) -> String {
         lines.extend(characters.chunks(QUOTED_WIDTH).map(|part| part.iter().collect::<String>()));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_report_is_cut_where_it_stays_markdown() {
+        assert_eq!(shortened("short", 100), "short");
+        let text = format!("title\n```text\n{}\n```\n", "é".repeat(200));
+        let cut = shortened(&text, 150);
+        assert!(cut.len() <= 150 && cut.ends_with("\n```\n\nThe rest is in the log of the run.\n"), "{cut}");
+        let text = format!("```\nx\n```\n{}", "y".repeat(200));
+        assert_eq!(shortened(&text, 150).matches("```").count(), 2);
+    }
+
+    #[test]
+    fn long_lines_are_broken_and_blocks_stand_below_the_title() {
+        let broken = broken(&format!("{}\n\nshort", "x".repeat(QUOTED_WIDTH + 1)));
+        assert_eq!(broken, format!("{}\nx\n\nshort", "x".repeat(QUOTED_WIDTH)));
+        assert_eq!(with_block("marker\n### title\n\nrest\n", "block\n\n"), "marker\n### title\n\nblock\n\n\nrest\n");
+    }
 }

@@ -307,7 +307,7 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
         let large = large || explains(row) && unnamed > enough;
         match row.kind {
             RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),
-            RowKind::PeakElsewhere => closing = Some(row.clone()),
+            RowKind::PeakElsewhere => closing = Some((row.clone(), large)),
             _ if shown.len() < limit && large => {
                 unnamed -= row.delta();
                 shown.push(row.clone());
@@ -315,8 +315,12 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
             _ => (rest, count) = (rest.plus(row.held), count + 1),
         }
     }
+    // A small one is among the others, unless it is all that there is.
+    if let Some((row, _)) = closing.take_if(|(_, large)| !*large && (count > 0 || !shown.is_empty())) {
+        (rest, count) = (rest.plus(row.held), count + 1);
+    }
     shown.extend((count > 0).then(|| Row::others(count, rest)));
-    shown.extend(closing);
+    shown.extend(closing.map(|(row, _)| row));
     shown
 }
 

@@ -163,9 +163,9 @@ impl Changed<'_> {
         if has_others {
             columns.extend([figure("median"), figure("ranks")]);
         }
-        // Change and after say what was there before: on a narrow terminal the label needs the room more.
-        columns.push(figure("before").spare());
-        columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..figure(head) }));
+        // On a narrow terminal the label needs the room of the blocks more.
+        columns.extend(["before", "after"].map(|head| Column { is_spare: has_others, ..figure(head) }));
+        columns.push(figure("blocks").spare());
         let by = self.diff().profiles.after.options.group_by;
         columns.extend([words(""), words(by.noun())]);
         let failed = self.failed();
