@@ -42,6 +42,8 @@ class History:
         #: The program had it on already, and it stays on.
         self.was_on = False
         self.is_on = False
+        #: Whether it goes on after a snapshot was written.
+        self.goes_on = False
         #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
         self._off: Optional[bool] = None
         #: The facts about the run in the snapshot.
@@ -98,7 +100,7 @@ class History:
             if self.watch is not None:
                 self.watch.add_to(snapshot)
             # A history that was on before the recording stays on.
-            if ending == "whole" and not self.was_on:
+            if ending == "whole" and not self.was_on and not self.goes_on:
                 self.facts.note_collected(snapshot, self.stop)
         write(path, snapshot)
         return self._lacks(snapshot)

@@ -1047,8 +1047,8 @@ class SuiteRanks:
 
 @dataclass(frozen=True, repr=False)
 class Suite(Result):
-    """Several comparisons: what 'ptmem gate --format json' prints, and 'ptmem diff' of the ranks of a job.
-    Readers should ignore keys that are not named here.
+    """Several comparisons: what 'ptmem gate --format json' prints, and 'ptmem diff' of the ranks of a job. Readers
+    should ignore keys that are not named here.
     """
 
     schema: Literal["ptmem.suite/1"]

@@ -53,6 +53,8 @@ class Gate:
         self.torch = import_torch()
         self.measures = settings.measures_first(limits)
         self.history = Figures(self.torch) if self.measures else History(self.torch, MAX_ENTRIES, limits.stacks)
+        # Of a test that runs several times, each run is recorded.
+        self.history.goes_on = True
         self.folder = tempfile.TemporaryDirectory(prefix="ptmem-gate-")
         self.options = [f"--config={self._config()}"]
         self.stored = stored_profile(item, settings.simulated)

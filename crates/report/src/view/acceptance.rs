@@ -57,6 +57,9 @@ pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
     [command].into_iter().filter(|way| !way.lines.is_empty()).chain([entry]).chain(label).collect()
 }
 
+/// The longest list that stands in one line.
+const LONGEST_LIST: usize = 72;
+
 /// The key of an entry that names what may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -113,20 +116,25 @@ impl Entry {
     fn lines(&self, expires: Day) -> Vec<String> {
         let bytes = format!("bytes = \"{}\" # {}", rounded_up(self.excess), self.why);
         let rest = [bytes, "reason = \"why it is worth it\"".to_owned(), format!("expires = {expires}")];
-        let keys = [Key::Metric, Key::Pattern, Key::Through].into_iter().filter_map(|key| self.line(key));
+        let keys = [Key::Metric, Key::Pattern, Key::Through].into_iter().flat_map(|key| self.lines_of(key));
         ["[[accept]]".to_owned()].into_iter().chain(keys).chain(rest).collect()
     }
 
-    /// The line of a key: a text, or a list of several.
-    fn line(&self, key: Key) -> Option<String> {
+    /// The lines of a key: a text, or a list of several, each in a line of its own where one line would be long.
+    fn lines_of(&self, key: Key) -> Vec<String> {
         let of_key = self.names.iter().filter(|(other, _)| *other == key);
         let names: Vec<String> = of_key.map(|(_, name)| quoted(name)).collect();
-        let names = match &names[..] {
-            [] => return None,
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
-        Some(format!("{} = {names}", <&str>::from(key)))
+        let key = <&str>::from(key);
+        let list = format!("{key} = [{}]", names.join(", "));
+        match &names[..] {
+            [] => Vec::new(),
+            [one] => vec![format!("{key} = {one}")],
+            _ if list.len() <= LONGEST_LIST => vec![list],
+            several => {
+                let items = several.iter().map(|name| format!("  {name},"));
+                [format!("{key} = [")].into_iter().chain(items).chain(["]".to_owned()]).collect()
+            }
+        }
     }
 }
 
