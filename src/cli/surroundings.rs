@@ -12,7 +12,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// The event that started the run; none outside of GitHub Actions.
-fn event() -> Result<Option<Value>> {
+pub(super) fn event() -> Result<Option<Value>> {
     let Some(path) = variable("GITHUB_EVENT_PATH") else { return Ok(None) };
     let text =
         fs::read_to_string(&path).with_context(|| format!("{path}: the event of GitHub Actions cannot be read"))?;
@@ -48,7 +48,6 @@ fn run_of_github() -> Option<CiRun> {
 }
 
 /// The path of the workflow that runs, from the root of the repository; none where it is of another one or not known.
-#[expect(dead_code, reason = "the command is not there yet")]
 pub(super) fn workflow() -> Option<String> {
     workflow_in(&variable("GITHUB_WORKFLOW_REF")?, &variable("GITHUB_REPOSITORY")?)
 }

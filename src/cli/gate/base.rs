@@ -1,12 +1,12 @@
 //! The commit that the working tree is compared with.
 
 use std::env;
-use std::fs;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::Value;
 
 use super::super::git::{self, git};
+use super::super::surroundings;
 
 /// The commit to compare with, and why it is this one.
 pub(super) struct BaseCommit {
@@ -39,7 +39,7 @@ pub(super) fn occasion(asked: Option<&str>) -> Result<Occasion> {
     if let Some(asked) = asked {
         return merge_base(asked, "--base").map(Occasion::Change);
     }
-    let event = event()?;
+    let event = surroundings::event()?;
     if let Some(event) = &event {
         if let Some(wanted) = event.pointer("/merge_group/base_sha").and_then(Value::as_str) {
             return merge_base(wanted, "the base of the merge queue").map(Occasion::Change);
@@ -57,14 +57,6 @@ pub(super) fn occasion(asked: Option<&str>) -> Result<Occasion> {
         return merge_base(&wanted, "the base of the merge request").map(Occasion::Change);
     }
     of_default_branch().map(Occasion::Change)
-}
-
-/// The event that started a job of GitHub Actions.
-fn event() -> Result<Option<Value>> {
-    let path = env::var("GITHUB_EVENT_PATH").ok().filter(|path| !path.is_empty());
-    let Some(path) = path else { return Ok(None) };
-    let text = fs::read(&path).with_context(|| format!("{path}: the event of GitHub Actions cannot be read"))?;
-    serde_json::from_slice(&text).map(Some).with_context(|| format!("{path}: the event of GitHub Actions is not JSON"))
 }
 
 /// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came

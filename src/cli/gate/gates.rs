@@ -1,7 +1,6 @@
 //! Judges gates: those that are compared together, each of the others by itself.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -116,7 +115,7 @@ impl Gates<'_> {
             ["--show-toplevel", "--show-prefix"].map(|what| git::text(&mut git::git(None), &["rev-parse", what]));
         let [root, folder] = [root?, folder?];
         let befores = of_base.befores(self, Path::new(&folder));
-        let workflow = running_workflow();
+        let workflow = surroundings::workflow();
         rules::edited(&Change {
             root: Path::new(&root),
             base: &of_base.commit.hash,
@@ -366,12 +365,6 @@ fn changed(edited: &[Edited]) -> Option<Diagnostic> {
     let more = if more > 0 { format!(" and {}", many(more, "other")) } else { String::new() };
     let message = format!("this change edits what its verdict is computed by: {}{more}", paths.join(", "));
     (!edited.is_empty()).then(|| Diagnostic::new(Code::GateChanged, None, message))
-}
-
-/// The path of the workflow that runs now: `owner/name/PATH@ref`.
-fn running_workflow() -> Option<String> {
-    let whole = env::var("GITHUB_WORKFLOW_REF").ok()?;
-    Some(whole.split('@').next()?.splitn(3, '/').nth(2)?.to_owned())
 }
 
 /// A snapshot; of several ranks the first one's.
