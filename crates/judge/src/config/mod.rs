@@ -256,7 +256,7 @@ max-growth = ["peak=2%", "end=0"]
                 "[gate.a]\nsnapshot = \"a\"\nmeasure = 1",
                 "line 3: 'measure': invalid type: integer '1', expected a boolean",
             ),
-            ("accept = [{pattern = 5}]", "line 1: 'pattern': invalid type: integer '5', expected a string"),
+            ("accept = [{pattern = 5}]", "line 1: 'pattern': expected a text in quotes"),
             ("[max]\npeak = 5", "line 1: 'peak': expected a text in quotes"),
             ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
             ("max-growth = 5", "line 1: 'max-growth': expected a text in quotes"),
