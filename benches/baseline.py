@@ -24,7 +24,6 @@ FORMATS = [
     "json",
     "markdown",
     "html",
-    "svg",
     "github",
     "gitlab",
     "junit",

@@ -101,11 +101,11 @@ impl FindLeaksError {
     }
 }
 
-/// Writes a result in any format that is text: of [`compare`] and [`find_leaks`], or a profile with or without the judgement of
+/// Writes a result in any format: of [`compare`] and [`find_leaks`], or a profile with or without the judgement of
 /// [`check`].
 ///
 /// # Errors
-/// If the format is binary: [`Format::write`] writes it.
+/// If the data of a page cannot be compressed.
 pub fn render(result: Subject<'_>, format: Format, options: &report::RenderOptions) -> io::Result<String> {
     format.render(result, options)
 }

@@ -23,7 +23,7 @@ pub fn adds_up(profile: &Profile) {
 
 /// Every format renders, and what is said to be JSON is.
 pub fn report(subject: Subject<'_>, options: &report::RenderOptions) {
-    for format in Format::texts() {
+    for format in Format::ALL.iter().copied() {
         let text = format.render(subject, options).expect("every format holds everything");
         if matches!(format, Format::Json | Format::Sarif | Format::Gitlab) {
             serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");

@@ -178,7 +178,6 @@ pub(super) fn judged(
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    arguments.view.require_no_history("a report on leaks")?;
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;

@@ -84,7 +84,7 @@ impl Output {
         let of_files =
             report::RenderOptions { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
         for Export { format, path } in exports {
-            self.for_format(*format).write(path, |out| match format {
+            self.write(path, |out| match format {
                 Format::Table => out.write_all(strip_str(&format.render(subject, &of_files)?).to_string().as_bytes()),
                 _ => format.write(subject, &of_files, out),
             })?;
@@ -99,12 +99,7 @@ impl Output {
         format: Format,
         options: &report::RenderOptions,
     ) -> Result<()> {
-        self.for_format(format).print_with(|out| format.write(subject, options, out))
-    }
-
-    /// The same for reports of a format: only text has colors to remove.
-    fn for_format(&self, format: Format) -> Self {
-        Self { color: if format.is_text() { self.color } else { ColorChoice::AlwaysAnsi } }
+        self.print_with(|out| format.write(subject, options, out))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use ptmem::report::{self, Format, MarkdownOptions, Subject, TableOptions};
 
 use super::args::{StudyView, View};
@@ -30,17 +30,6 @@ pub(super) fn report_options(view: &View, output: &Output) -> report::RenderOpti
 }
 
 impl View {
-    /// Refuses formats that show histories for a result that keeps none.
-    pub(super) fn require_no_history(&self, result: &str) -> Result<()> {
-        match self.formats().find(|format| format.has_times()) {
-            Some(format) => bail!(
-                "the format {format} shows the history of one snapshot or of the two of a comparison; {result} has \
-                 none. Export it with 'ptmem show' for each snapshot"
-            ),
-            None => Ok(()),
-        }
-    }
-
     /// Reads the sources that the requested formats show.
     pub(super) fn prepare(&self, subject: Subject<'_>, options: &mut report::RenderOptions) {
         let formats: Vec<Format> = self.formats().collect();

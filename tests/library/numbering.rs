@@ -112,7 +112,7 @@ fn compared(before: &[u8], after: &[u8]) -> Vec<(&'static str, String)> {
     let options =
         report::RenderOptions { top: Some(0), unchanged: true, explain: true, ..report::RenderOptions::default() };
     let render = |format: Format| (format.name(), format.render(Subject::Gate(&gate), &options).unwrap());
-    Format::texts().map(render).collect()
+    Format::ALL.iter().copied().map(render).collect()
 }
 
 #[test]

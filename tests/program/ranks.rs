@@ -141,7 +141,7 @@ fn a_missing_rank_is_never_a_pass() {
     );
     // The other way round.
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "a", "b"])).0, 3);
-    for format in Format::texts() {
+    for format in Format::ALL.iter().copied() {
         let output = ptmem(folder.path(), &["diff", "b", "a", "--format", format.name()]);
         assert_eq!(output.status.code(), Some(3), "{format}");
     }
@@ -215,13 +215,16 @@ fn reports_of_job(job: &Path, workers: &str) -> Vec<(String, String)> {
     let mut reports = Vec::new();
     for (command, code) in [(&["diff", "b", "a", "--max-growth", "5%"][..], 1), (&["show", "a"], 0)] {
         let folder = tempfile::tempdir().unwrap();
-        let exports: Vec<_> =
-            Format::texts().map(|format| format!("{format}={}", folder.path().join(format.name()).display())).collect();
+        let exports: Vec<_> = Format::ALL
+            .iter()
+            .copied()
+            .map(|format| format!("{format}={}", folder.path().join(format.name()).display()))
+            .collect();
         let mut arguments = [command, &["--jobs", workers]].concat();
         exports.iter().for_each(|export| arguments.extend(["--export", export]));
         let output = ptmem(job, &arguments);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-        for format in Format::texts() {
+        for format in Format::ALL.iter().copied() {
             let report = fs::read_to_string(folder.path().join(format.name())).unwrap();
             reports.push((format!("{} {format}", command[0]), report));
         }

@@ -4,7 +4,6 @@ pub mod edit;
 pub mod fixtures;
 pub mod history;
 pub mod html;
-pub mod perfetto;
 pub mod pickle;
 pub mod program;
 pub mod random;

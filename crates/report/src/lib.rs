@@ -14,7 +14,6 @@ mod json;
 mod junit;
 mod known;
 mod markdown;
-mod perfetto;
 mod picture;
 mod place;
 mod ranks;
@@ -98,8 +97,6 @@ pub enum Format {
     Markdown,
     /// One page for a browser: timelines, flame graph, rows; see docs/html.md.
     Html,
-    /// The timeline of that page, as a picture.
-    Svg,
     /// Workflow commands that annotate the lines of a pull request.
     Github,
     /// Code Quality report of GitLab.
@@ -110,8 +107,6 @@ pub enum Format {
     Sarif,
     /// A row per stack, or per phase with --phases.
     Csv,
-    /// The histories for ui.perfetto.dev, as a binary trace.
-    Perfetto,
     /// name=value lines for the file that GITHUB_OUTPUT names.
     GithubOutput,
     /// The verdict in one line of Markdown, with warnings: a comment if all is well.
@@ -128,27 +123,10 @@ impl Format {
         self.into()
     }
 
-    /// Those that are text.
-    pub fn texts() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().copied().filter(|format| format.is_text())
-    }
-
-    /// True if it is text, and not binary.
-    #[must_use]
-    pub fn is_text(self) -> bool {
-        self != Self::Perfetto
-    }
-
-    /// True if it shows histories on the scale of their recorded times ([`ptmem_trace::profile::ReadOptions::event_times`]).
-    #[must_use]
-    pub fn has_times(self) -> bool {
-        self == Self::Perfetto
-    }
-
     /// Whether it shows pictures, which need the addresses of blocks ([`ptmem_trace::profile::ReadOptions::layout`]).
     #[must_use]
     pub fn has_pictures(self) -> bool {
-        matches!(self, Self::Html | Self::Svg)
+        self == Self::Html
     }
 
     /// True if it names lines of the checkout.
@@ -170,27 +148,22 @@ impl Format {
             Self::Json => return json::write(subject, options, out),
             Self::Markdown => markdown::render(&View::new(subject, options), options),
             Self::Html => html::render(subject, options)?,
-            Self::Svg => html::render_svg(subject, options),
             Self::Github => github::render(subject, options),
             Self::Gitlab => return gitlab::write(subject, options, out),
             Self::Junit => junit::render(subject, options),
             Self::Sarif => return sarif::write(subject, options, out),
             Self::Csv => return csv::write(subject, options, out),
-            Self::Perfetto => return perfetto::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
         };
         out.write_all(text.as_bytes())
     }
 
-    /// The same as a text.
+    /// A result as a text, all at once.
     ///
     /// # Errors
-    /// If the format is binary ([`Format::is_text`]): [`Format::write`] writes it.
+    /// If the data of a page cannot be compressed.
     pub fn render(self, subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
-        if !self.is_text() {
-            return Err(io::Error::other(format!("{self} is a binary format; expected one that is text")));
-        }
         let mut text = Vec::new();
         self.write(subject, options, &mut text)?;
         String::from_utf8(text).map_err(io::Error::other)

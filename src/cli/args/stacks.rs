@@ -43,8 +43,7 @@ impl Stacks {
     /// Options to compute a profile that holds these stacks.
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::ReadOptions {
         let reading = self.grouping.reading(config, &view.input);
-        let event_times = view.formats().any(Format::has_times);
-        profile::ReadOptions { at: self.moment().unwrap_or_default(), device: view.device, event_times, ..reading }
+        profile::ReadOptions { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
     }
 }
 

@@ -32,9 +32,6 @@ pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
         modes::refuse("--device-memory", "no --min-headroom is given, here or in ptmem.toml")?;
     }
     output::check_exports(&arguments.view.export, pair.inputs().chain(arguments.config.file()))?;
-    if pair.found.is_some() {
-        arguments.view.require_no_history("a comparison of the ranks of a job")?;
-    }
     if arguments.update.is_some() && pair.found.is_some() {
         bail!(
             "--update rewrites a single profile, but this before is several: ranks of a job, or cases of a file; write \

@@ -66,9 +66,6 @@ pub(super) fn size(path: &Path) -> u64 {
 
 /// Refuses exports that must be a mistake.
 pub(super) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
-    if found.is_some() {
-        view.require_no_history("a report on the ranks of a job")?;
-    }
     let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
     output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
 }

@@ -147,7 +147,7 @@ fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
     let gate = Gate::from(compare(None, before, after, &["stack=0"]));
     let gate = Subject::Gate(&gate);
     let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
-    for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Perfetto] {
+    for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv] {
         let mut whole = Pipe { left: usize::MAX, largest: 0 };
         format.write(gate, &all, &mut whole).unwrap();
         let length = usize::MAX - whole.left;

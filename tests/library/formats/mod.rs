@@ -2,7 +2,6 @@
 
 mod large;
 mod names;
-mod perfetto;
 mod settings;
 
 use std::collections::HashSet;
@@ -44,12 +43,12 @@ fn reports(arguments: &[&str]) -> Reports {
 }
 
 fn reports_in(folder: &Path, arguments: &[&str]) -> Reports {
-    let exports: Vec<_> = Format::texts().map(|format| format!("{format}={format}")).collect();
+    let exports: Vec<_> = Format::ALL.iter().copied().map(|format| format!("{format}={format}")).collect();
     let mut all: Vec<&str> = arguments.to_vec();
     exports.iter().for_each(|export| all.extend(["--export", export]));
     let table = run(folder, &all);
     let text = |format: Format| (format.name(), std::fs::read_to_string(folder.join(format.name())).unwrap());
-    let reports = Reports(Format::texts().map(text).collect());
+    let reports = Reports(Format::ALL.iter().copied().map(text).collect());
     assert_eq!(reports.text(Format::Table), table);
     reports
 }

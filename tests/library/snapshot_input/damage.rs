@@ -5,7 +5,6 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use crate::support::perfetto::decoded;
 use crate::support::pickle::{Options, Value, write};
 use ptmem::budget::DeviceMemory;
 use ptmem::diff;
@@ -25,18 +24,15 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let Ok(snapshot) = snapshot::read(bytes) else { return false };
     let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: InputKind::Snapshot };
-    let options = profile::ReadOptions { group_by, layout: true, event_times: true, ..profile::ReadOptions::default() };
+    let options = profile::ReadOptions { group_by, layout: true, ..profile::ReadOptions::default() };
     let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
     let options = report::RenderOptions {
         device_memory: Some(DeviceMemory { bytes: 1 << 30, overhead: None }),
         ..report::RenderOptions::default()
     };
-    for format in Format::texts() {
+    for format in Format::ALL.iter().copied() {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }
-    let mut trace = Vec::new();
-    Format::Perfetto.write(Subject::Profile(&profile, None), &options, &mut trace).unwrap();
-    decoded(&trace);
     // Every profile that can be computed can be saved and read again.
     let text = text_of(&profile, &[]).unwrap();
     let saved = profile::read(text.as_bytes(), "saved.json", profile::ReadOptions::default()).unwrap();
@@ -53,7 +49,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
         let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
         let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
         let options = report::RenderOptions::default();
-        for format in Format::texts() {
+        for format in Format::ALL.iter().copied() {
             let text = format.render(Subject::Gate(&gate), &options).unwrap();
             assert!(format != Format::Markdown || text.len() <= report::MOST_COMMENT_BYTES);
         }

@@ -8,11 +8,8 @@ mod data;
 mod flame;
 mod page;
 mod parts;
-mod svg;
 mod table;
 mod timeline;
-
-pub(super) use svg::render as render_svg;
 
 use std::io;
 

@@ -46,7 +46,7 @@ fn title(picture: &Picture) -> &'static str {
 }
 
 /// The picture in words.
-pub(super) fn description(picture: &Picture) -> String {
+fn description(picture: &Picture) -> String {
     let curves = picture.curves.iter().map(|curve| {
         let peak = curve.points.iter().map(|point| point.allocated).max().unwrap_or(0);
         let end = curve.points.last().map_or(0, |point| point.allocated);
@@ -65,30 +65,26 @@ fn legend(picture: &Picture) -> Markup {
 }
 
 /// An entry of the legend.
-pub(super) struct Key {
+struct Key {
     /// The classes of its sample.
-    pub(super) class: String,
-    /// Whether it is a line, and not an area.
-    pub(super) is_line: bool,
-    pub(super) text: String,
+    class: String,
+    text: String,
     /// Questions that a reader may have about it.
-    pub(super) meaning: Option<&'static str>,
+    meaning: Option<&'static str>,
 }
 
 /// The entries of the legend: the lines of both sides, then each category, the lowest of the stack first.
-pub(super) fn keys(picture: &Picture) -> Vec<Key> {
+fn keys(picture: &Picture) -> Vec<Key> {
     let mut keys = Vec::new();
     for curve in &picture.curves {
         let counters = ["allocated", "reserved"].into_iter().filter(|of| *of == "allocated" || curve.has_reserved());
         keys.extend(counters.map(|counter| Key {
             class: format!("{counter} {}", class(curve.side)),
-            is_line: true,
             text: label(curve.side, counter),
             meaning: None,
         }));
         keys.extend((!curve.pools.is_empty()).then(|| Key {
             class: format!("pool {}", class(curve.side)),
-            is_line: true,
             text: label(curve.side, "private pools"),
             meaning: Some(MEANING_OF_POOLS),
         }));
@@ -100,7 +96,6 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
     let others = (!shared.is_empty()).then(|| (Palette::SHARED, "other categories".to_owned()));
     keys.extend(areas.chain(others).map(|(colour, text)| Key {
         class: format!("area c{colour}"),
-        is_line: false,
         meaning: (text == OTHER).then_some(MEANING_OF_OTHER),
         text,
     }));
@@ -126,7 +121,7 @@ pub(super) fn class(side: Option<Side>) -> &'static str {
 }
 
 /// The chart itself. Texts keep their size whatever the width: only the plot is stretched.
-pub(super) fn plot(chart: &Chart<'_>, description: &str) -> Markup {
+fn plot(chart: &Chart<'_>, description: &str) -> Markup {
     let curves = &chart.picture.curves;
     let drawn = html! {
         @if let Some(curve) = curves.last() { (areas(chart, curve)) }

@@ -70,10 +70,6 @@ pub struct DeviceProfile {
     pub intervals: Vec<Interval>,
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub times: Vec<(Position, u64)>,
-    /// Microseconds from the first event of any device to every event of this one, where
-    /// [`super::ReadOptions::event_times`] asks for them, a snapshot was read and the release wrote times; otherwise empty.
-    #[serde(skip)]
-    pub event_times: Vec<u64>,
     /// Where blocks and segments lie, where [`super::ReadOptions::layout`] asks for it and a snapshot was read.
     #[serde(skip)]
     pub layout: Option<Layout>,
@@ -245,7 +241,6 @@ impl DeviceProfile {
         self.trace = Trace::default();
         self.sums = Vec::new();
         self.layout = None;
-        self.event_times = Vec::new();
     }
 
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its

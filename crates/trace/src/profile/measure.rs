@@ -39,9 +39,6 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             collected: collected::allocations(&snapshot, id, events),
             actions: actions(&replay, &snapshot.tables),
             times: times(events, first_us),
-            event_times: first_us
-                .filter(|_| options.event_times)
-                .map_or(Vec::new(), |first| event_times(events, first)),
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
             layout: replay.layout,
@@ -171,20 +168,6 @@ fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
         times.extend(time.filter(|_| is_later).map(|time| (Position::after(place), time)));
     }
     times
-}
-
-/// The time of every event since `first_us`. An event without one has that of the event before it.
-fn event_times(events: &[Event], first_us: i64) -> Vec<u64> {
-    if events.iter().all(|event| event.time().is_none()) {
-        return Vec::new();
-    }
-    let mut before = 0;
-    let times = events.iter().map(|event| {
-        let passed = event.time().map(|time| i128::from(time) - i128::from(first_us));
-        before = passed.and_then(|passed| u64::try_from(passed).ok()).unwrap_or(before);
-        before
-    });
-    times.collect()
 }
 
 /// Names private pools by their first stacks, and puts those of one name together.

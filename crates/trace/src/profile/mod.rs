@@ -102,8 +102,6 @@ pub struct ReadOptions {
     pub device: Option<DeviceId>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
-    /// Keeps the time of every event, for timelines.
-    pub event_times: bool,
     /// The case to read, where the input holds the figures of several.
     pub case: Option<String>,
 }
