@@ -8,13 +8,15 @@ over the recordings of fixtures/, parts and pairs of them. Integers are rounded 
 """
 
 import concurrent.futures
-import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import dumps
 
 ROOT = Path(__file__).resolve().parent.parent
 TUNED = """
@@ -94,16 +96,20 @@ def build(work):
     return work / "build/release/ptmem"
 
 
-def parts(ptmem, path, work):
+def written(path, work):
     """Dumps of a recording after every twelfth of its events, and the last 70 % of it; none of a short one."""
-    shown = subprocess.run([ptmem, "show", path, "--format", "json"], capture_output=True, check=False).stdout or b"{}"
-    events = min((device["events"] for device in json.loads(shown).get("devices", []) if device["events"]), default=0)
-    windows = [f"..{events * part // 12 - 1}" for part in range(1, 13)] + [f"{events * 3 // 10}.."]
+    recording = dumps.load(path)
+    traces = recording["device_traces"] if recording else []
+    events = min((len(trace) for trace in traces if trace), default=0)
+    longest = max(map(len, traces), default=0)
+    windows = [(0, events * part // 12) for part in range(1, 13)] + [(events * 3 // 10, longest)]
     cuts = []
     for number, window in enumerate(windows if events > 100 else []):
-        cuts.append(work / f"{path.name}-{number}.pkl")
-        if subprocess.run([ptmem, "trim", path, "--between", window, "-o", cuts[-1]], capture_output=True).returncode:
+        cut = dumps.part(recording, *window)
+        if cut is None:
             return []
+        cuts.append(work / f"{path.name}-{number}.pkl")
+        cuts[-1].write_bytes(pickle.dumps(cut))
     return cuts
 
 
@@ -124,7 +130,7 @@ def commands(ptmem, work):
     for path in [*files, *folders]:
         yield ["leak", path]
         yield ["check", path, "--max", "peak=1TiB", "--strict"]
-        cuts = [] if path in folders else parts(ptmem, path, work)
+        cuts = [] if path in folders else written(path, work)
         if cuts:
             yield ["doctor", path]
             yield ["leak", *cuts[:12]]

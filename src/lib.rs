@@ -80,7 +80,7 @@ pub use ptmem_studies::leak;
 #[doc(hidden)]
 pub use ptmem_studies::{allocator, history, scale};
 #[doc(hidden)]
-pub use ptmem_trace::{phase, replay, trim};
+pub use ptmem_trace::{phase, replay};
 #[doc(inline)]
 pub use ptmem_trace::{profile, stack, trace};
 

@@ -8,7 +8,6 @@ use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use ptmem::input::Document;
 use ptmem::profile::{self, Lack, saved};
-use ptmem::trim;
 use ptmem::verdict::HeadroomError;
 use strsim::osa_distance;
 
@@ -35,17 +34,10 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<profile::Error>() {
         return of_profile(error);
     }
-    if let Some(error) = cause.downcast_ref::<HeadroomError>() {
-        return Some(match error {
-            HeadroomError::UnknownMemory => "give --device-memory, such as 80GiB, or device-memory in ptmem.toml",
-            HeadroomError::TooLarge { .. } => "give less to --min-headroom",
-        });
-    }
-    match cause.downcast_ref::<trim::Error>()? {
-        trim::Error::NoMoment(_) => Some("give moments of the history to --between"),
-        trim::Error::TooSmall { .. } => Some("allow more with --max-bytes"),
-        _ => None,
-    }
+    Some(match cause.downcast_ref::<HeadroomError>()? {
+        HeadroomError::UnknownMemory => "give --device-memory, such as 80GiB, or device-memory in ptmem.toml",
+        HeadroomError::TooLarge { .. } => "give less to --min-headroom",
+    })
 }
 
 fn of_profile(error: &profile::Error) -> Option<&'static str> {

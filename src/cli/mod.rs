@@ -39,7 +39,6 @@ mod show;
 mod simulate;
 mod sources;
 mod surroundings;
-mod trim;
 
 use std::env;
 use std::ffi::OsString;
@@ -113,7 +112,6 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::Bisect(arguments) => search::bisect::run(arguments, &output),
         Command::Fit(arguments) => fit::run(&arguments, &output),
         Command::Settings(arguments) => settings::run(&arguments, &output),
-        Command::Trim(arguments) => trim::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),
     }

@@ -13,8 +13,8 @@ use ptmem::diff;
 use ptmem::profile::{self, InputKind, Opened, Profile, ReadOptions, Source};
 use ptmem::snapshot::Snapshot;
 use ptmem::trace::Origin;
-use ptmem::trim::{self, trim};
 
+use crate::support::cut::cut as cut_to;
 use crate::support::fixtures;
 
 /// Shares of the events that are cut off, in percent.
@@ -73,19 +73,13 @@ fn measured(snapshot: Snapshot) -> Profile {
 }
 
 /// The file that a recording of one device would have left that began later, or ended earlier.
-fn cut(snapshot: &Snapshot, device: DeviceId, end: End, share: usize) -> Profile {
+fn cut(snapshot: Snapshot, device: DeviceId, end: End, share: usize) -> Profile {
     let events = snapshot.events_of(&snapshot.devices[&device]).len();
     let window = match end {
-        End::Head => format!("{}..", (events * share / 100).saturating_sub(1)),
-        End::Tail => format!("..{}", (events * (100 - share) / 100).saturating_sub(1)),
+        End::Head => events * share / 100..events,
+        End::Tail => 0..events * (100 - share) / 100,
     };
-    let options = trim::TrimOptions {
-        between: Some(trim::between(&window).unwrap()),
-        devices: vec![device],
-        ..trim::TrimOptions::default()
-    };
-    let bytes = trim(snapshot, &options).unwrap().bytes;
-    profile::read(&*bytes, "cut", ReadOptions::default()).unwrap()
+    measured(cut_to(snapshot, device, window))
 }
 
 /// The stacks that allocate, in order, grouped as in comparisons; their sizes as well where they are few.
@@ -144,7 +138,7 @@ fn cuts_of(path: &Path, shares: &[usize]) -> Vec<Cut> {
         for (end, &share) in
             [End::Head, End::Tail].into_iter().flat_map(|end| shares.iter().map(move |share| (end, share)))
         {
-            let part = cut(&snapshot, device, end, share);
+            let part = cut(open(path).unwrap(), device, end, share);
             let left = allocations(&part, device).len();
             let told = told_of(measured(open(path).unwrap()), part, device);
             let outcome = match told == Told::Missing {
@@ -238,7 +232,7 @@ fn cuts_are_found_where_all_sizes_changed() {
         let side = |side| fixtures::folder().join(format!("recorded/changes/{change}-{side}-2.11.0.pkl.zst"));
         for (whole, rest) in [("before", "after"), ("after", "before")] {
             let whole = measured(open(&side(whole)).unwrap());
-            let rest = cut(&open(&side(rest)).unwrap(), DeviceId::FIRST, End::Tail, 60);
+            let rest = cut(open(&side(rest)).unwrap(), DeviceId::FIRST, End::Tail, 60);
             let diff = diff::compare(whole, rest, diff::DiffOptions::default());
             let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
             assert_eq!(found, [End::Tail], "{change}");
@@ -251,7 +245,7 @@ fn cuts_are_found_where_all_sizes_changed() {
 fn what_is_left_keeps_its_place_where_stacks_recur() {
     let path = fixtures::folder().join("mid-forward.pkl");
     let whole = measured(open(&path).unwrap());
-    let rest = cut(&open(&path).unwrap(), DeviceId::FIRST, End::Head, 40);
+    let rest = cut(open(&path).unwrap(), DeviceId::FIRST, End::Head, 40);
     let [all, left] = [&whole, &rest].map(|profile| allocations(profile, DeviceId::FIRST).len());
     let diff = diff::compare(whole, rest, diff::DiffOptions::default());
     let device = &diff.devices[0];
@@ -265,7 +259,7 @@ fn what_is_left_keeps_its_place_where_stacks_recur() {
 fn a_cut_is_found_where_passes_have_another_order() {
     let side =
         |side| open(&fixtures::folder().join(format!("recorded/changes/graphs-kept-{side}-2.11.0.pkl.zst"))).unwrap();
-    let rest = cut(&side("after"), DeviceId::FIRST, End::Tail, 36);
+    let rest = cut(side("after"), DeviceId::FIRST, End::Tail, 36);
     let diff = diff::compare(rest, measured(side("before")), diff::DiffOptions::default());
     let found: Vec<End> = diff.devices[0].missing.iter().map(|missing| missing.end).collect();
     assert_eq!(found, [End::Tail]);

@@ -34,7 +34,7 @@ mod saved_profiles;
 mod snapshot_input;
 mod trace;
 mod training;
-mod trim;
 mod unknown_figures;
 mod verdicts;
+mod windows;
 mod wrapped;

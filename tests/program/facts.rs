@@ -325,22 +325,6 @@ fn guesses_are_told_once_with_their_functions_until_they_are_known() {
 }
 
 #[test]
-fn a_trimmed_recording_keeps_what_is_still_true() {
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "a.pkl", &told());
-    let run = |options: &[&str]| -> Json {
-        let trimmed = ptmem(folder.path(), &[&["trim", "a.pkl", "-o", "b.pkl"], options].concat());
-        assert!(trimmed.status.success(), "{}", text(&trimmed.stderr));
-        let output = ptmem(folder.path(), &["show", "b.pkl", "--format", "json"]);
-        serde_json::from_slice::<Json>(&output.stdout).unwrap()["source"]["run"].clone()
-    };
-    let whole = run(&[]);
-    assert_eq!((&whole["commit"], &whole["last_step"]), (&json!("c0ffee"), &json!(3)));
-    let cut = run(&["--between", "..event:1"]);
-    assert_eq!((&cut["commit"], &cut["last_step"]), (&json!("c0ffee"), &Json::Null), "steps of the whole");
-}
-
-#[test]
 fn a_second_recording_is_held_against_the_first() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.pkl", &train(Tensors { batch: 4 * MIB, loss: MIB, sum: MIB, sums: "add" }));

@@ -49,6 +49,5 @@ mod source;
 mod statements;
 mod stored;
 mod terminal;
-mod trim;
 mod trust;
 mod watched;

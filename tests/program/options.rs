@@ -22,8 +22,6 @@ const WAYS: &[&[&str]] = &[
     &["settings", "before.pkl", "--python", "none"],
     &["doctor", "before.pkl"],
     &["profile", "before.pkl"],
-    &["trim", "before.pkl", "-o", "-"],
-    &["trim", "before.pkl", "-o", "-", "--between", "baseline..peak"],
     &["init", "--dry-run"],
     #[cfg(all(feature = "simulate", target_os = "linux"))]
     &["simulate", "--world-size", "4", "--", "true"],

@@ -1,5 +1,6 @@
 //! Helpers that tests share.
 
+pub mod cut;
 pub mod edit;
 pub mod fixtures;
 pub mod history;

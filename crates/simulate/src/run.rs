@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem_base::units::Size;
-use ptmem_snapshot::pickle::Writer;
+use ptmem_snapshot::pickle::another_entry;
 
 use crate::arguments::{Gpu, Record, SimulateArguments, Stacks};
 use crate::fact::Fact;
@@ -171,5 +171,5 @@ fn require_recording(record: &Record, outcome: &Outcome<'_>) -> Result<()> {
 fn add_exit(path: &str, status: u8) -> io::Result<()> {
     let mut file = File::options().write(true).open(path)?;
     file.seek(SeekFrom::End(-1))?;
-    file.write_all(&Writer::another_entry("ptmem_exit", status.into()))
+    file.write_all(&another_entry("ptmem_exit", status))
 }

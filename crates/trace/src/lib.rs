@@ -11,4 +11,3 @@ pub mod replay;
 pub mod stack;
 pub mod tags;
 pub mod trace;
-pub mod trim;

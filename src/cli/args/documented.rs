@@ -131,8 +131,8 @@ fn an_option_of_another_command_is_found_wherever_it_stands() {
     let mut all = Arguments::command();
     all.build();
     for (text, expected) in [
-        ("# Trim: smaller files\n\nGive `--max-bytes`, `--top N` or --keep.\n", vec!["top", "keep"]),
-        ("Run `ptmem trim a.pkl --top 3`, or 'ptmem trim --phases'.\n", vec!["top", "phases"]),
+        ("# Profile: a stored before\n\nGive `--device`, `--top N` or --keep.\n", vec!["top", "keep"]),
+        ("Run `ptmem profile a.pkl --top 3`, or 'ptmem profile --phases'.\n", vec!["top", "phases"]),
         ("As `cargo run -- show --max-growth 5%` and show --max.\n", vec!["max-growth", "max"]),
         ("```sh\ngit commit --message x\nptmem show a \\\n  --git HEAD\n```\n", vec!["git"]),
         ("```sh\nptmem simulate --gpus 2 -- python train.py --lr 1\n```\n", vec![]),

@@ -26,7 +26,6 @@ use super::profile::ProfileArguments;
 use super::search::bisect::BisectArguments;
 use super::settings::SettingsArguments;
 use super::show::ShowArguments;
-use super::trim::TrimArguments;
 use crate::leaves::Leaf;
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
@@ -144,11 +143,6 @@ pub(crate) enum Command {
     /// recorded settings, to check that they lead to the recorded memory, then with others. Also lists the segments
     /// that are mostly free at the reserved peak, and the stacks of the blocks that keep them; this needs no PyTorch.
     Settings(SettingsArguments),
-    /// Cut a snapshot so that PyTorch's own viewer can open it
-    ///
-    /// The file equals a recording of that window: it starts with the older memory, ends with the state at the end of
-    /// the window, and has the same peaks in between.
-    Trim(TrimArguments),
     /// Run a command on simulated GPUs, to record without a GPU
     ///
     /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses. Kernels compute

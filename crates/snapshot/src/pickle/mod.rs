@@ -19,7 +19,7 @@ mod write;
 
 pub use error::{Error, ErrorKind};
 pub use reader::read;
-pub use write::{Reference, Writer};
+pub use write::another_entry;
 
 /// Builds values as the reader meets them.
 ///

@@ -14,7 +14,6 @@ mod run_devices;
 mod settings;
 mod tables;
 mod value;
-mod write;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -29,7 +28,6 @@ pub use run::{Ending, EndingKind, Followed, FunctionsOfFile, Guess, OwnPackage, 
 pub use run_devices::{CardFacts, CollectedBlocks, Counters, DeviceCounters, DeviceModules};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
-pub use write::{Contents, write};
 
 use crate::input::{Format, Input};
 use crate::pickle;

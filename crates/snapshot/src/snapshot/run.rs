@@ -209,20 +209,6 @@ const MOST_TOLD: usize = 12;
 const SHORT_COMMIT: usize = 10;
 
 impl RunFacts {
-    /// The facts as a value of the key `ptmem`, of a part of the run alone unless it `is_whole`: steps and counters are then
-    /// not those of the part.
-    pub(super) fn to_value(&self, is_whole: bool) -> Json {
-        let mut facts = self.clone();
-        if !is_whole {
-            facts.steps = None;
-            facts.program = None;
-            facts.counters = Vec::new();
-        }
-        let mut value = serde_json::to_value(facts).unwrap_or_default();
-        value["format"] = FORMAT.into();
-        value
-    }
-
     /// The facts in a value of the key `ptmem`.
     pub(super) fn of(value: Json) -> Option<Self> {
         // A number of the format that this version does not know may give the keys another meaning.

@@ -36,7 +36,6 @@ pub use measure::measure;
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use open::{Opened, open, read};
-pub(crate) use phases::measured as phases_of;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 

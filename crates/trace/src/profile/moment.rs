@@ -134,7 +134,7 @@ impl Moment {
     }
 
     /// True if a window can begin or end at it.
-    pub(crate) fn can_end_a_window(&self) -> bool {
+    fn can_end_a_window(&self) -> bool {
         !matches!(self, Self::Between(_) | Self::Aligned(_))
     }
 
