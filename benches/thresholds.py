@@ -135,7 +135,6 @@ def commands(ptmem, work):
             yield ["doctor", path]
             yield ["leak", *cuts[:12]]
             yield ["history", *cuts[:12]]
-            yield ["fit", "--x", ",".join(map(str, range(1, 13))), *cuts[:12]]
             others = [other for pair in changes if path in pair for other in pair]
             pairs += [(whole, cut) for whole in dict.fromkeys([path, *others]) for cut in (cuts[7], cuts[12])]
     for before, after in pairs:

@@ -78,7 +78,7 @@ pub use ptmem_snapshot::{input, pickle, snapshot};
 #[doc(inline)]
 pub use ptmem_studies::leak;
 #[doc(hidden)]
-pub use ptmem_studies::{allocator, history, scale};
+pub use ptmem_studies::{allocator, fit, history};
 #[doc(hidden)]
 pub use ptmem_trace::{phase, replay};
 #[doc(inline)]

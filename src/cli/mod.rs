@@ -11,6 +11,7 @@ pub(crate) mod checkout;
 mod config;
 mod diff;
 mod doctor;
+#[cfg(feature = "simulate")]
 mod fit;
 #[cfg(feature = "simulate")]
 mod gate;
@@ -110,6 +111,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         Command::History(arguments) => history::run(&arguments, &output),
         #[cfg(feature = "simulate")]
         Command::Bisect(arguments) => search::bisect::run(arguments, &output),
+        #[cfg(feature = "simulate")]
         Command::Fit(arguments) => fit::run(&arguments, &output),
         Command::Settings(arguments) => settings::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),

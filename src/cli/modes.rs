@@ -16,18 +16,12 @@ struct Mode {
     because: &'static str,
 }
 
-const MODES: [Mode; 3] = [
+const MODES: [Mode; 2] = [
     Mode {
         command: "diff",
         applies: |given| !has(given, "update"),
         unused: &["allow_raise"],
         because: "no profile is rewritten without --update",
-    },
-    Mode {
-        command: "fit",
-        applies: |given| !has(given, "command"),
-        unused: &["gpu", "steps", "world_size"],
-        because: "no command is run",
     },
     Mode {
         command: "settings",

@@ -426,7 +426,5 @@ fn a_device_loses_memory_to_what_is_not_pytorchs() {
     {
         assert_eq!(json(command)["devices"][0]["device_memory"], expected, "{command:?}");
     }
-    let fit = json(&["fit", "1=plain.pkl", "2=of-card.json", "3=of-card.pkl"]);
-    assert_eq!(fit["numbers"][0]["devices"][0]["device_memory"], expected);
     assert_eq!(json(&["history", "plain.pkl", "of-card.pkl"])["devices"][0]["outlook"]["headroom"], 10 * MIB);
 }

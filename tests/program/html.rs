@@ -384,21 +384,3 @@ fn charts_have_axes_values_and_labels() {
     }
     assert!(ranks.contains("most on rank 3: peak grew 25.25 MiB"), "the verdict names the rank that grew most");
 }
-
-#[test]
-fn fit_draws_its_runs_the_fit_and_where_the_device_is_full() {
-    let runs: Vec<String> =
-        [100, 200, 300].map(|step| format!("{step}={}", fixture(&format!("leak-series/step-{step}.pkl")))).into();
-    let arguments = ["fit", "x:", &runs[0], &runs[1], &runs[2], "--format", "html"];
-    let page = report(&[&arguments[..], &["--device-memory", "8MiB"]].concat());
-    let (_, figure) = page.split_once("<figure class=\"lines\"><figcaption>Peak over x").unwrap();
-    let (figure, _) = figure.split_once("</figure>").unwrap();
-    assert_eq!(figure.matches("<circle").count(), runs.len());
-    let json: Value =
-        serde_json::from_str(&report(&[&arguments[..5], &["--format", "json", "--device-memory", "8MiB"]].concat()))
-            .unwrap();
-    let full = json["numbers"][0]["devices"][0]["full"]["best"].as_f64().unwrap();
-    for part in ["class=\"band\"", "device memory 8.00 MiB", &format!("full at {full:.0}<")] {
-        assert!(figure.contains(part), "{part} is not in {figure}");
-    }
-}

@@ -42,7 +42,6 @@ fn no_line_of_any_command_is_longer_than_the_terminal_is_wide() {
         &["show", "oom.pkl", "--tree"],
         &["leak", "fragmentation-series"],
         &["history", "leak-series"],
-        &["fit", "1=before.pkl", "2=after.pkl", "3=moved.pkl", "4=leak.pkl"],
         &["check", "wrapped.pkl", "--max", "peak=1MiB", "--max", "reserved=1MiB", "-v"],
     ] {
         assert_fits(80, arguments);

@@ -68,7 +68,7 @@ fn validator(schema: &Value) -> Validator {
 /// The name of a contract with its version. That of saved profiles is the third of its name.
 fn versioned(name: &str) -> String {
     match name {
-        "diff" => "diff-2".to_owned(),
+        "diff" | "fit" => format!("{name}-2"),
         "saved" => "profile-3".to_owned(),
         _ => format!("{name}-1"),
     }

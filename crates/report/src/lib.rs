@@ -35,8 +35,8 @@ use ptmem_compare::diff::{self, DeviceDiff, Listing, Row};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 use ptmem_studies::allocator;
+use ptmem_studies::fit::NumberSearch;
 use ptmem_studies::history::History;
-use ptmem_studies::scale::Scale;
 use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
 use strum::{Display, IntoStaticStr, VariantArray};
 
@@ -74,8 +74,8 @@ impl<'a> From<&'a Readings> for Subject<'a> {
 pub enum Study<'a> {
     /// The memory of a code base over time.
     History(&'a History),
-    /// Memory over each number that was varied.
-    Scale(&'a [Scale]),
+    /// The largest number that fits, for each name.
+    Fit(&'a [NumberSearch]),
     /// Allocator settings that were tried on a recording.
     Settings(&'a allocator::Study),
 }

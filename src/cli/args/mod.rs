@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 
 use super::check::CheckArguments;
 use super::doctor::DoctorArguments;
+#[cfg(feature = "simulate")]
 use super::fit::FitArguments;
 #[cfg(feature = "simulate")]
 use super::gate::GateArguments;
@@ -111,13 +112,12 @@ pub(crate) enum Command {
     History(HistoryArguments),
     /// Find the largest batch size, or another number, that fits on a card
     ///
-    /// Given a command, runs it on a simulated card with different numbers until it knows the largest that fits; of several
-    /// names, searches each with the others at their first number. Given
-    /// recordings of three or more runs, fits each stack as constant, linear or quadratic in the number, and predicts
-    /// the peak at other numbers and the number at which the device is full. With four or more runs, it also predicts
-    /// the last one from the others, as a test.
+    /// Runs the command on a simulated card with different numbers until it knows the largest that fits; of several
+    /// names, searches each with the others at their first number.
+    #[cfg(feature = "simulate")]
     #[command(
-        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO[/STEP]>... -- <COMMAND>...\n       ptmem fit [OPTIONS] [NAME:] <NUMBER=SNAPSHOT>..."
+        mut_arg("command", |command| command.required(true)),
+        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO[/STEP]>... -- <COMMAND>..."
     )]
     Fit(FitArguments),
     /// Find the commit or the release that made memory grow

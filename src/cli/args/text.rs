@@ -11,7 +11,7 @@ pub(crate) mod heading {
     /// Profiles over time.
     pub(crate) const HISTORY: &str = "History";
     /// Runs that differ in one number.
-    pub(crate) const SCALED: &str = "What was varied";
+    pub(crate) const SCALED: &str = "What is searched";
     /// The candidates of a search, and how they are recorded.
     #[cfg(feature = "simulate")]
     pub(crate) const SEARCHED: &str = "What is recorded";

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use ptmem::budget::{DeviceMemory, Overhead};
+use ptmem::fit::{NumberSearch, Runs};
 use ptmem::profile::{DeviceProfile, Moment, Profile, ReadOptions};
-use ptmem::scale::{MeasuredRun, Options, Scale, Search};
 use ptmem_simulate::Card;
 
 use super::super::recorder::{Candidate, Failure, Method, Part, Program, RecordArguments, Recorder, own_files};
@@ -20,12 +20,12 @@ use super::{Answer, search};
 pub(in super::super) struct Fitting<'a> {
     pub(in super::super) record: &'a RecordArguments,
     pub(in super::super) reading: &'a ReadOptions,
-    pub(in super::super) options: Options,
+    pub(in super::super) memory: Option<DeviceMemory>,
 }
 
 impl Fitting<'_> {
     /// Searches each of the numbers, with the others at their first.
-    pub(in super::super) fn all(mut self, ranges: &[String]) -> Result<Vec<Scale>> {
+    pub(in super::super) fn all(mut self, ranges: &[String]) -> Result<Vec<NumberSearch>> {
         let numbers = ranges.iter().map(|range| Numbers::of(range)).collect::<Result<Vec<_>>>()?;
         for place in numbers.iter().map(Numbers::place) {
             if !self.record.command.iter().any(|word| word.to_string_lossy().contains(&place)) {
@@ -37,21 +37,18 @@ impl Fitting<'_> {
         let Method { gpu, steps, .. } = &self.record.method;
         let card = Card::named(gpu).ok().filter(|_| steps != "none");
         if let Some(card) = card {
-            self.options.device_memory.get_or_insert(DeviceMemory { bytes: card.memory, overhead: None });
+            self.memory.get_or_insert(DeviceMemory { bytes: card.memory, overhead: None });
         }
-        let recorder = Recorder::of_command(
-            self.record,
-            &("fit", self.options.device_memory.map(|of| (of.bytes, of.overhead))),
-            &own_files(),
-        )?;
+        let recorder =
+            Recorder::of_command(self.record, &("fit", self.memory.map(|of| (of.bytes, of.overhead))), &own_files())?;
         (0..numbers.len()).map(|at| self.one(&numbers, at, card, &recorder)).collect()
     }
 
-    fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder) -> Result<Scale> {
+    fn one(&self, numbers: &[Numbers], at: usize, card: Option<Card>, recorder: &Recorder) -> Result<NumberSearch> {
         let Numbers { name, range, .. } = &numbers[at];
         let mut fitting = BTreeMap::new();
         let mut beyond = None;
-        let mut memory = card.zip(self.options.device_memory).map(|(card, of)| match of.overhead {
+        let mut memory = card.zip(self.memory).map(|(card, of)| match of.overhead {
             Some(given) => of.bytes.saturating_sub(given) + card.context(),
             None => of.bytes,
         });
@@ -61,11 +58,7 @@ impl Fitting<'_> {
             let (is_whole, mut profile) = self.run(numbers, &values, memory, recorder)?;
             let device = fullest(&profile);
             number.used = reserved(device);
-            let budget = self
-                .options
-                .device_memory
-                .zip(device)
-                .map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
+            let budget = self.memory.zip(device).map(|(of, device)| of.budget(profile.run.as_ref(), device.device));
             let mut fits = is_whole && profile.devices.iter().all(|device| device.figures.ooms.is_empty());
             if let Some(budget) = budget.filter(|budget| budget.overhead != Overhead::Unknown) {
                 fits &= number.used <= budget.usable();
@@ -81,25 +74,20 @@ impl Fitting<'_> {
                 profile.look_at(Moment::Oom);
             }
             // Each that does not fit is smaller than the one before it.
-            beyond = Some((place(number.value), profile));
+            beyond = Some((number.value, profile));
             Ok(Answer::Bad)
         })?;
         let (good, bad) = (by(&Answer::Good, &asked), by(&Answer::Bad, &asked));
         let (values, profiles): (Vec<u64>, Vec<Profile>) = fitting.into_iter().unzip();
-        let runs = values
-            .iter()
-            .zip(&profiles)
-            .map(|(&value, profile)| MeasuredRun { path: profile.source.path.clone(), x: place(value) });
-        let falling = bad.first().and_then(|above| falling(&good, above)).map(|pair| pair.map(place));
-        let search = Search {
+        Ok(NumberSearch {
+            name: name.to_string(),
             range: range.clone(),
             card: self.on(card),
-            too_large: bad.iter().map(|number| place(number.value)).collect(),
-            falling,
+            runs: Runs::new(&profiles, &values, self.memory),
+            too_large: bad.iter().map(|number| number.value).collect(),
+            falling: bad.first().and_then(|above| falling(&good, above)),
             beyond,
-        };
-        let runs = runs.collect();
-        Ok(Scale { search: Some(search), ..Scale::new(name.to_string(), runs, &profiles, &self.options) })
+        })
     }
 
     /// The card in words.
@@ -162,11 +150,6 @@ fn fullest(profile: &Profile) -> Option<&DeviceProfile> {
 
 fn reserved(device: Option<&DeviceProfile>) -> u64 {
     device.and_then(|device| device.figures.reserved.peak).unwrap_or(0)
-}
-
-/// A number, which has at most 32 bits, as a place of the curve.
-fn place(value: u64) -> f64 {
-    u32::try_from(value).map_or(f64::INFINITY, f64::from)
 }
 
 /// A word of the command with the values of all numbers.

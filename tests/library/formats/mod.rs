@@ -250,10 +250,6 @@ fn examples() -> Vec<(&'static str, Json)> {
     let study = |arguments: &[&str]| {
         serde_json::from_str(&run(Path::new("."), &[arguments, &["--format", "json"]].concat())).unwrap()
     };
-    let series = ["100", "200", "300"].map(|step| fixture(&format!("leak-series/step-{step}.pkl")));
-    let runs: Vec<String> =
-        (1..).zip([&before].into_iter().chain(&series)).map(|(x, path)| format!("{x}={path}")).collect();
-    let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
     let saved = run(Path::new("."), &["profile", &fixture("oom.pkl")]);
     vec![
         ("profile", json(&["check", &fixture("oom.pkl"), "--max", "peak=1GiB", "--top", "2"])),
@@ -270,7 +266,6 @@ fn examples() -> Vec<(&'static str, Json)> {
         ),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
         ("history", study(&["history", &fixture("leak-series"), "--device-memory", "1GiB", "--min-step", "1KiB"])),
-        ("fit", study(&[&["fit", "--device-memory=1GiB"], &runs[..]].concat())),
         ("suite", json(&["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max", "imbalance=0"])),
         ("ranks", json(&["show", &fixture("ranks-after"), "--tree", "--top", "2"])),
         (

@@ -21,7 +21,7 @@ use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{RenderOptions, Study, Subject};
 use ptmem_base::json_writer::{Object, Record, record};
-use studies::{history, scale, settings};
+use studies::{fit, history, settings};
 
 pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);
@@ -37,7 +37,7 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         Subject::Ranks(readings) => stacks_of_ranks(&mut table, readings, options)?,
         Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
         Subject::Study(Study::History(of)) => history(&mut table, of)?,
-        Subject::Study(Study::Scale(of)) => scale(&mut table, of)?,
+        Subject::Study(Study::Fit(of)) => fit(&mut table, of)?,
         Subject::Study(Study::Settings(of)) => settings(&mut table, of)?,
     }
     table.finish()

@@ -5,8 +5,8 @@ use std::io;
 use ptmem_base::device::DeviceId;
 use ptmem_base::json_writer::record;
 use ptmem_studies::allocator::{Outcome, Pin, Study};
+use ptmem_studies::fit::NumberSearch;
 use ptmem_studies::history::History;
-use ptmem_studies::scale::Scale;
 
 use super::{Table, cell, io_error};
 
@@ -14,7 +14,7 @@ use super::{Table, cell, io_error};
 struct Place<'a> {
     device: DeviceId,
     profile: &'a str,
-    /// Seconds since 1970 of a commit, or the varied number.
+    /// Seconds since 1970 of a commit, or the number of a run.
     at: String,
 }
 
@@ -44,14 +44,16 @@ pub(super) fn history(table: &mut Table<'_>, history: &History) -> io::Result<()
     Ok(())
 }
 
-pub(super) fn scale(table: &mut Table<'_>, scales: &[Scale]) -> io::Result<()> {
+pub(super) fn fit(table: &mut Table<'_>, searches: &[NumberSearch]) -> io::Result<()> {
     table.head(&["device", "profile", "x", "metric", "label", "bytes"])?;
-    for (scale, device) in scales.iter().flat_map(|scale| scale.devices.iter().map(move |device| (scale, device))) {
-        for (index, run) in scale.runs.iter().enumerate() {
+    for runs in searches.iter().map(|search| &search.runs) {
+        for (device, (index, run)) in
+            runs.devices.iter().flat_map(|of| runs.all.iter().enumerate().map(move |run| (of, run)))
+        {
             let place = Place { device: device.device, profile: &run.path, at: run.x.to_string() };
             place.row(table, "peak", "", device.peaks[index])?;
             place.row(table, "reserved", "", device.reserved[index])?;
-            let mut stacks = device.stacks.iter().map(|stack| &stack.track);
+            let mut stacks = device.stacks.iter();
             stacks.try_for_each(|stack| place.row(table, "stack", &stack.label, Some(stack.bytes(index))))?;
         }
     }

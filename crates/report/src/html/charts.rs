@@ -1,23 +1,20 @@
 //! Charts of several recordings, or of the steps of one: the ranks of a job as bars, each of which opens its rank; the steps or
-//! snapshots of a search for leaks and the profiles of a history as bars, with stacks as lines; the peak over a number that was
-//! varied, with its fit.
+//! snapshots of a search for leaks and the profiles of a history as bars, with stacks as lines.
 
 use maud::{Markup, html};
 use ptmem_base::units::Size;
-use ptmem_compare::budget::DeviceBudget;
 use ptmem_studies::leak::Point;
 
-use super::axes::{Axes, Domain, Place, SPAN, labelled, share, short};
+use super::axes::{Axes, Place, SPAN, labelled, share, short};
 use super::chart::path;
 use super::{name, parts};
 use crate::picture::Amounts;
-use crate::view::{Group, Growth, Row, Section, StepChart, Tone, Value, known_size, rounded};
+use crate::view::{Group, Row, Section, StepChart, Tone, Value, known_size};
 
-/// Heights of the plots of ranks, of the bars and the lines of steps, and of growth, in pixels.
+/// Heights of the plots of ranks, and of the bars and the lines of steps, in pixels.
 const RANKS: u64 = 100;
 const BARS: u64 = 130;
 const LINES: u64 = 150;
-const GROWTH: u64 = 220;
 
 /// Bars of one chart.
 const MOST_BARS: usize = 512;
@@ -27,9 +24,6 @@ const MOST_VALUES: usize = 12;
 
 /// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
 const MOST_LINES: usize = 8;
-
-/// Parts of the scale of growth between the labels below.
-const PARTS: u32 = 4;
 
 /// A bar.
 struct Bar {
@@ -193,72 +187,4 @@ fn lines_of_steps(steps: &StepChart) -> Markup {
 fn same(lines: &[Amounts], at: usize) -> String {
     let earlier = lines[..at].iter().find(|earlier| earlier.bytes == lines[at].bytes);
     earlier.map_or(String::new(), |earlier| format!(", the same as {}", name(&earlier.name)))
-}
-
-/// The peak over a number that was varied.
-pub(super) fn of_growth(growth: &Growth) -> Markup {
-    let Some((first, last)) = growth.fitted.first().zip(growth.fitted.last()) else { return html! {} };
-    let domain = Domain { from: first.x, to: last.x };
-    let of_fit = growth.fitted.iter().map(|at| at.peak.high.max(at.reserved.map_or(0, |range| range.best)));
-    let highest = growth.measured.iter().filter_map(|(_, peak)| *peak).chain(of_fit).max().unwrap_or(0);
-    let axes = Axes::new(GROWTH, highest, growth.budget);
-    html! {
-        figure.lines {
-            figcaption { "Peak over " (growth.name) @if let Some(x) = growth.full { ": the device is full at " (at(growth, x)) } }
-            ul.legend {
-                li { span class="dot" {} "measured" }
-                li { span class="key allocated after" {} "allocated peak as fitted, with its range" }
-                @if first.reserved.is_some() { li { span class="key reserved after" {} "reserved peak as fitted" } }
-            }
-            (axes.plot("Peak: runs as dots, and the fit", &lines(growth, &domain, &axes), &marks(growth, &domain, &axes), &labels(growth, &domain)))
-        }
-    }
-}
-
-/// A number in words.
-fn at(growth: &Growth, x: f64) -> String {
-    format!("{} = {}", growth.name, rounded(x))
-}
-
-/// The labels below, evenly spread.
-fn labels(growth: &Growth, domain: &Domain) -> Vec<(Place, String)> {
-    let numbers = (0..=PARTS).map(|at| domain.from + (domain.to - domain.from) * f64::from(at) / f64::from(PARTS));
-    numbers.map(|x| (domain.place(x, 100), at(growth, x))).collect()
-}
-
-/// A line through one value of the fit at every place.
-fn through(places: impl Iterator<Item = (f64, u64)>, domain: &Domain, axes: &Axes) -> String {
-    path(places.map(|(x, value)| (domain.place(x, SPAN), axes.y(value))))
-}
-
-fn lines(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
-    let fitted = growth.fitted.iter();
-    let upper = fitted.clone().map(|at| (at.x, at.peak.high));
-    let lower = fitted.clone().rev().map(|at| (at.x, at.peak.low));
-    let best = fitted.clone().map(|at| (at.x, at.peak.best));
-    let reserved = fitted.filter_map(|at| Some((at.x, at.reserved?.best)));
-    html! {
-        path.band d=(through(upper.chain(lower), domain, axes) + "Z") {}
-        path class="line reserved after" d=(through(reserved, domain, axes)) {}
-        path class="line allocated after" d=(through(best, domain, axes)) {}
-    }
-}
-
-fn marks(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
-    html! {
-        @for (x, peak) in growth.measured.iter().filter_map(|(x, peak)| Some((*x, (*peak)?))) {
-            g class="peak after" {
-                circle cx=(format!("{}%", domain.place(x, 100))) cy=(axes.down(peak)) r="4" {
-                    title { (at(growth, x)) ": " (Size(peak)) }
-                }
-            }
-        }
-        @if let Some(x) = growth.full {
-            @let at = format!("{}%", domain.place(x, 100));
-            g.failure {
-                line x1=(at) x2=(at) y1=(axes.down(growth.budget.map_or(0, DeviceBudget::usable))) y2=(axes.down(0)) {}
-                text x=(at) dx="-6" y=(Place(axes.down(0).0 - 6.0)) text-anchor="end" { "full at " (rounded(x)) }
-            }
-        }
-    }
 }

@@ -116,7 +116,6 @@ fn block(content: &Content) -> Markup {
         // The pictures show the same curves in full.
         Content::Timeline(_) => html! {},
         Content::Steps(steps) => charts::of_steps(steps),
-        Content::Growth(growth) => charts::of_growth(growth),
         Content::Sentence(text) => html! { p { (name(text)) } },
     }
 }

@@ -1,16 +1,16 @@
 //! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1`,
-//! `ptmem.leak/1`, `ptmem.history/1`, `ptmem.fit/1` and `ptmem.settings/1`.
+//! `ptmem.leak/1`, `ptmem.history/1`, `ptmem.fit/2` and `ptmem.settings/1`.
 //!
 //! The objects here are the contract: separate from the model, so that the model can change without breaking a reader.
 //! Keys have a fixed order; integers are bytes. Everything is computed as it is written: a report may be many times as
 //! large as the input.
 
 mod diff;
+mod fit;
 mod history;
 mod leak;
 mod profile;
 mod ranks;
-mod scale;
 mod settings;
 mod shared;
 mod suite;
@@ -32,7 +32,7 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
             put(&ranks::RanksReport(job, &lines, &Others::held(&lines), options), out)
         }),
         Subject::Study(Study::History(of)) => put(&history::HistoryReport(of), out),
-        Subject::Study(Study::Scale(of)) => put(&scale::FitReport(of, options), out),
+        Subject::Study(Study::Fit(of)) => put(&fit::FitReport(of, options), out),
         Subject::Study(Study::Settings(of)) => {
             put(&settings::SettingsReport { schema: "ptmem.settings/1", tool: shared::Tool(), study: of }, out)
         }

@@ -227,7 +227,6 @@ fn content(page: &mut Page, content: &Content) {
                 page.add(&format!("\n{curve}\n{}\n", sentence(&steps.caption())));
             }
         }
-        Content::Growth(_) => {}
         Content::Sentence(text) => {
             page.add(&format!("\n{}\n", sentence(text)));
         }

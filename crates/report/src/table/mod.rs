@@ -205,7 +205,7 @@ impl Page {
             Content::Steps(steps) if steps.bytes().len() > 1 => {
                 self.curve(&steps.bytes(), &self.whole(&steps.caption(), 2))
             }
-            Content::Steps(_) | Content::Growth(_) => Ok(()),
+            Content::Steps(_) => Ok(()),
             Content::Sentence(sentence) => {
                 self.gap();
                 let sentence = self.whole(sentence, 2);

@@ -18,13 +18,13 @@ mod acceptance;
 mod changes;
 mod comparison;
 mod device;
+mod fit;
 mod held;
 mod history;
 mod leak;
 mod phases;
 pub(crate) mod pools;
 mod remarks;
-mod scale;
 mod settings;
 mod snapshot;
 mod stacks;
@@ -35,7 +35,6 @@ mod value;
 pub(crate) use acceptance::Way;
 pub(crate) use device::{Curve, known_size, seconds};
 pub(crate) use remarks::{CheckLine, Remark};
-pub(crate) use scale::rounded;
 pub(crate) use stacks::StackLine;
 pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
 pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};
@@ -48,7 +47,6 @@ use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::ChangeKind;
 use ptmem_judge::verdict::{Headline, Standing, Verdict};
 use ptmem_studies::leak::Point;
-use ptmem_studies::scale::Forecast;
 use ptmem_trace::profile::Profile;
 
 use super::place::Place;
@@ -132,21 +130,6 @@ pub(crate) struct Section {
     pub(crate) picture: Option<Picture>,
 }
 
-/// Memory over a number that was varied.
-#[derive(Debug)]
-pub(crate) struct Growth {
-    /// The name of that number.
-    pub(crate) name: String,
-    /// The runs: their numbers, and their allocated peaks where they are known.
-    pub(crate) measured: Vec<(f64, Option<u64>)>,
-    /// The allocated peak, and the reserved one if known, of the fit at positions along the scale.
-    pub(crate) fitted: Vec<Forecast>,
-    /// Memory of the device, where it is given.
-    pub(crate) budget: Option<DeviceBudget>,
-    /// Where that is full.
-    pub(crate) full: Option<f64>,
-}
-
 /// The steps or snapshots of a search for leaks, or the profiles of a history.
 #[derive(Debug)]
 pub(crate) struct StepChart {
@@ -177,8 +160,6 @@ pub(crate) enum Content {
     Timeline(Vec<Curve>),
     /// Memory over steps, snapshots or profiles.
     Steps(StepChart),
-    /// Memory over a number that was varied, which only a page draws.
-    Growth(Growth),
     /// A sentence in place of a table.
     Sentence(String),
 }
@@ -256,7 +237,7 @@ impl View {
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
             Subject::Study(Study::History(of)) => history::view(of, options),
-            Subject::Study(Study::Scale(of)) => scale::view(of, options),
+            Subject::Study(Study::Fit(of)) => fit::view(of, options),
             Subject::Study(Study::Settings(of)) => settings::view(of, options),
         };
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
