@@ -68,17 +68,13 @@ pub use ptmem_base::{device, diagnostic, pattern, sides, units};
 #[doc(hidden)]
 pub use ptmem_compare::tracks;
 #[doc(inline)]
-pub use ptmem_compare::{align, budget, diff, patch, tree};
+pub use ptmem_compare::{align, budget, diff, leak, patch, tree};
 #[doc(inline)]
 pub use ptmem_judge::{config, verdict};
 #[doc(inline)]
 pub use ptmem_report as report;
 #[doc(hidden)]
 pub use ptmem_snapshot::{input, pickle, snapshot};
-#[doc(inline)]
-pub use ptmem_studies::leak;
-#[doc(hidden)]
-pub use ptmem_studies::{allocator, fit, history};
 #[doc(hidden)]
 pub use ptmem_trace::{phase, replay};
 #[doc(inline)]

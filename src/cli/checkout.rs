@@ -78,7 +78,7 @@ fn workspace() -> Option<PathBuf> {
 }
 
 /// The repository around the working directory.
-pub(super) fn repository() -> Option<PathBuf> {
+pub(crate) fn repository() -> Option<PathBuf> {
     around(&env::current_dir().ok()?)
 }
 

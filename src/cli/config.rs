@@ -20,22 +20,22 @@ const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
 /// A configuration, and the folder that its paths begin at.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
-    pub(super) config: Config,
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
     /// Empty for the working directory.
-    pub(super) folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The file and its text, if there is one.
-    pub(super) file: Option<(PathBuf, String)>,
+    pub(crate) file: Option<(PathBuf, String)>,
 }
 
 impl Loaded {
     /// The thresholds of one comparison or snapshot by limits.
-    pub(super) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
+    pub(crate) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
         Ok(limits.thresholds()?)
     }
 
     /// The name of the file, or words for none.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.file.as_ref().map_or_else(|| "no ptmem.toml".to_owned(), |(path, _)| path.display().to_string())
     }
 }
@@ -107,12 +107,12 @@ impl Tree<'_> {
 }
 
 /// The requested configuration, or the nearest one that is there.
-pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
+pub(crate) fn load(arguments: &ConfigArguments) -> Result<Config> {
     Ok(load_with_folder(arguments)?.config)
 }
 
 /// The same, with its folder.
-pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
+pub(crate) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
     match arguments.file() {
         None if arguments.is_none() => parse(None),
         Some(path) => {
@@ -124,7 +124,7 @@ pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
 }
 
 /// The configuration of the base: the same options, the same working directory, the same search.
-pub(super) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<Loaded> {
+pub(crate) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<Loaded> {
     if arguments.is_none() {
         return load_with_folder(arguments);
     }
@@ -190,7 +190,7 @@ fn text_of(bytes: Vec<u8>) -> Result<String> {
 
 /// The day in UTC; `PTMEM_TODAY` replaces the clock for repeatable runs. (Not `SOURCE_DATE_EPOCH`, which some build
 /// environments set to a past day: expired growth must not be accepted again.)
-pub(super) fn today() -> Result<Day> {
+pub(crate) fn today() -> Result<Day> {
     match env::var("PTMEM_TODAY") {
         Ok(text) => {
             text.parse().map_err(|_| anyhow!("PTMEM_TODAY: invalid date '{text}'; expected one such as 2026-12-31"))

@@ -16,7 +16,7 @@ use super::output::folder_of;
 use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time if requested.
-pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
+pub(crate) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
     if parallel {
         let read = files.map_at_once(|path| profile(path, options));
         return Ok(Sides { before: read.before?, after: read.after? });
@@ -25,7 +25,7 @@ pub(super) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: boo
 }
 
 /// Reads a snapshot, or a saved profile.
-pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Opened> {
+pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<Opened> {
     let (file, options) = case_of(path, options);
     read(file, |input| profile::open(input, &path.display().to_string(), options))
 }
@@ -44,7 +44,7 @@ fn case_of<'p>(path: &'p Path, options: &ReadOptions) -> (&'p Path, ReadOptions)
 const MOST_CASES: u64 = 64 << 20;
 
 /// The names of the cases of a file that holds the figures of several.
-pub(super) fn cases(path: &Path) -> Vec<String> {
+pub(crate) fn cases(path: &Path) -> Vec<String> {
     let is_table = path.extension().is_some_and(|ending| ending == "json" || ending == "csv");
     if !is_table || !path.metadata().is_ok_and(|there| there.is_file() && there.len() <= MOST_CASES) {
         return Vec::new();
@@ -73,7 +73,7 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::E
 
 /// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. An unknown peak is
 /// not a typo.
-pub(super) fn require_moment(profile: &Profile) -> Result<()> {
+pub(crate) fn require_moment(profile: &Profile) -> Result<()> {
     let moment = &profile.options.at;
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     if matches!(moment, Moment::Peak | Moment::Aligned(_))
@@ -134,7 +134,7 @@ fn is_address(path: &Path) -> bool {
 const MOST_NAMES: usize = 10_000;
 
 /// `; did you mean 'before.pkl'?` for a file that is not there.
-pub(super) fn near(path: &Path) -> String {
+pub(crate) fn near(path: &Path) -> String {
     let folder = folder_of(path);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_NAMES);
     let prefix = if path.parent() == Some(folder) { folder } else { Path::new("") };

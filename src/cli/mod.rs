@@ -8,32 +8,25 @@ mod advice;
 pub(crate) mod args;
 mod check;
 pub(crate) mod checkout;
-mod config;
-mod diff;
-mod doctor;
-#[cfg(feature = "simulate")]
-mod fit;
+pub(crate) mod config;
+pub(crate) mod diff;
 #[cfg(feature = "simulate")]
 mod gate;
-mod git;
+pub(crate) mod git;
 mod hint;
-mod history;
 pub(crate) mod input;
 mod leak;
-mod modes;
+pub(crate) mod modes;
 pub(crate) mod output;
 #[cfg(feature = "simulate")]
-mod pip;
+pub(crate) mod pip;
 mod profile;
 mod progress;
-mod ranks;
+pub(crate) mod ranks;
 #[cfg(feature = "simulate")]
-mod recorder;
-mod report;
-#[cfg(feature = "simulate")]
-mod search;
-mod series;
-mod settings;
+pub(crate) mod recorder;
+pub(crate) mod report;
+pub(crate) mod series;
 mod shell;
 mod show;
 #[cfg(feature = "simulate")]
@@ -107,23 +100,16 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
         #[cfg(feature = "simulate")]
         Command::Pip(arguments) => pip::run(&arguments),
         Command::Leaf(leaf) => leaf.run(&output),
-        Command::Doctor(arguments) => doctor::run(&arguments, &output),
-        Command::History(arguments) => history::run(&arguments, &output),
-        #[cfg(feature = "simulate")]
-        Command::Bisect(arguments) => search::bisect::run(arguments, &output),
-        #[cfg(feature = "simulate")]
-        Command::Fit(arguments) => fit::run(&arguments, &output),
-        Command::Settings(arguments) => settings::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),
     }
 }
 
-fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
+pub(crate) fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
     ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
 }
 
 /// A number of things, in words.
-fn many(number: usize, noun: &str) -> String {
+pub(crate) fn many(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -1,12 +1,8 @@
 //! Options that a command does not use with the other arguments: refused.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-
-use super::settings::NO_PYTHON;
 
 /// Arguments with which a command does not use some of its options.
 struct Mode {
@@ -16,20 +12,12 @@ struct Mode {
     because: &'static str,
 }
 
-const MODES: [Mode; 2] = [
-    Mode {
-        command: "diff",
-        applies: |given| !has(given, "update"),
-        unused: &["allow_raise"],
-        because: "no profile is rewritten without --update",
-    },
-    Mode {
-        command: "settings",
-        applies: |given| given.get_one::<PathBuf>("python").is_some_and(|python| python.as_os_str() == NO_PYTHON),
-        unused: &["settings", "device_memory"],
-        because: "no settings are tried",
-    },
-];
+const MODES: [Mode; 1] = [Mode {
+    command: "diff",
+    applies: |given| !has(given, "update"),
+    unused: &["allow_raise"],
+    because: "no profile is rewritten without --update",
+}];
 
 /// Of an argument that the command lacks, clap is asked by its list of values alone: to other questions, a release build gives other
 /// answers than a debug build.
@@ -51,7 +39,7 @@ pub(super) fn require_used(arguments: &ArgMatches) -> Result<()> {
 }
 
 /// Refuses an option that is unused because of the contents of the files.
-pub(super) fn refuse(option: &str, because: &str) -> Result<()> {
+pub(crate) fn refuse(option: &str, because: &str) -> Result<()> {
     bail!("{option}: not used, because {because}; leave it out")
 }
 

@@ -38,7 +38,7 @@ enum PipCommand {
     },
 }
 
-pub(super) fn run(arguments: &PipArguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &PipArguments) -> Result<ExitCode> {
     let PipCommand::Install { arguments } = &arguments.command;
     let installer = Installer::find()?;
     if let Err(failed) = installer.add_stand_ins(arguments)? {
@@ -58,7 +58,7 @@ fn code_of(status: std::process::ExitStatus) -> ExitCode {
 const BUILD_CONSTRAINT: &str = "UV_BUILD_CONSTRAINT";
 
 /// A program that installs packages.
-pub(super) enum Installer {
+pub(crate) enum Installer {
     /// With constraints for builds, once one needed a part of setuptools that releases since 2026 lack.
     Uv(OnceCell<NamedTempFile>),
     /// As a module of this Python.
@@ -102,7 +102,7 @@ impl Installer {
     }
 
     /// Installs packages without a word; the last line of its error where it fails.
-    pub(super) fn install(&self, arguments: &[OsString]) -> Result<Result<(), String>> {
+    pub(crate) fn install(&self, arguments: &[OsString]) -> Result<Result<(), String>> {
         let failed = match self.add_stand_ins(arguments)? {
             Err(failed) => failed,
             Ok(()) => self.command().arg("install").args(arguments).output()?,
@@ -164,7 +164,7 @@ impl Installer {
     }
 
     /// The folder of the packages of the environment.
-    pub(super) fn packages(&self) -> Result<PathBuf> {
+    pub(crate) fn packages(&self) -> Result<PathBuf> {
         let python = match self {
             Self::Uv(_) => printed("uv", &["python", "find"])?.into(),
             Self::Pip(python) => python.clone(),
@@ -195,7 +195,7 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// The text that a program prints.
-pub(super) fn printed(program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<String> {
+pub(crate) fn printed(program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<String> {
     let name = program.as_ref().to_string_lossy();
     let output = command(&program, arguments).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{name}: cannot be started"))?;

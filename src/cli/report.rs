@@ -24,20 +24,20 @@ fn basic_options(top: usize, is_verbose: bool, max_bytes: usize, output: &Output
 }
 
 /// The options of reports on one profile, or on a before and an after.
-pub(super) fn report_options(view: &View, output: &Output) -> report::RenderOptions {
+pub(crate) fn report_options(view: &View, output: &Output) -> report::RenderOptions {
     let basic = basic_options(view.top, view.verbose, report::MOST_COMMENT_BYTES, output);
     report::RenderOptions { source: view.source, ..basic }
 }
 
 impl View {
     /// Reads the sources that the requested formats show.
-    pub(super) fn prepare(&self, subject: Subject<'_>, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare(&self, subject: Subject<'_>, options: &mut report::RenderOptions) {
         let formats: Vec<Format> = self.formats().collect();
         self.prepare_for(&formats, subject, options);
     }
 
     /// The same for other formats.
-    pub(super) fn prepare_for(&self, formats: &[Format], subject: Subject<'_>, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare_for(&self, formats: &[Format], subject: Subject<'_>, options: &mut report::RenderOptions) {
         if self.source || formats.iter().any(|format| format.points_at_lines()) {
             options.checkout = match subject {
                 Subject::Gate(gate) => checkout::files(gate.leaves().map(|c| c.diff.profiles.after.code())),
@@ -53,7 +53,7 @@ impl View {
     }
 
     /// Writes the requested files, and prints the report.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         subject: Subject<'_>,
         options: &mut report::RenderOptions,
@@ -66,7 +66,7 @@ impl View {
 
 impl StudyView {
     /// Writes the requested files, and prints the report.
-    pub(super) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
+    pub(crate) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
         let options = basic_options(self.top, self.verbose, report::MOST_SUMMARY_BYTES, output);
         output.report(subject, self.format, &self.export, &options)
     }

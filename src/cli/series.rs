@@ -19,12 +19,12 @@ pub(crate) enum SeriesOrder {
 
 /// Recordings that were read, the oldest first.
 #[derive(Default)]
-pub(super) struct Series {
-    pub(super) profiles: Vec<Profile>,
+pub(crate) struct Series {
+    pub(crate) profiles: Vec<Profile>,
     /// Files that could not be read, with the reason.
-    pub(super) skipped: Vec<(String, String)>,
+    pub(crate) skipped: Vec<(String, String)>,
     /// The remark on files that were given in another order.
-    pub(super) sorted: Option<Diagnostic>,
+    pub(crate) sorted: Option<Diagnostic>,
 }
 
 /// Reads files. One that the user did not name may turn out to be unreadable: it must not stop a job that looks at all of them
@@ -32,7 +32,7 @@ pub(super) struct Series {
 ///
 /// # Errors
 /// Where no file can be read, one that was named cannot be, one is given twice, or names and times disagree.
-pub(super) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
+pub(crate) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOptions) -> Result<Series> {
     let mut members = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;
@@ -58,7 +58,7 @@ pub(super) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOp
 }
 
 /// True if files are in the order of their names, as those of a directory are.
-pub(super) fn is_in_order_of_names(files: &[Found]) -> bool {
+pub(crate) fn is_in_order_of_names(files: &[Found]) -> bool {
     files.is_sorted_by(|a, b| ranks::natural(&path_of(a), &path_of(b)).is_le())
 }
 
@@ -80,7 +80,7 @@ impl Member {
 }
 
 /// A profile of a series: of many, the histories would take most memory.
-pub(super) fn prepared(mut profile: Profile) -> Profile {
+pub(crate) fn prepared(mut profile: Profile) -> Profile {
     advice::complete_diagnostics(&mut profile.diagnostics);
     profile.forget_history();
     profile

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const PAGE: &str = include_str!("../../docs/architecture.md");
 
@@ -53,7 +54,7 @@ fn no_stage_imports_one_that_follows_it() {
     let stages: Vec<&str> = table("| stage |").iter().flat_map(|row| names(row[0])).collect();
     let mut seen = 0;
     // The crate of reports is one stage; what it imports, the compiler holds.
-    let crates = ["snapshot", "trace", "compare", "studies", "judge"].map(|name| format!("crates/{name}/src"));
+    let crates = ["snapshot", "trace", "compare", "judge"].map(|name| format!("crates/{name}/src"));
     for folder in ["src".to_owned()].into_iter().chain(crates).map(|folder| root().join(folder)) {
         for (path, text) in sources(&folder) {
             let module =
@@ -88,6 +89,49 @@ fn a_leaf_is_named_by_its_folder_and_two_lines_alone() {
         for (path, text) in sources(&root().join("src")).into_iter().filter(|(path, _)| !path.starts_with(&leaf)) {
             assert!(!names.iter().any(|name| text.contains(name)), "{} names {module}", path.display());
         }
+    }
+}
+
+/// Copies the files that git knows, without those below one folder.
+fn copy_without(folder: &str, to: &Path) {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for file in listed.split_terminator('\0').filter(|file| !file.starts_with(folder)) {
+        let copy = to.join(file);
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::copy(root().join(file), copy).unwrap();
+    }
+}
+
+/// The list of leaves without the lines of one, and without their conditions.
+fn list_without(module: &str) -> String {
+    let list = std::fs::read_to_string(root().join("src/leaves/mod.rs")).unwrap();
+    let mut kept: Vec<&str> = Vec::new();
+    for line in list.lines() {
+        let is_of_leaf =
+            [format!("mod {module};"), format!("{module}: ")].iter().any(|own| line.trim().starts_with(own));
+        match is_of_leaf {
+            true if kept.last().is_some_and(|before| before.trim().starts_with("#[cfg")) => _ = kept.pop(),
+            true => {}
+            false => kept.push(line),
+        }
+    }
+    kept.join("\n") + "\n"
+}
+
+#[test]
+#[ignore = "every night: cargo test exhaustively -- --ignored"]
+fn each_leaf_can_exhaustively_be_deleted() {
+    let leaves = std::fs::read_dir(root().join("src/leaves")).unwrap().map(|entry| entry.unwrap().path());
+    for leaf in leaves.filter(|path| path.is_dir()) {
+        let module = leaf.file_name().unwrap().to_str().unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        copy_without(&format!("src/leaves/{module}/"), copy.path());
+        std::fs::write(copy.path().join("src/leaves/mod.rs"), list_without(module)).unwrap();
+        let mut check = Command::new(env!("CARGO"));
+        check.args(["check", "--quiet", "--bin", "ptmem"]).current_dir(copy.path());
+        let checked = check.env("CARGO_TARGET_DIR", root().join("target/leaves")).output().unwrap();
+        assert!(checked.status.success(), "without {module}: {}", String::from_utf8_lossy(&checked.stderr));
     }
 }
 

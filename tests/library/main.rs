@@ -8,8 +8,6 @@ mod large;
 mod support;
 
 mod align;
-mod allocator;
-mod allocator_pools;
 mod architecture;
 mod code_changes;
 mod configuration_schema;

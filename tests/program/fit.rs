@@ -166,7 +166,8 @@ fn each_number_is_searched_once_and_what_does_not_fit_is_shown() {
     let other = |format| text(&search(folder.path(), &ranges, &["--format", format], "[ $0 -le 11 ]").stdout);
     check_markdown(&other("markdown"), 1 << 20);
     let csv = other("csv");
-    assert!(csv.starts_with("device,profile,x,metric,label,bytes\n0,") && csv.contains(",11,peak,,"), "{csv}");
+    assert!(csv.starts_with("group,section,table,batch,peak,reserved,remark,"), "{csv}");
+    assert!(csv.contains(&format!("\nbatch,device 0,peak,11,{},", peak(11))), "{csv}");
     assert_eq!(fs::read_to_string(folder.path().join("ran")).unwrap(), ran);
 }
 

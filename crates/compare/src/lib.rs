@@ -8,6 +8,7 @@
 pub mod align;
 pub mod budget;
 pub mod diff;
+pub mod leak;
 pub mod patch;
 pub mod tracks;
 pub mod tree;

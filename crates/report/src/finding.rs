@@ -8,13 +8,13 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::text::{count, printable};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::diff::{self, Destination, DeviceDiff, RowKind, Sides};
+use ptmem_compare::leak::{DeviceLeaks, LeakMetric};
 use ptmem_compare::patch::Edit;
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::{
     self, About, Check, Comparison, Judged, Judgement, Level, Member, Outcome, Ranks, Suite, numbers,
 };
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_studies::leak::{DeviceLeaks, LeakMetric};
 use ptmem_trace::profile::{DeviceProfile, Profile, StackTotal};
 use ptmem_trace::stack::Code;
 use sha1::{Digest, Sha1};

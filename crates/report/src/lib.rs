@@ -10,7 +10,7 @@ mod github;
 mod github_output;
 mod gitlab;
 mod html;
-mod json;
+pub mod json;
 mod junit;
 mod known;
 mod markdown;
@@ -22,9 +22,10 @@ mod sarif;
 mod source;
 mod sparkline;
 mod table;
-mod view;
+pub mod view;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::hash::Hash;
 use std::io::{self, Write};
 
@@ -34,12 +35,10 @@ use ptmem_compare::budget::DeviceMemory;
 use ptmem_compare::diff::{self, DeviceDiff, Listing, Row};
 use ptmem_compare::tree as call_tree;
 use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
-use ptmem_studies::allocator;
-use ptmem_studies::fit::NumberSearch;
-use ptmem_studies::history::History;
 use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
 use strum::{Display, IntoStaticStr, VariantArray};
 
+pub use picture::Amounts;
 use place::Place;
 pub use run::{Acceptance, Approval, CiRun};
 use view::View;
@@ -56,7 +55,7 @@ pub enum Subject<'a> {
     /// Snapshots of the ranks of a job.
     Ranks(&'a Readings),
     /// A study, which judges nothing: the formats of checks show nothing of it.
-    Study(Study<'a>),
+    Study(&'a dyn Study),
 }
 
 /// A snapshot, or those of the ranks of a job.
@@ -69,15 +68,16 @@ impl<'a> From<&'a Readings> for Subject<'a> {
     }
 }
 
-/// The result of a study.
-#[derive(Debug, Clone, Copy)]
-pub enum Study<'a> {
-    /// The memory of a code base over time.
-    History(&'a History),
-    /// The largest number that fits, for each name.
-    Fit(&'a [NumberSearch]),
-    /// Allocator settings that were tried on a recording.
-    Settings(&'a allocator::Study),
+/// A result that judges nothing.
+pub trait Study: fmt::Debug {
+    /// Its content.
+    fn view(&self, options: &RenderOptions) -> View;
+
+    /// Writes it as a JSON object.
+    ///
+    /// # Errors
+    /// If it cannot be written to `out`.
+    fn json(&self, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// The formats of reports.

@@ -6,26 +6,19 @@ mod documented;
 mod input;
 mod limits;
 mod stacks;
-mod text;
+pub(crate) mod text;
 pub(super) mod value;
 mod view;
 
 use clap::{Parser, Subcommand};
 
 use super::check::CheckArguments;
-use super::doctor::DoctorArguments;
-#[cfg(feature = "simulate")]
-use super::fit::FitArguments;
 #[cfg(feature = "simulate")]
 use super::gate::GateArguments;
-use super::history::HistoryArguments;
 use super::leak::LeakArguments;
 #[cfg(feature = "simulate")]
 use super::pip::PipArguments;
 use super::profile::ProfileArguments;
-#[cfg(feature = "simulate")]
-use super::search::bisect::BisectArguments;
-use super::settings::SettingsArguments;
 use super::show::ShowArguments;
 use crate::leaves::Leaf;
 pub(crate) use diff::DiffArguments;
@@ -103,46 +96,6 @@ pub(crate) enum Command {
     Profile(ProfileArguments),
     #[command(flatten)]
     Leaf(Leaf),
-    /// Check whether a snapshot is fit to gate, and how to record a better one
-    #[command(after_help = text::DOCTOR_EXIT_CODES)]
-    Doctor(DoctorArguments),
-    /// Show the peak over time, and the profiles at which it changed
-    ///
-    /// Reads a folder of nightly profiles, or all versions of a stored profile in git.
-    History(HistoryArguments),
-    /// Find the largest batch size, or another number, that fits on a card
-    ///
-    /// Runs the command on a simulated card with different numbers until it knows the largest that fits; of several
-    /// names, searches each with the others at their first number.
-    #[cfg(feature = "simulate")]
-    #[command(
-        mut_arg("command", |command| command.required(true)),
-        override_usage = "ptmem fit [OPTIONS] <NAME=FROM..TO[/STEP]>... -- <COMMAND>..."
-    )]
-    Fit(FitArguments),
-    /// Find the commit or the release that made memory grow
-    ///
-    /// Searches between a good and a bad commit or release: records candidates on a simulated card and compares each
-    /// with the good one, until it knows the first that exceeds the limits. Reports that one, compared with the one
-    /// before it. Recordings are kept, so an interrupted search continues. Candidates that cannot be recorded are
-    /// skipped.
-    ///
-    /// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
-    /// if that cannot be recorded: git bisect run ptmem bisect good.pkl -- python train.py
-    #[cfg(feature = "simulate")]
-    #[command(
-        after_help = text::EXIT_CODES,
-        mut_arg("command", |command| command.required(true)),
-        override_usage = "ptmem bisect [OPTIONS] <GOOD..BAD> -- <COMMAND>...\n       ptmem bisect [OPTIONS] <PACKAGE==GOOD..BAD> -- <COMMAND>...\n       \
-                          ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
-    )]
-    Bisect(BisectArguments),
-    /// Show which allocator settings would have reserved less, and which blocks pin memory
-    ///
-    /// Repeats the recorded requests on the allocator of the PyTorch in this environment, on a simulated card: first with the
-    /// recorded settings, to check that they lead to the recorded memory, then with others. Also lists the segments
-    /// that are mostly free at the reserved peak, and the stacks of the blocks that keep them; this needs no PyTorch.
-    Settings(SettingsArguments),
     /// Run a command on simulated GPUs, to record without a GPU
     ///
     /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses. Kernels compute

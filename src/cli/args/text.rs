@@ -8,10 +8,6 @@ pub(crate) mod heading {
     pub(crate) const COMPARED: &str = "What is compared";
     /// Selection for a report on one snapshot.
     pub(crate) const SHOWN: &str = "What is shown";
-    /// Profiles over time.
-    pub(crate) const HISTORY: &str = "History";
-    /// Runs that differ in one number.
-    pub(crate) const SCALED: &str = "What is searched";
     /// The candidates of a search, and how they are recorded.
     #[cfg(feature = "simulate")]
     pub(crate) const SEARCHED: &str = "What is recorded";
@@ -32,7 +28,7 @@ pub(crate) mod heading {
 }
 
 /// After the help of every command but `leak`.
-pub(super) const EXIT_CODES: &str = include_str!("help/exit_codes.txt").trim_ascii_end();
+pub(crate) const EXIT_CODES: &str = include_str!("help/exit_codes.txt").trim_ascii_end();
 
 /// After the long help of `diff`.
 pub(super) const DIFF: &str = include_str!("help/diff.txt").trim_ascii_end();
@@ -42,6 +38,3 @@ pub(super) const LEAK_EXIT_CODES: &str = include_str!("help/leak_exit_codes.txt"
 
 /// After the long help of `leak`.
 pub(super) const LEAK: &str = include_str!("help/leak.txt").trim_ascii_end();
-
-/// After the help of `doctor`.
-pub(super) const DOCTOR_EXIT_CODES: &str = include_str!("help/doctor_exit_codes.txt").trim_ascii_end();

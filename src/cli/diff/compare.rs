@@ -51,18 +51,18 @@ struct Part<'f> {
 }
 
 /// How the files of comparisons are read and compared.
-pub(in crate::cli) struct Request<'a> {
-    pub(in crate::cli) config: &'a Config,
-    pub(in crate::cli) stacks: &'a Stacks,
-    pub(in crate::cli) view: &'a View,
+pub(crate) struct Request<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) stacks: &'a Stacks,
+    pub(crate) view: &'a View,
     /// Formats that are written beside those of the view.
-    pub(in crate::cli) formats: &'a [Format],
+    pub(crate) formats: &'a [Format],
     /// Whether phases are compared, also where no limit asks for it.
-    pub(in crate::cli) phases: bool,
+    pub(crate) phases: bool,
     /// The commit since which the code changed.
-    pub(in crate::cli) git: Option<&'a str>,
+    pub(crate) git: Option<&'a str>,
     /// Whether the stored before is rewritten: it has no names but those of its recording.
-    pub(in crate::cli) update: bool,
+    pub(crate) update: bool,
 }
 
 impl Request<'_> {
@@ -95,7 +95,7 @@ struct Run<'a> {
 }
 
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
-pub(in crate::cli) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
+pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
     let patch = request.git.map(git::changed_lines).transpose()?;
     let Plan { items, parts } = Plan::of(pairs)?;
     let jobs = ranks::jobs(request.view.jobs);

@@ -15,17 +15,17 @@ use super::config;
 use super::output::{self, Output};
 use super::report::report_options;
 use super::{exit_code, modes};
-pub(super) use compare::{Request, compare_all};
-pub(super) use pairs::Pair;
+pub(crate) use compare::{Request, compare_all};
+pub(crate) use pairs::Pair;
 use pairs::pair;
 use update::{accepting, improvement};
 
-pub(super) use update::{shell_word, update};
+pub(crate) use update::{shell_word, update};
 
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
-pub(super) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
     let pair = pair(arguments, &loaded)?;
     if arguments.capacity.device.is_given() && pair.thresholds.headroom.is_none() {

@@ -14,20 +14,20 @@ use super::update::shell_word;
 
 /// A before and an after to compare.
 #[derive(Clone)]
-pub(in crate::cli) struct Pair {
-    pub(super) name: Option<String>,
-    pub(super) before: PathBuf,
-    pub(super) after: PathBuf,
-    pub(super) thresholds: Thresholds,
+pub(crate) struct Pair {
+    pub(crate) name: Option<String>,
+    pub(crate) before: PathBuf,
+    pub(crate) after: PathBuf,
+    pub(crate) thresholds: Thresholds,
     /// The files of both sides where they are those of ranks.
-    pub(super) found: Option<Sides<Vec<Found>>>,
+    pub(crate) found: Option<Sides<Vec<Found>>>,
     /// What reports call both sides, if not by their paths.
-    pub(super) called: Option<Sides<String>>,
+    pub(crate) called: Option<Sides<String>>,
 }
 
 impl Pair {
     /// A before and an after with limits.
-    pub(in crate::cli) fn new(
+    pub(crate) fn new(
         name: Option<String>,
         before: PathBuf,
         after: PathBuf,
@@ -43,18 +43,18 @@ impl Pair {
 
     /// The same, with names of both sides in place of their paths.
     #[cfg(feature = "simulate")]
-    pub(in crate::cli) fn called(self, names: Sides<String>) -> Self {
+    pub(crate) fn called(self, names: Sides<String>) -> Self {
         Self { called: Some(names), ..self }
     }
 
     /// All files and folders that are read.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Path> {
         let of_ranks = self.found.iter().flat_map(|sides| sides.before.iter().chain(&sides.after));
         [&*self.before, &*self.after].into_iter().chain(of_ranks.map(|found| &*found.path))
     }
 
     /// Adds the name of the comparison, if it has one, to an error.
-    pub(super) fn context<T>(&self, result: Result<T>) -> Result<T> {
+    pub(crate) fn context<T>(&self, result: Result<T>) -> Result<T> {
         match &self.name {
             Some(name) => result.with_context(|| format!("comparison '{name}'")),
             None => result,
@@ -63,7 +63,7 @@ impl Pair {
 }
 
 /// The pair that the command line names.
-pub(super) fn pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
+pub(crate) fn pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
     let Sides { before, after } = inputs(arguments)?;
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");

@@ -62,7 +62,7 @@ fn changes(comparison: &Comparison) -> Changes {
 }
 
 /// Note on how to record an improvement over a stored before.
-pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
+pub(crate) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { lower, higher, most } = changes(comparison);
     let judgement = &comparison.judgement;
@@ -93,7 +93,7 @@ fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
 }
 
 /// The command that accepts the growth by which a comparison with a stored before fails.
-pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> Option<String> {
+pub(crate) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> Option<String> {
     let sides = &comparison.diff.profiles;
     let has_files = sides.each().into_iter().all(|(_, profile)| profile.source.path != "-");
     let is_stored = is_stored(sides) && comparison.member.is_none();
@@ -102,7 +102,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> O
 }
 
 /// A path as it is typed in a shell.
-pub(in crate::cli) fn shell_word(path: &str) -> String {
+pub(crate) fn shell_word(path: &str) -> String {
     if !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._-+,:=@%".contains(c)) {
         path.to_owned()
     } else {
@@ -111,7 +111,7 @@ pub(in crate::cli) fn shell_word(path: &str) -> String {
 }
 
 /// Rewrites the stored before with the after; returns a note on the result.
-pub(in crate::cli) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+pub(crate) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
     let Sides { before, after } = &comparison.diff.profiles;
     let accepts = comparison.judgement.fails_by_growth_alone();

@@ -18,7 +18,7 @@ use ptmem::units::Size;
 
 use kinds::{is_read, may_be_python};
 use program::answer;
-pub(super) use program::{git, output, text};
+pub(crate) use program::{git, output, text};
 use repository::Repository;
 
 use super::output as messages;
@@ -27,7 +27,7 @@ use super::output as messages;
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
 /// The commit in which the history of the checkout around the working directory and that of another commit part.
-pub(super) struct Base {
+pub(crate) struct Base {
     repository: Repository,
     commit: String,
     /// What differs from it, once it was asked for: a job may have a thousand files.
@@ -36,7 +36,7 @@ pub(super) struct Base {
 
 impl Base {
     /// The merge base with a commit, branch or tag.
-    pub(super) fn find(name: &str) -> Result<Self> {
+    pub(crate) fn find(name: &str) -> Result<Self> {
         let repository = Repository::find()?;
         let commit = repository.merge_base(name)?;
         Ok(Self { repository, commit, changes: OnceCell::new() })
@@ -44,7 +44,7 @@ impl Base {
 
     /// The path from the root of the repository; none for a file outside of it. Links of the checkout are not followed: the
     /// base need not have them.
-    pub(super) fn path_below_root(&self, path: &Path) -> Option<String> {
+    pub(crate) fn path_below_root(&self, path: &Path) -> Option<String> {
         let root = fs::canonicalize(&self.repository.root).ok()?;
         let own = fs::canonicalize(env::current_dir().ok()?).ok()?;
         // The shell's name of the working directory keeps its links.
@@ -54,7 +54,7 @@ impl Base {
     }
 
     /// The bytes of a file at this commit, links within the repository resolved; `None` if it does not exist.
-    pub(super) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, path_below_root: &str) -> Result<Option<Vec<u8>>> {
         // A request is a line.
         if path_below_root.contains('\n') {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Base {
     }
 
     /// The path at this commit of a file that was changed, renamed or removed since; git may not know what took its place.
-    pub(super) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
+    pub(crate) fn former_path(&self, path_below_root: &str) -> Result<Option<String>> {
         let changes = self.changes()?;
         let is_it = |path: &Option<String>| path.as_deref() == Some(path_below_root);
         let changed = changes.iter().find(|paths| is_it(&paths.after));
@@ -107,7 +107,7 @@ const MOST_TEXT: usize = 8 << 20;
 const FILES_AT_ONCE: usize = 8;
 
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
-pub(super) fn changed_lines(base: &str) -> Result<Patch> {
+pub(crate) fn changed_lines(base: &str) -> Result<Patch> {
     let Base { repository, commit: base, .. } = Base::find(base)?;
     let prefix = repository.prefix();
     let changes = repository.changes_that_matter(&base)?;
@@ -158,7 +158,7 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
 
 /// The texts of files at the merge base with `base`, or otherwise at the checked-out commit, by their paths from the
 /// root of the checkout; `None` if git fails. Files that the commit lacks and large ones are omitted.
-pub(super) fn texts_at<'p>(
+pub(crate) fn texts_at<'p>(
     base: Option<&str>,
     paths: impl Iterator<Item = &'p str>,
 ) -> Option<BTreeMap<&'p str, String>> {
@@ -168,7 +168,7 @@ pub(super) fn texts_at<'p>(
 }
 
 /// True if the commit of the before follows another one, that of the after.
-pub(super) fn are_swapped(commits: Sides<&str>) -> bool {
+pub(crate) fn are_swapped(commits: Sides<&str>) -> bool {
     let Sides { before, after } = commits;
     // A recording may say anything.
     let are_commits = [before, after].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));

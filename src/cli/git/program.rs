@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// The program git, in a folder.
-pub(in super::super) fn git(folder: Option<&Path>) -> Command {
+pub(crate) fn git(folder: Option<&Path>) -> Command {
     let mut command = Command::new("git");
     command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
     command.arg("--no-pager");
@@ -22,7 +22,7 @@ pub(in super::super) fn git(folder: Option<&Path>) -> Command {
 }
 
 /// The output of git with arguments of which the first is its command; where it fails, its words are the error.
-pub(in super::super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
+pub(crate) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
     let output = git.args(arguments).output().context("the program git cannot be run")?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);
@@ -33,13 +33,13 @@ pub(in super::super) fn output(git: &mut Command, arguments: &[&str]) -> Result<
 }
 
 /// The same as a text without the line break at the end.
-pub(in super::super) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
+pub(crate) fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// The next answer of `git cat-file --batch`: a line with name, type and size, and the bytes; or a line that says why there are
 /// none.
-pub(super) fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(crate) fn answer<'a>(answers: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = answers.iter().position(|byte| *byte == b'\n')?;
     let head = String::from_utf8_lossy(&answers[..end]);
     *answers = &answers[end + 1..];

@@ -16,12 +16,12 @@ use super::program::{answer, git, output, text};
 use crate::cli::checkout;
 
 /// A checkout.
-pub(super) struct Repository {
-    pub(super) root: PathBuf,
+pub(crate) struct Repository {
+    pub(crate) root: PathBuf,
 }
 
 impl Repository {
-    pub(super) fn find() -> Result<Self> {
+    pub(crate) fn find() -> Result<Self> {
         match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
             Ok(root) => Ok(Self { root: PathBuf::from(root) }),
             Err(error) if checkout::repository().is_some() || error.is::<io::Error>() => Err(error),
@@ -31,12 +31,12 @@ impl Repository {
         }
     }
 
-    pub(super) fn git(&self) -> Command {
+    pub(crate) fn git(&self) -> Command {
         git(Some(&self.root))
     }
 
     /// The commit in which the history of the checkout and that of `base` part.
-    pub(super) fn merge_base(&self, base: &str) -> Result<String> {
+    pub(crate) fn merge_base(&self, base: &str) -> Result<String> {
         let commit = format!("{base}^{{commit}}");
         let commit = text(&mut self.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
             .map_err(|_| {
@@ -54,7 +54,7 @@ impl Repository {
     }
 
     /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
-    pub(super) fn prefix(&self) -> String {
+    pub(crate) fn prefix(&self) -> String {
         let root = fs::canonicalize(checkout::root());
         let own = fs::canonicalize(&self.root);
         let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
@@ -78,7 +78,7 @@ impl Repository {
 
     /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides, without what git
     /// is to ignore of submodules.
-    pub(super) fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
+    pub(crate) fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut command = self.git();
         self.without_filters(&mut command);
         let ignored = format!("--ignore-submodules={ignored}");
@@ -100,7 +100,7 @@ impl Repository {
 
     /// The files and submodules of the checkout that differ from a commit, without documentation, and with Python files that
     /// git does not know yet.
-    pub(super) fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+    pub(crate) fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
         // What a submodule has checked out is compared, without a look at its files.
         let mut changes = self.changes(base, "dirty")?;
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
@@ -114,7 +114,7 @@ impl Repository {
     }
 
     /// The texts of files at a commit, by their paths from the root of the checkout.
-    pub(super) fn texts_at<'p>(
+    pub(crate) fn texts_at<'p>(
         &self,
         commit: &str,
         paths: impl Iterator<Item = &'p str>,

@@ -199,7 +199,7 @@ fn described(base: &Path, found: Vec<PathBuf>) -> Vec<Found> {
 }
 
 /// Reads ranks and nodes from the names of files.
-pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
+pub(crate) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
     let stated: Vec<Stated> = files.iter().map(|(_, name)| name::stated(name)).collect();
     let numbers = name::bare_ranks(&stated);
     let all = files.into_iter().zip(stated).zip(numbers);

@@ -21,17 +21,17 @@ use super::args::View;
 use super::input::{self, require_moment};
 use super::output;
 
-pub(super) use find::{Found, files, find};
-pub(super) use name::{differ_in_numbers, natural};
+pub(crate) use find::{Found, files, find};
+pub(crate) use name::{differ_in_numbers, natural};
 use pair::members;
-pub(super) use pair::{Pair, RankRule, pair};
-pub(super) use work::in_order;
+pub(crate) use pair::{Pair, RankRule, pair};
+pub(crate) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.
 ///
 /// # Errors
 /// Where only one side is a directory or a glob, or nothing is found.
-pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Found>>>> {
+pub(crate) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Found>>>> {
     match (find(before)?, find(after)?) {
         (None, None) => Ok(None),
         (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
@@ -55,23 +55,23 @@ pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Foun
 }
 
 /// The number of threads to work with.
-pub(super) fn jobs(asked: Option<NonZeroUsize>) -> usize {
+pub(crate) fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
 /// The size of a file; 0 if it is not known: reading the file then reports the error.
-pub(super) fn size(path: &Path) -> u64 {
+pub(crate) fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |there| there.len())
 }
 
 /// Refuses exports that must be a mistake.
-pub(super) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
+pub(crate) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
     let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
     output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
 }
 
 /// Reads a snapshot, or those of the ranks of a job that were found, and judges them where there are limits.
-pub(super) fn readings(
+pub(crate) fn readings(
     path: &Path,
     found: Option<&[Found]>,
     thresholds: Option<&Thresholds>,

@@ -14,23 +14,23 @@ use super::progress::Part;
 use super::tree::paths_of;
 
 /// Where a script installs, and what it needs for that.
-pub(in super::super) struct Environment<'a> {
+pub(crate) struct Environment<'a> {
     /// The folder of the environment.
-    pub(in super::super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The version of Python, if not any.
-    pub(in super::super) python: Option<&'a str>,
+    pub(crate) python: Option<&'a str>,
 }
 
 impl Environment<'_> {
     /// The variables by which programs of it are found first.
-    pub(in super::super) fn variables(&self) -> Result<Vec<(&'static str, OsString)>> {
+    pub(crate) fn variables(&self) -> Result<Vec<(&'static str, OsString)>> {
         let programs = [self.path.join("bin")].into_iter().chain(paths_of("PATH"));
         let path = env::join_paths(programs).context("PATH")?;
         Ok(vec![("VIRTUAL_ENV", self.path.clone().into()), ("PATH", path)])
     }
 
     /// Makes the environment and runs a script in a folder. The reason where it fails.
-    pub(in super::super) fn install(
+    pub(crate) fn install(
         &self,
         script: &[OsString],
         folder: &Path,
@@ -83,7 +83,7 @@ impl Environment<'_> {
     }
 
     /// Removes it: it may take gigabytes.
-    pub(in super::super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -7,7 +7,7 @@ use ptmem::report::printable;
 
 /// Why a candidate has no recording, by the part that is at fault.
 #[derive(Debug, thiserror::Error)]
-pub(in super::super) enum Failure {
+pub(crate) enum Failure {
     /// The environment: no other candidate can be recorded either.
     #[error("{0}")]
     Environment(&'static str),
@@ -63,7 +63,7 @@ const TIMED_OUT: i32 = 124;
 
 impl Failure {
     /// A command that ended with this exit code, and its output.
-    pub(super) fn of_command(code: i32, log: &Path) -> Self {
+    pub(crate) fn of_command(code: i32, log: &Path) -> Self {
         let text = read(log);
         if text.contains(NO_PYTORCH) {
             return Self::Environment(
@@ -88,7 +88,7 @@ impl Failure {
     }
 
     /// An installation that ended with this exit code, and its output.
-    pub(super) fn of_install(code: i32, log: &Path) -> Self {
+    pub(crate) fn of_install(code: i32, log: &Path) -> Self {
         let text = read(log);
         let failed = format!(
             "install: the command failed with exit code {code}{} (its output: {})",
@@ -99,7 +99,7 @@ impl Failure {
     }
 
     /// Whether the system stopped the command, as it does where memory runs out.
-    pub(in super::super) fn was_killed(&self) -> bool {
+    pub(crate) fn was_killed(&self) -> bool {
         matches!(self, Self::Elsewhere(words) if words.contains("exit code 137"))
     }
 }
@@ -144,12 +144,12 @@ fn last_words(text: &str) -> String {
 }
 
 /// The last words of a log, behind a colon.
-pub(super) fn last_lines(log: &Path) -> String {
+pub(crate) fn last_lines(log: &Path) -> String {
     last_words(&read(log))
 }
 
 /// The end of the output of a command that failed, a line each, for people.
-pub(in super::super) fn tail(log: &Path, most: usize) -> Vec<String> {
+pub(crate) fn tail(log: &Path, most: usize) -> Vec<String> {
     let text = read(log);
     let mut lines: Vec<String> =
         text.lines().rev().filter(|line| is_of_program(line)).take(most).map(printable_line).collect();

@@ -1,11 +1,11 @@
 //! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect` and `fit` share it: a candidate is a command in a
 //! folder, with variables and a method.
 
-pub(super) mod environment;
+pub(crate) mod environment;
 mod failure;
-pub(super) mod process;
+pub(crate) mod process;
 mod progress;
-pub(super) mod tree;
+pub(crate) mod tree;
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -26,44 +26,44 @@ use super::args::heading;
 use super::output;
 use super::pip::printed;
 use super::{checkout, input};
-pub(super) use failure::{Failure, tail};
+pub(crate) use failure::{Failure, tail};
 use process::Ended;
-pub(super) use progress::Part;
+pub(crate) use progress::Part;
 
 /// How candidates are recorded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::SEARCHED)]
-pub(super) struct RecordArguments {
+pub(crate) struct RecordArguments {
     #[command(flatten)]
-    pub(super) method: Method,
+    pub(crate) method: Method,
     /// The command to record, after --
     #[arg(last = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 /// The card, the steps and the ranks of a recording.
 #[derive(Debug, Clone, Hash, Args)]
-pub(super) struct Method {
+pub(crate) struct Method {
     /// Simulated card on which the command runs, such as h100
     #[arg(long, value_name = "NAME", default_value = Recording::DEFAULT_GPU, value_parser = card)]
-    pub(super) gpu: String,
+    pub(crate) gpu: String,
     /// Steps of the optimizer to run and record, as N or A..B; 'all' runs the command to its end; 'none' runs it on the
     /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
     #[arg(long, value_name = "STEPS", default_value = Recording::DEFAULT_STEPS, value_parser = steps)]
-    pub(super) steps: String,
+    pub(crate) steps: String,
     /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]
-    pub(super) world_size: Option<u32>,
+    pub(crate) world_size: Option<u32>,
 }
 
 /// Checks the name of a card.
-pub(super) fn card(text: &str) -> Result<String, String> {
+pub(crate) fn card(text: &str) -> Result<String, String> {
     let card = Card::named(text).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"));
     card.map(|_| text.to_owned())
 }
 
 /// Checks which steps to record.
-pub(super) fn steps(text: &str) -> Result<String, String> {
+pub(crate) fn steps(text: &str) -> Result<String, String> {
     match text.parse::<Steps>() {
         Err(_) if !["all", Recording::OWN_SNAPSHOT].contains(&text) => {
             Err("expected one step or A..B, counted from 1, such as 3 or 1..3, or 'all' or 'none'".to_owned())
@@ -74,27 +74,27 @@ pub(super) fn steps(text: &str) -> Result<String, String> {
 
 /// A command, and how it is recorded.
 #[derive(Clone, Copy)]
-pub(super) struct Program<'a> {
-    pub(super) command: &'a [OsString],
-    pub(super) method: &'a Method,
+pub(crate) struct Program<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) method: &'a Method,
 }
 
 /// A program in a folder.
-pub(super) struct Candidate<'a> {
-    pub(super) program: Program<'a>,
-    pub(super) folder: &'a Path,
-    pub(super) variables: &'a [(&'static str, OsString)],
+pub(crate) struct Candidate<'a> {
+    pub(crate) program: Program<'a>,
+    pub(crate) folder: &'a Path,
+    pub(crate) variables: &'a [(&'static str, OsString)],
     /// Whether the card is simulated, also where the command writes its snapshot itself.
-    pub(super) is_simulated: bool,
+    pub(crate) is_simulated: bool,
     /// Memory of the simulated card, where it is not that of the card.
-    pub(super) memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// Whether only counters are recorded.
-    pub(super) counters: bool,
+    pub(crate) counters: bool,
 }
 
 impl<'a> Candidate<'a> {
     /// A command that a search records.
-    pub(super) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
+    pub(crate) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
         let is_simulated = program.method.steps != Recording::OWN_SNAPSHOT;
         Self { program, folder, variables, is_simulated, memory: None, counters: false }
     }
@@ -143,20 +143,20 @@ impl<'a> Candidate<'a> {
 
 /// The recording of a candidate.
 #[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) path: PathBuf,
+pub(crate) struct Recorded {
+    pub(crate) path: PathBuf,
     /// Whether the command ran to its end, not until memory ran out.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 /// The recording, or the reason why there is none; an error where nothing at all can be recorded.
-pub(super) type Attempt = Result<Result<Recorded, Failure>>;
+pub(crate) type Attempt = Result<Result<Recorded, Failure>>;
 
 /// Beginnings of the names of variables on which a run may depend.
 const RELEVANT: [&str; 8] = ["CUDA", "NCCL", "PYTORCH", "TORCH", "PYTHON", "PATH", "VIRTUAL_ENV", "CONDA"];
 
 /// A folder with recordings.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     folder: PathBuf,
     /// Keeps other runs out of the folder.
     _lock: fs::File,
@@ -164,7 +164,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// The folder of a kind of recordings, with the digest that distinguishes it from others of the kind.
-    pub(super) fn open(kind: &str, digest: u64) -> Result<Self> {
+    pub(crate) fn open(kind: &str, digest: u64) -> Result<Self> {
         let folder = cache()?.join(kind).join(format!("{digest:016x}"));
         fs::create_dir_all(&folder).with_context(|| {
             format!("{}: cannot be made; set XDG_CACHE_HOME to a folder that can be written", folder.display())
@@ -174,7 +174,7 @@ impl Recorder {
     }
 
     /// The recordings of one command in one environment: those of the candidates have names of their own.
-    pub(super) fn of_command(arguments: &RecordArguments, of: &impl Hash, files: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn of_command(arguments: &RecordArguments, of: &impl Hash, files: &[PathBuf]) -> Result<Self> {
         let mut key = DefaultHasher::new();
         (&arguments.method, &arguments.command, env::current_dir()?).hash(&mut key);
         of.hash(&mut key);
@@ -188,19 +188,19 @@ impl Recorder {
     }
 
     /// A place beside the recordings.
-    pub(super) fn place(&self, name: &str) -> PathBuf {
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// The kept run of a candidate.
-    pub(super) fn kept(&self, name: &str) -> Option<Recorded> {
+    pub(crate) fn kept(&self, name: &str) -> Option<Recorded> {
         let folder = self.place(name);
         let code = fs::read_to_string(folder.join(EXIT)).ok()?.parse().ok()?;
         usable(&folder, code)
     }
 
     /// Makes the folder of a candidate anew: it may hold leftovers of an interrupted run.
-    pub(super) fn begin(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn begin(&self, name: &str) -> Result<PathBuf> {
         let folder = self.place(name);
         let _ = fs::remove_dir_all(&folder);
         let snapshots = folder.join(SNAPSHOTS);
@@ -209,13 +209,13 @@ impl Recorder {
     }
 
     /// Runs and records a candidate, and shows how far it is.
-    pub(super) fn record(&self, name: &str, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+    pub(crate) fn record(&self, name: &str, candidate: &Candidate<'_>, part: &Part) -> Attempt {
         let folder = self.begin(name)?;
         self.record_in(&folder, candidate, part)
     }
 
     /// The same in a folder that [`Recorder::begin`] made.
-    pub(super) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &Part) -> Attempt {
+    pub(crate) fn record_in(&self, folder: &Path, candidate: &Candidate<'_>, part: &Part) -> Attempt {
         let log = folder.join("log");
         let name = if candidate.counters { "snapshot.json" } else { "snapshot.pkl" };
         let mut command = candidate.command(&folder.join(SNAPSHOTS).join(name))?;
@@ -233,7 +233,7 @@ impl Recorder {
     }
 
     /// The most memory that the processes of a kept run took together, as far as it is known.
-    pub(super) fn memory(&self, name: &str) -> Option<u64> {
+    pub(crate) fn memory(&self, name: &str) -> Option<u64> {
         fs::read_to_string(self.place(name).join(MEMORY)).ok()?.parse().ok().filter(|bytes| *bytes > 0)
     }
 }
@@ -294,7 +294,7 @@ fn ran_out_of_memory(path: &Path) -> bool {
 }
 
 /// The Python of a command: its first word, or the one on the path.
-pub(super) fn python_of(command: &[OsString]) -> OsString {
+pub(crate) fn python_of(command: &[OsString]) -> OsString {
     let first = command
         .first()
         .filter(|word| Path::new(word).file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
@@ -302,7 +302,7 @@ pub(super) fn python_of(command: &[OsString]) -> OsString {
 }
 
 /// Adds what a recording depends on beside its code: this program, the packages of a Python, and variables.
-pub(super) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
+pub(crate) fn hash_environment(python: &OsStr, key: &mut DefaultHasher) {
     env!("CARGO_PKG_VERSION").hash(key);
     let mut variables: Vec<_> = env::vars_os().collect();
     variables.retain(|(name, _)| RELEVANT.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)));
@@ -323,7 +323,7 @@ fn packages(python: &OsStr) -> Vec<String> {
 }
 
 /// The Python files of the working directory, which a command may import.
-pub(super) fn own_files() -> Vec<PathBuf> {
+pub(crate) fn own_files() -> Vec<PathBuf> {
     let here = env::current_dir().unwrap_or_default();
     checkout::list(&here).into_iter().map(|file| here.join(file)).collect()
 }

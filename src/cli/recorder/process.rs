@@ -13,17 +13,17 @@ use anyhow::{Context as _, Result};
 use super::progress::Doing;
 
 /// How a command ended.
-pub(in super::super) struct Ended {
+pub(crate) struct Ended {
     /// Its exit code; 128 and the number of the signal where a signal ended it.
-    pub(in super::super) code: i32,
+    pub(crate) code: i32,
     /// The most memory that its processes took together, as far as it was seen.
-    pub(in super::super) memory: u64,
+    pub(crate) memory: u64,
 }
 
 /// ptmem was asked to end, and has ended what it ran.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; nothing was compared")]
-pub(in super::super) struct Interrupted;
+pub(crate) struct Interrupted;
 
 /// Pause between looks at a command that runs.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ const OF_THE_HOST_PREFIXES: [&str; 4] = ["ACTIONS_", "INPUT_", "PTMEM_TOKEN", "C
 ///
 /// # Errors
 /// If it cannot be started, or ptmem is asked to end.
-pub(in super::super) fn run(command: &mut Command, log: &Path, doing: &Doing) -> Result<Ended> {
+pub(crate) fn run(command: &mut Command, log: &Path, doing: &Doing) -> Result<Ended> {
     interrupts::watch();
     let words = File::create(log).with_context(|| format!("{}: cannot be written", log.display()))?;
     command.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
@@ -110,7 +110,7 @@ fn memory_of_group(group: u32) -> u64 {
 const PAGE: u64 = 4096;
 
 /// Bytes of main memory that new processes can take; `None` where the system does not say so.
-pub(in super::super) fn available_memory() -> Option<u64> {
+pub(crate) fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
@@ -127,12 +127,12 @@ mod interrupts {
     static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 
     /// Whether ptmem was asked to end.
-    pub(super) fn asked() -> bool {
+    pub(crate) fn asked() -> bool {
         SIGNALS.load(Ordering::SeqCst) > 0
     }
 
     /// Starts a command, unless ptmem was asked to end.
-    pub(super) fn start(command: &mut Command) -> anyhow::Result<std::io::Result<Child>> {
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<std::io::Result<Child>> {
         let Ok(mut groups) = GROUPS.lock() else { return Err(Interrupted.into()) };
         if asked() {
             return Err(Interrupted.into());
@@ -143,27 +143,27 @@ mod interrupts {
     }
 
     /// Forgets a command that has ended.
-    pub(super) fn ended(child: &Child) {
+    pub(crate) fn ended(child: &Child) {
         if let Ok(mut groups) = GROUPS.lock() {
             groups.retain(|group| *group != child.id());
         }
     }
 
     #[cfg(not(unix))]
-    pub(super) fn watch() {}
+    pub(crate) fn watch() {}
 
     #[cfg(not(unix))]
-    pub(super) fn group(_: &mut Command) {}
+    pub(crate) fn group(_: &mut Command) {}
 
     /// Gives a command a group of its own: a terminal sends signals to that of ptmem, which passes them on.
     #[cfg(unix)]
-    pub(super) fn group(command: &mut Command) {
+    pub(crate) fn group(command: &mut Command) {
         std::os::unix::process::CommandExt::process_group(command, 0);
     }
 
     /// Waits for signals, in a thread of its own, from the first command on.
     #[cfg(unix)]
-    pub(super) fn watch() {
+    pub(crate) fn watch() {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         use signal_hook::iterator::Signals;
 
@@ -200,10 +200,10 @@ fn held() -> bool {
 }
 
 /// Keeps signals from ending ptmem while there is something to remove; a recording that was asked to end is an error.
-pub(in super::super) struct Hold;
+pub(crate) struct Hold;
 
 impl Hold {
-    pub(in super::super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         interrupts::watch();
         HELD.fetch_add(1, Ordering::SeqCst);
         Self

@@ -32,20 +32,20 @@ struct Running {
 }
 
 /// A recording that is part of the line.
-pub(in super::super) struct Part {
+pub(crate) struct Part {
     /// Its name, such as "base 1a2b3c4".
-    pub(in super::super) name: String,
+    pub(crate) name: String,
     /// How long it took last time.
-    pub(in super::super) last: Option<Duration>,
+    pub(crate) last: Option<Duration>,
 }
 
 impl Part {
-    pub(in super::super) fn new(name: impl Into<String>) -> Self {
+    pub(crate) fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), last: None }
     }
 
     /// Shows what it does until the value is dropped.
-    pub(in super::super) fn doing(&self, doing: &'static str, steps: Option<PathBuf>, last_step: Option<u64>) -> Doing {
+    pub(crate) fn doing(&self, doing: &'static str, steps: Option<PathBuf>, last_step: Option<u64>) -> Doing {
         let steps = steps.zip(last_step);
         let running = Running { name: self.name.clone(), doing, began: Instant::now(), steps, last: self.last };
         if let Ok(mut line) = LINE.lock() {
@@ -56,14 +56,14 @@ impl Part {
 }
 
 /// A part of the line that is shown.
-pub(in super::super) struct Doing {
+pub(crate) struct Doing {
     name: String,
     is_terminal: bool,
 }
 
 impl Doing {
     /// Shows the line, if it is time to.
-    pub(super) fn show(&self) {
+    pub(crate) fn show(&self) {
         if self.is_terminal
             && let Ok(mut line) = LINE.lock()
             && line.shown.is_none_or(|shown| shown.elapsed() >= PAUSE)

@@ -9,19 +9,19 @@ use anyhow::{Context as _, Result};
 use super::super::git::{self, git};
 
 /// A worktree of a repository.
-pub(in super::super) struct Tree<'r> {
+pub(crate) struct Tree<'r> {
     root: &'r Path,
-    pub(in super::super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl<'r> Tree<'r> {
     /// The place of one, which need not be there yet.
-    pub(in super::super) fn at(root: &'r Path, path: PathBuf) -> Self {
+    pub(crate) fn at(root: &'r Path, path: PathBuf) -> Self {
         Self { root, path }
     }
 
     /// Checks a commit out, with nothing beside its files.
-    pub(in super::super) fn check_out(&self, commit: &str) -> Result<()> {
+    pub(crate) fn check_out(&self, commit: &str) -> Result<()> {
         let is_there = git::text(&mut git(Some(&self.path)), &["rev-parse", "--show-toplevel"])
             .is_ok_and(|top| fs::canonicalize(top).ok() == fs::canonicalize(&self.path).ok());
         if is_there {
@@ -39,19 +39,19 @@ impl<'r> Tree<'r> {
     }
 
     /// Removes it; failing to do so is not worth an error.
-    pub(in super::super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ =
             git::output(&mut git(Some(self.root)), &["worktree", "remove", "--force", &self.path.to_string_lossy()]);
     }
 }
 
 /// The variable by which Python finds the packages of a checkout before those that the environment has installed from another one.
-pub(in super::super) fn own_packages(root: &Path) -> Result<(&'static str, OsString)> {
+pub(crate) fn own_packages(root: &Path) -> Result<(&'static str, OsString)> {
     let paths = [root.to_owned(), root.join("src")].into_iter().chain(paths_of("PYTHONPATH"));
     Ok(("PYTHONPATH", env::join_paths(paths).context("PYTHONPATH")?))
 }
 
 /// The folders in a variable.
-pub(in super::super) fn paths_of(variable: &str) -> Vec<PathBuf> {
+pub(crate) fn paths_of(variable: &str) -> Vec<PathBuf> {
     env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
 }

@@ -2,7 +2,6 @@
 
 mod large;
 mod names;
-mod settings;
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -6,7 +6,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Code;
 use ptmem_base::text::count;
 use ptmem_base::units::{Size, parse_size};
-use ptmem_studies::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
+use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Search, Unclear};
 use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 

@@ -3,7 +3,7 @@
 use ptmem_base::device::DeviceId;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Sides};
-use ptmem_studies::leak::{DeviceLeaks, Mode};
+use ptmem_compare::leak::{DeviceLeaks, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
 use super::{About, Check, Judge, Level, Outcome, Thresholds};

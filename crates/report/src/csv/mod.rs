@@ -1,17 +1,15 @@
 //! Comma-separated values: a row per stack or leak, or per phase, part of the history or allocator setting where these are
 //! requested; all of them, whatever the limits.
 
-mod studies;
-
 use std::io::{self, Write};
 
 use ::csv::{ErrorKind, Writer, WriterBuilder};
 use ptmem_base::device::DeviceId;
 use ptmem_base::text::printable;
 use ptmem_compare::diff::{CodeLine, DeviceDiff, PhaseRow, Row};
+use ptmem_compare::leak::{DeviceLeaks, Leak, Search};
 use ptmem_judge::verdict::{Gate, Judged, LeakGate, Readings};
 use ptmem_snapshot::snapshot::StackId;
-use ptmem_studies::leak::{DeviceLeaks, Leak, Search};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Profile, StackTotal};
 use ptmem_trace::replay;
 use ptmem_trace::stack::Code;
@@ -19,9 +17,9 @@ use serde::ser::{Serialize, SerializeMap};
 
 use super::json::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
-use super::{RenderOptions, Study, Subject};
+use super::view::{Content, Table as Rows, Value, View};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::{Object, Record, record};
-use studies::{fit, history, settings};
 
 pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(out);
@@ -36,9 +34,7 @@ pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn
         }
         Subject::Ranks(readings) => stacks_of_ranks(&mut table, readings, options)?,
         Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
-        Subject::Study(Study::History(of)) => history(&mut table, of)?,
-        Subject::Study(Study::Fit(of)) => fit(&mut table, of)?,
-        Subject::Study(Study::Settings(of)) => settings(&mut table, of)?,
+        Subject::Study(study) => rows(&mut table, &study.view(&RenderOptions { top: Some(0), ..options.clone() }))?,
     }
     table.finish()
 }
@@ -114,6 +110,54 @@ impl SerializeMap for Cells {
 fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+}
+
+/// The rows of all tables of a report, behind the names of their group, section and table, with a column for each head.
+fn rows(table: &mut Table<'_>, view: &View) -> io::Result<()> {
+    let sections = view.groups.iter().flat_map(|group| group.sections.iter().map(move |section| (group, section)));
+    let tables = sections.flat_map(|(group, section)| {
+        let name = group.name.as_deref().unwrap_or_default();
+        section.blocks.iter().filter_map(move |block| match block {
+            Content::Table(rows) => Some(([name, &section.name, rows.title.as_deref().unwrap_or_default()], rows)),
+            Content::Facts(_) | Content::Timeline(_) | Content::Steps(_) | Content::Sentence(_) => None,
+        })
+    });
+    let tables: Vec<([&str; 3], &Rows)> = tables.collect();
+    let mut heads: Vec<&str> = Vec::new();
+    for head in tables.iter().flat_map(|(_, rows)| rows.columns.iter().map(|column| head(&column.head))) {
+        if !heads.contains(&head) {
+            heads.push(head);
+        }
+    }
+    table.head(&[&["group", "section", "table"], &heads[..]].concat())?;
+    for (names, rows) in tables {
+        for row in &rows.rows {
+            let mut cells = [&names.map(cell)[..], &vec![String::new(); heads.len()]].concat();
+            for (column, value) in rows.columns.iter().zip(&row.cells) {
+                let place = heads.iter().position(|known| *known == head(&column.head)).unwrap_or(0);
+                cells[names.len() + place] = raw(value);
+            }
+            table.out.write_record(cells).map_err(io_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// The head of a column in a table where each has one.
+fn head(of: &str) -> &str {
+    if of.is_empty() { "remark" } else { of }
+}
+
+/// A value for programs: bytes, and numbers without separators.
+fn raw(value: &Value) -> String {
+    match value {
+        Value::Nothing | Value::Unknown => String::new(),
+        Value::Size(bytes) => bytes.to_string(),
+        Value::Change(delta) => delta.to_string(),
+        Value::Figure { text, .. } if text.chars().all(|c| c.is_ascii_digit() || c == ',') => text.replace(',', ""),
+        Value::Label(label) => cell(&label.text),
+        Value::Figure { .. } | Value::Mark { .. } | Value::Frames(_) => cell(&value.to_string()),
+    }
 }
 
 /// The frame to blame; `None` if its line is unknown.

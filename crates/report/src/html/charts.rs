@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use ptmem_base::units::Size;
-use ptmem_studies::leak::Point;
+use ptmem_compare::leak::Point;
 
 use super::axes::{Axes, Place, SPAN, labelled, share, short};
 use super::chart::path;

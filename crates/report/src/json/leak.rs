@@ -1,8 +1,8 @@
 //! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
 
 use ptmem_base::text::printable;
+use ptmem_compare::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_judge::verdict::{Judged, JudgedSearch, LeakGate};
-use ptmem_studies::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::{Bucket, Source};
 use serde::Serialize;

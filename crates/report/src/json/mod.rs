@@ -1,41 +1,36 @@
-//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1`,
-//! `ptmem.leak/1`, `ptmem.history/1`, `ptmem.fit/2` and `ptmem.settings/1`.
+//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1` and `ptmem.leak/1`, and the
+//! objects that those of studies share with them.
 //!
 //! The objects here are the contract: separate from the model, so that the model can change without breaking a reader.
 //! Keys have a fixed order; integers are bytes. Everything is computed as it is written: a report may be many times as
 //! large as the input.
 
 mod diff;
-mod fit;
-mod history;
 mod leak;
 mod profile;
 mod ranks;
-mod settings;
 mod shared;
 mod suite;
 
+pub use profile::ProfileReport;
 pub(super) use profile::{IntervalRecord, PhaseRecord};
+pub use shared::{BudgetReport, DiagnosticReport, Tool};
 
 use std::io::{self, Write};
 
 use super::ranks::{Others, RankLine, compared, shown};
-use super::{RenderOptions, Study, Subject};
+use super::{RenderOptions, Subject};
 use ptmem_base::json_writer::write as put;
 
 /// Writes the result as one object.
 pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
     match subject {
-        Subject::Profile(of, judgement) => put(&profile::ProfileReport(of, judgement, true, options), out),
+        Subject::Profile(of, judgement) => put(&ProfileReport(of, judgement, true, options), out),
         Subject::Ranks(of) => of.jobs().try_for_each(|job| {
             let lines = shown(job);
             put(&ranks::RanksReport(job, &lines, &Others::held(&lines), options), out)
         }),
-        Subject::Study(Study::History(of)) => put(&history::HistoryReport(of), out),
-        Subject::Study(Study::Fit(of)) => put(&fit::FitReport(of, options), out),
-        Subject::Study(Study::Settings(of)) => {
-            put(&settings::SettingsReport { schema: "ptmem.settings/1", tool: shared::Tool(), study: of }, out)
-        }
+        Subject::Study(study) => study.json(options, out),
         Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
         Subject::Gate(gate) => match gate.only() {
             Some(one) if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),

@@ -14,7 +14,7 @@ use ptmem_base::json_writer::{list, object, record};
 
 object! {
     /// The report of one snapshot, with the checks of a judgement where there is one.
-    pub(super) ProfileReport<'a>(
+    pub ProfileReport<'a>(
         profile: &'a Profile,
         judgement: Option<&'a Judgement>,
         has_stacks: bool,

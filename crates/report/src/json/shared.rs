@@ -17,7 +17,7 @@ use ptmem_base::json_writer::{Object, list, object};
 
 object! {
     /// The tool that wrote a report: this build.
-    pub(super) Tool() {
+    pub Tool() {
         name: "ptmem",
         version: env!("CARGO_PKG_VERSION"),
     }
@@ -58,7 +58,7 @@ object! {
 
 object! {
     /// The memory of a device, and the part of it that PyTorch's allocator cannot have.
-    pub(super) BudgetReport(budget: DeviceBudget) {
+    pub BudgetReport(budget: DeviceBudget) {
         memory: budget.memory,
         overhead: budget.overhead.bytes(),
         overhead_is: budget.overhead.name(),
@@ -140,7 +140,7 @@ impl Serialize for Frames<'_> {
 
 object! {
     /// A diagnostic of one input.
-    pub(super) DiagnosticReport<'a>(found: &'a Diagnostic) {
+    pub DiagnosticReport<'a>(found: &'a Diagnostic) {
         code: found.code,
         severity: found.severity(),
         device: found.device,

@@ -11,7 +11,7 @@ mod held;
 mod record;
 mod units;
 
-pub(crate) use areas::Amounts;
+pub use areas::Amounts;
 pub(crate) use curve::{Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, FlameMoment, Node};
 pub(crate) use record::Record;

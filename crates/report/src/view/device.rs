@@ -23,7 +23,7 @@ const MOST_FAILURES: usize = 3;
 
 /// Allocated bytes over the recording.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Curve {
+pub struct Curve {
     /// Its side; `None` if there is only one.
     pub(crate) side: Option<Side>,
     /// The highest value in each of several equal parts of the recording.
@@ -97,7 +97,8 @@ pub(crate) fn seconds(us: u64) -> String {
 }
 
 /// A size that may not be known.
-pub(crate) fn known_size(bytes: Option<u64>) -> String {
+#[must_use]
+pub fn known_size(bytes: Option<u64>) -> String {
     Value::size(bytes).to_string()
 }
 
@@ -120,7 +121,8 @@ fn headroom(budget: DeviceBudget, reserved_peak: Option<u64>) -> Fact {
 }
 
 /// The part of the memory of a device that PyTorch's allocator cannot have.
-pub(super) fn overhead(overhead: Overhead) -> Fact {
+#[must_use]
+pub fn overhead(overhead: Overhead) -> Fact {
     let size = (overhead != Overhead::Unknown).then(|| Size(overhead.bytes()).to_string());
     Fact::of_lines("overhead", vec![size.into_iter().chain([overhead.to_string()]).collect()])
 }

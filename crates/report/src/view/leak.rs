@@ -3,8 +3,8 @@
 use ptmem_base::diagnostic;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
+use ptmem_compare::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Point, Search};
 use ptmem_judge::verdict::{About, Judged, JudgedSearch, LeakGate, Mark, Verdict};
-use ptmem_studies::leak::{DeviceLeaks, Leak, LeakMetric, Mode, Point, Search};
 use ptmem_trace::phase::steps::How;
 use ptmem_trace::profile::others;
 use strum::IntoEnumIterator;

@@ -18,14 +18,11 @@ mod acceptance;
 mod changes;
 mod comparison;
 mod device;
-mod fit;
 mod held;
-mod history;
 mod leak;
 mod phases;
 pub(crate) mod pools;
 mod remarks;
-mod settings;
 mod snapshot;
 mod stacks;
 mod table;
@@ -33,11 +30,15 @@ mod tree;
 mod value;
 
 pub(crate) use acceptance::Way;
-pub(crate) use device::{Curve, known_size, seconds};
-pub(crate) use remarks::{CheckLine, Remark};
+pub(crate) use device::seconds;
+pub use device::{Curve, known_size, overhead};
+pub(crate) use remarks::CheckLine;
+pub use remarks::{Remark, remarks};
 pub(crate) use stacks::StackLine;
-pub(crate) use table::{Aside, Column, Row, Table, Tone, figure, words};
-pub(crate) use value::{Label, TreeFrame, Value, arrows, capitalized};
+pub(crate) use table::Aside;
+pub use table::{Column, Row, Table, Tone, figure, rows, words};
+pub use value::{Label, TreeFrame, Value};
+pub(crate) use value::{arrows, capitalized};
 
 use std::cmp::Reverse;
 
@@ -45,17 +46,17 @@ use ptmem_base::sides::Side;
 use ptmem_base::units::Size;
 use ptmem_compare::budget::DeviceBudget;
 use ptmem_compare::diff::ChangeKind;
+use ptmem_compare::leak::Point;
 use ptmem_judge::verdict::{Headline, Standing, Verdict};
-use ptmem_studies::leak::Point;
 use ptmem_trace::profile::Profile;
 
 use super::place::Place;
-use super::{Approval, RenderOptions, Study, Subject};
+use super::{Approval, RenderOptions, Subject};
 use crate::picture::{Amounts, Picture};
 
 /// The content of a report.
 #[derive(Debug, Default)]
-pub(crate) struct View {
+pub struct View {
     /// The overall verdict; `None` if nothing was judged.
     pub(crate) headline: Option<Headline>,
     /// The first failed allocation in words, unless a check already reports it.
@@ -72,26 +73,26 @@ pub(crate) struct View {
     /// when groups are folded.
     pub(crate) overview: Option<Table>,
     /// Each comparison, snapshot or job, in the order in which they were given.
-    pub(crate) groups: Vec<Group>,
+    pub groups: Vec<Group>,
 }
 
 /// One comparison, snapshot, series of snapshots, or job of several ranks.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
+pub struct Group {
     /// Its name, where there are several.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// The files that it is about.
-    pub(crate) sources: Vec<Source>,
+    pub sources: Vec<Source>,
     /// A row for every rank of a job, the worst first. [`View::overview`] has these rows as well.
     pub(crate) ranks: Option<Table>,
     /// Facts about all ranks of a job together.
-    pub(crate) facts: Vec<Fact>,
+    pub facts: Vec<Fact>,
     /// Each device, the worst first; of a job the rank that explains its verdict.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
     /// A sentence about devices without a section.
     pub(crate) idle: Option<String>,
     /// Facts about the input that a reader must know.
-    pub(crate) remarks: Vec<Remark>,
+    pub remarks: Vec<Remark>,
     /// The checks of all ranks of a job together.
     pub(crate) checks_of_job: Vec<CheckLine>,
     /// The checks, the worst first; of a job those of its worst rank.
@@ -106,52 +107,52 @@ pub(crate) struct Group {
 
 /// A file or directory that a group is about.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Source {
+pub struct Source {
     /// Its side; `None` if nothing is compared.
-    pub(crate) side: Option<Side>,
+    pub side: Option<Side>,
     /// Its path.
-    pub(crate) path: String,
+    pub path: String,
     /// Its size, or how many ranks it holds.
-    pub(crate) amount: String,
+    pub amount: String,
 }
 
 /// One device, or one device of one rank.
 #[derive(Debug, Default)]
-pub(crate) struct Section {
+pub struct Section {
     /// Its name: `device 0`, `rank 3`.
-    pub(crate) name: String,
+    pub name: String,
     /// The worst finding of its checks.
     pub(crate) standing: Standing,
     /// Bytes by which its peak grew; zero where nothing was compared.
     pub(crate) growth: i128,
     /// Its parts, in order.
-    pub(crate) blocks: Vec<Content>,
+    pub blocks: Vec<Content>,
     /// Its curves and the holders of its memory, where [`RenderOptions::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
 }
 
 /// The steps or snapshots of a search for leaks, or the profiles of a history.
 #[derive(Debug)]
-pub(crate) struct StepChart {
+pub struct StepChart {
     /// The word for one of them.
-    pub(crate) noun: &'static str,
+    pub noun: &'static str,
     /// Title of the bars: `allocated at the end of each step`.
-    pub(crate) title: String,
+    pub title: String,
     /// Bytes held in each.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
     /// Memory of the device, where it is given.
-    pub(crate) budget: Option<DeviceBudget>,
+    pub budget: Option<DeviceBudget>,
     /// Number of the first ones, which are warm-up.
-    pub(crate) skip: usize,
+    pub skip: usize,
     /// Title of the lines.
-    pub(crate) lines_title: &'static str,
+    pub lines_title: &'static str,
     /// The stacks that leak, the fastest first, or the largest stacks: each with its bytes in the steps after the warm-up.
-    pub(crate) lines: Vec<Amounts>,
+    pub lines: Vec<Amounts>,
 }
 
 /// A part of a section.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub enum Content {
     /// Facts with their names.
     Facts(Vec<Fact>),
     /// A table.
@@ -166,16 +167,37 @@ pub(crate) enum Content {
 
 /// A named fact: one or more lines, each of items that are separated by commas.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fact {
+pub struct Fact {
     /// The subject: `recording`, `fragmentation`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its lines. A format may break a line between items, not within one.
-    pub(crate) lines: Vec<Vec<String>>,
+    pub lines: Vec<Vec<String>>,
     /// The importance of its name.
-    pub(crate) tone: Tone,
+    pub tone: Tone,
+}
+
+impl Section {
+    /// A section of a result that judges nothing.
+    #[must_use]
+    pub fn new(name: String, blocks: Vec<Content>) -> Self {
+        Self { name, blocks, ..Self::default() }
+    }
 }
 
 impl Group {
+    /// A group about files.
+    #[must_use]
+    pub fn about(sources: Vec<Source>) -> Self {
+        Self { sources, ..Self::default() }
+    }
+
+    /// What one snapshot held, under a name.
+    #[must_use]
+    pub fn of_snapshot(name: String, profile: &Profile, options: &RenderOptions) -> Self {
+        let mut groups = snapshot::view(profile, None, options).groups;
+        Self { name: Some(name), recording: None, ..groups.pop().unwrap_or_default() }
+    }
+
     /// Whether two sides are compared: the tables of its sections say what the checks found then.
     pub(crate) fn is_compared(&self) -> bool {
         self.sources.iter().any(|source| source.side.is_some())
@@ -191,12 +213,14 @@ impl Source {
 
 impl Fact {
     /// A fact of one item.
-    pub(crate) fn new(name: &'static str, item: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(name: &'static str, item: impl Into<String>) -> Self {
         Self::of_lines(name, vec![vec![item.into()]])
     }
 
     /// A fact of several lines of items.
-    pub(crate) fn of_lines(name: &'static str, lines: Vec<Vec<String>>) -> Self {
+    #[must_use]
+    pub fn of_lines(name: &'static str, lines: Vec<Vec<String>>) -> Self {
         Self { name, lines, tone: Tone::Faint }
     }
 }
@@ -229,6 +253,12 @@ impl StepChart {
 }
 
 impl View {
+    /// The model of a result that judges nothing.
+    #[must_use]
+    pub fn of_groups(groups: Vec<Group>) -> Self {
+        Self { groups, ..Self::default() }
+    }
+
     /// The model of a result.
     pub(crate) fn new(subject: Subject<'_>, options: &RenderOptions) -> Self {
         let mut view = match subject {
@@ -236,9 +266,7 @@ impl View {
             Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
-            Subject::Study(Study::History(of)) => history::view(of, options),
-            Subject::Study(Study::Fit(of)) => fit::view(of, options),
-            Subject::Study(Study::Settings(of)) => settings::view(of, options),
+            Subject::Study(study) => study.view(options),
         };
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
         view.approval = options.approval.clone().filter(|_| fails);

@@ -10,7 +10,7 @@ use super::Group;
 
 /// Something about the input that a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remark {
+pub struct Remark {
     /// The side that it concerns, or both, and the device where there are several, in words before the message.
     pub(crate) scope: String,
     /// Its code, which knows its severity, meaning and help.
@@ -27,7 +27,8 @@ impl Remark {
 }
 
 /// Diagnostics as remarks: what reviewers must see before other warnings and notes, and those that hold for both sides once.
-pub(super) fn remarks<'d>(
+#[must_use]
+pub fn remarks<'d>(
     diagnostics: impl IntoIterator<Item = (Option<Side>, &'d Diagnostic)>,
     many_devices: bool,
 ) -> Vec<Remark> {

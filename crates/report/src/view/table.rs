@@ -8,7 +8,7 @@ use crate::source::Site;
 
 /// A table.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
+pub struct Table {
     /// Its title; `None` if the heading above is sufficient.
     pub(crate) title: Option<String>,
     /// The sum of all rows, beside the title; empty where there is none.
@@ -20,7 +20,7 @@ pub(crate) struct Table {
     /// The title of the irrelevant rows, see [`Row::aside`].
     pub(crate) aside: &'static str,
     /// A line below: rows that are left out, or the meaning of a column.
-    pub(crate) below: Option<String>,
+    pub below: Option<String>,
     /// Whether a terminal shows the frames of rows too, and Markdown in the open.
     pub(crate) explains: bool,
     /// The number of rows whose frames are omitted.
@@ -29,7 +29,7 @@ pub(crate) struct Table {
 
 /// A column.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its head.
     pub(crate) head: String,
     /// Whether its values are words, which begin at the left, and not figures.
@@ -42,9 +42,9 @@ pub(crate) struct Column {
 
 /// A row.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Row {
+pub struct Row {
     /// A value for each column.
-    pub(crate) cells: Vec<Value>,
+    pub cells: Vec<Value>,
     /// The importance of the row.
     pub(crate) tone: Tone,
     /// The finding of the checks about the row, where no cell says it.
@@ -85,7 +85,7 @@ pub(crate) enum Aside {
 
 /// The importance of a row, or the direction of its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// One among others.
     #[default]
     Plain,
@@ -104,30 +104,33 @@ pub(crate) enum Tone {
 }
 
 /// A column of figures.
-pub(crate) fn figure(head: impl Into<String>) -> Column {
+pub fn figure(head: impl Into<String>) -> Column {
     Column { head: head.into(), ..Column::default() }
 }
 
 /// A column of words.
-pub(crate) fn words(head: impl Into<String>) -> Column {
+pub fn words(head: impl Into<String>) -> Column {
     Column { is_words: true, ..figure(head) }
 }
 
 impl Column {
     /// The same, as the one that the table is about.
-    pub(crate) fn main(self) -> Self {
+    #[must_use]
+    pub fn main(self) -> Self {
         Self { is_main: true, ..self }
     }
 
     /// The same, as one that can be left out where there is little room.
-    pub(crate) fn spare(self) -> Self {
+    #[must_use]
+    pub fn spare(self) -> Self {
         Self { is_spare: true, ..self }
     }
 }
 
 impl Table {
     /// A table without a title.
-    pub(crate) fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = Row>) -> Self {
+    #[must_use]
+    pub fn new(columns: impl Into<Vec<Column>>, rows: impl IntoIterator<Item = Row>) -> Self {
         Self { columns: columns.into(), rows: rows.into_iter().collect(), ..Self::default() }
     }
 
@@ -138,13 +141,14 @@ impl Table {
     }
 
     /// The same below a title.
-    pub(crate) fn titled(self, title: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn titled(self, title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..self }
     }
 }
 
 /// Rows for the things that are listed, and one for all others together: its name is their number.
-pub(super) fn rows<T>(
+pub fn rows<T>(
     all: &[T],
     options: &RenderOptions,
     row: impl FnMut(&T) -> Row,
@@ -161,7 +165,8 @@ pub(super) fn rows<T>(
 
 impl Row {
     /// A row of values.
-    pub(crate) fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
+    #[must_use]
+    pub fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
         Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
     }
 
@@ -183,7 +188,8 @@ impl Tone {
     }
 
     /// The tone of a change.
-    pub(crate) fn of_change(delta: i128) -> Self {
+    #[must_use]
+    pub fn of_change(delta: i128) -> Self {
         match delta {
             0 => Self::Faint,
             1.. => Self::Worse,

@@ -15,7 +15,7 @@ use ptmem_trace::stack::More;
 
 /// One value: the content of a table cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// An empty cell.
     Nothing,
     /// A figure that cannot be known.
@@ -46,7 +46,7 @@ pub(crate) enum Value {
 
 /// A name from the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Label {
+pub struct Label {
     /// The name, as it came: a renderer escapes it.
     pub(crate) text: String,
     /// Whether it is code: a stack, a function, a phase, a path. Else it is words: a device, a rank, a row for several others.
@@ -57,7 +57,7 @@ pub(crate) struct Label {
 
 /// A frame of a call tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeFrame {
+pub struct TreeFrame {
     /// Function, file and line.
     pub(crate) frame: Frame,
     /// Whether it matches the search.
@@ -66,27 +66,32 @@ pub(crate) struct TreeFrame {
 
 impl Value {
     /// The name of a stack, a function, a phase or a path.
-    pub(crate) fn code(text: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn code(text: impl Into<String>) -> Self {
         Self::stack(text, More::default())
     }
 
     /// The name of a stack that sums further lines.
-    pub(crate) fn stack(text: impl Into<String>, more: More) -> Self {
+    #[must_use]
+    pub fn stack(text: impl Into<String>, more: More) -> Self {
         Self::Label(Label { text: text.into(), is_code: true, more })
     }
 
     /// The name of a device or a rank, or of a row for several others.
-    pub(crate) fn words(text: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn words(text: impl Into<String>) -> Self {
         Self::Label(Label { text: text.into(), is_code: false, more: More::default() })
     }
 
     /// Bytes, where they are known.
-    pub(crate) fn size(bytes: Option<u64>) -> Self {
+    #[must_use]
+    pub fn size(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::Unknown, Self::Size)
     }
 
     /// Bytes gained, where they are known.
-    pub(crate) fn change(delta: Option<i128>) -> Self {
+    #[must_use]
+    pub fn change(delta: Option<i128>) -> Self {
         delta.map_or(Self::Unknown, Self::Change)
     }
 
@@ -96,7 +101,8 @@ impl Value {
     }
 
     /// The change in percent of the earlier value, if both are known.
-    pub(crate) fn percent(delta: Option<i128>, before: Option<u64>) -> Self {
+    #[must_use]
+    pub fn percent(delta: Option<i128>, before: Option<u64>) -> Self {
         let percent = delta.zip(before).and_then(|(delta, before)| {
             let order = delta.checked_mul(1_000_000)?.checked_div(before.into())?;
             Some(Self::figure(format_percent(delta, before)?, order))
@@ -105,7 +111,8 @@ impl Value {
     }
 
     /// A part in percent of the whole.
-    pub(crate) fn share(part: u64, whole: u64) -> Self {
+    #[must_use]
+    pub fn share(part: u64, whole: u64) -> Self {
         format_share(part, whole).map_or(Self::Nothing, |text| Self::figure(text, part.into()))
     }
 
@@ -115,7 +122,8 @@ impl Value {
     }
 
     /// A number of things.
-    pub(crate) fn count(count: u64) -> Self {
+    #[must_use]
+    pub fn count(count: u64) -> Self {
         Self::figure(thousands(count), count.into())
     }
 

@@ -1,0 +1,234 @@
+//! What grows on one device.
+
+use crate::budget::DeviceBudget;
+use ptmem_base::device::DeviceId;
+use ptmem_base::diagnostic::Advice;
+use ptmem_trace::phase::steps::How;
+use ptmem_trace::profile::{Held, Oom};
+
+use super::{FRAGMENTATION, Growing, Leak, LeakMetric, LeakOptions, Mode, Point, Trend, reduced};
+
+/// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct TotalsGrowth {
+    /// The trend of allocated bytes.
+    #[serde(rename = "allocated_slope")]
+    pub allocated: Option<i128>,
+    /// The trend of reserved bytes.
+    #[serde(rename = "reserved_slope")]
+    pub reserved: Option<i128>,
+    /// The trend of reserved bytes that are not active.
+    #[serde(rename = "fragmentation_slope")]
+    pub fragmentation: Option<i128>,
+    /// The number of further snapshots or steps after which the memory of the device is full.
+    pub runs_out_after: Option<u64>,
+}
+
+/// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The first of them.
+    pub first: Oom,
+    /// The label of its stack, where it is known.
+    pub request: Option<String>,
+    /// The number of requests that failed.
+    pub count: usize,
+    /// True if memory ran out in the first snapshot of a series as well.
+    pub from_the_first: bool,
+}
+
+impl Failure {
+    pub(super) fn new(ooms: &[Oom], request: Option<String>, options: &LeakOptions) -> Option<Self> {
+        let first = *ooms.first().filter(|_| !options.allow_oom)?;
+        Some(Self { first, request, count: ooms.len(), from_the_first: false })
+    }
+}
+
+/// The reason why nothing can be said about leaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unclear {
+    /// In words.
+    pub reason: String,
+    /// Additional advice, if a setting would help.
+    pub advice: Option<Advice>,
+    /// True if no steps were found, so that the history was divided into equal parts.
+    pub lacks_steps: bool,
+}
+
+impl From<String> for Unclear {
+    fn from(reason: String) -> Self {
+        Self { reason, advice: None, lacks_steps: false }
+    }
+}
+
+/// The growth on one device.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct DeviceLeaks {
+    /// Device ordinal.
+    pub device: DeviceId,
+    /// The way in which the steps of a single snapshot were found.
+    pub how: Option<How>,
+    /// The snapshots or steps, in order.
+    pub points: Vec<Point>,
+    /// Number of them at the start that are warm-up.
+    pub skip: usize,
+    /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
+    pub judged: usize,
+    /// Stacks that leak, the fastest first.
+    pub leaks: Vec<Leak>,
+    /// The most steps in which one stack left blocks behind, of which it need not leak.
+    pub left_in: usize,
+    /// Bytes that a stack must leave behind at least to leak, where they are given.
+    pub min_growth: Option<u64>,
+    /// Bytes that steps left behind until Python's garbage collector freed them.
+    pub in_cycles: u64,
+    /// Growth of the totals.
+    pub growth: TotalsGrowth,
+    /// The reason why nothing can be said about leaks.
+    pub unclear: Option<Unclear>,
+    /// Requests that failed for lack of memory, unless that is allowed.
+    pub failure: Option<Failure>,
+    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
+    pub grows_most: Option<String>,
+    /// True if many sizes grow from step to step, and nothing else does: a step ends with larger tensors of its own.
+    pub sizes_grow: bool,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
+}
+
+impl DeviceLeaks {
+    /// The unit of the search: a `snapshot`, a `step`, or a `part` of a history that is neither.
+    #[must_use]
+    pub fn noun(&self, mode: Mode) -> &'static str {
+        if self.how == Some(How::Windows) { "part" } else { mode.noun() }
+    }
+
+    /// Bytes that all leaks together gain per snapshot or step, without what the garbage collector frees.
+    #[must_use]
+    pub fn bytes_per_step(&self) -> i128 {
+        self.leaks.iter().filter(|leak| leak.metric != LeakMetric::Cycles).map(|leak| leak.bytes_per_step).sum()
+    }
+
+    /// Leaks of one metric, the fastest first.
+    pub fn leaks_of(&self, metric: LeakMetric) -> impl Iterator<Item = &Leak> {
+        self.leaks.iter().filter(move |leak| leak.metric == metric)
+    }
+
+    /// Leaks of one metric in groups, the fastest first: those that gain blocks in the same steps, and always in the same
+    /// proportion, are likely kept together, as by one autograd graph.
+    #[must_use]
+    pub fn findings(&self, metric: LeakMetric) -> Vec<Vec<&Leak>> {
+        let mut findings: Vec<Vec<&Leak>> = Vec::new();
+        for leak in self.leaks_of(metric) {
+            let has_blocks = leak.rounds.iter().any(|&blocks| blocks != 0);
+            match findings.iter_mut().find(|known| has_blocks && known[0].rounds == leak.rounds) {
+                Some(known) => known.push(leak),
+                None => findings.push(vec![leak]),
+            }
+        }
+        findings.sort_by_key(|leaks| std::cmp::Reverse(leaks.iter().map(|leak| leak.bytes_per_step).sum::<i128>()));
+        findings
+    }
+
+    /// The points that count: neither warm-up nor the last step, whose tensors are still in use.
+    pub(super) fn counted(&self) -> &[Point] {
+        let until = self.points.len().saturating_sub(self.how.is_some().into());
+        self.points.get(self.skip..until).unwrap_or_default()
+    }
+
+    /// A total at each point that counts; `None` where one of them is not known.
+    pub(super) fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
+        self.counted().iter().map(value).collect()
+    }
+
+    /// The trend of something over the points that count. A series may have begun to grow late. Steps are short and
+    /// equal except for the first ones: real growth occurs in nearly all of them.
+    pub(super) fn trend(&self, values: &[u64], options: &LeakOptions) -> Option<Trend> {
+        let trend = if self.how.is_some() { Trend::of_all } else { Trend::of };
+        trend(values, options.least_growth(), options.min_share())
+    }
+
+    /// Something that held this much at each point that counts, as a leak without a name, if it grows like this.
+    pub(super) fn leak(&self, held: &[Held], growth: Growing, options: &LeakOptions) -> Option<Leak> {
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        // Most stacks are left out here.
+        if values.last()? - values.iter().min()? < options.least_growth().max(1) {
+            return None;
+        }
+        let trend = self.trend(&values, options).filter(|trend| trend.growth == growth)?;
+        Some(self.leak_of(trend, held))
+    }
+
+    /// A leak without a name of something that held this much at each point that counts.
+    fn leak_of(&self, trend: Trend, held: &[Held]) -> Leak {
+        let end = held.last().copied().unwrap_or_default();
+        Leak {
+            since: (trend.since > 0).then(|| self.counted()[trend.since].name.clone()),
+            bytes: trend.gained,
+            blocks: i128::from(end.blocks) - i128::from(held[trend.since].blocks),
+            bytes_per_step: trend.slope.unwrap_or_default(),
+            grew: trend.grew,
+            judged: trend.steps,
+            end,
+            rounds: reduced(
+                held.windows(2).map(|pair| i128::from(pair[1].blocks) - i128::from(pair[0].blocks)).collect(),
+            ),
+            course: held.iter().map(|held| held.bytes).collect(),
+            ..Leak::default()
+        }
+    }
+
+    /// Reserved memory that grows, in stairs or steadily, beyond what is needed. It fills the card as a leak does. What was
+    /// needed before fits into the pool, so only a higher need than any before explains that the pool grows.
+    pub(super) fn fragmentation(&self, needed: fn(&Point) -> Option<u64>, options: &LeakOptions) -> Option<Leak> {
+        let pool = self.totals(|point| point.reserved)?;
+        let steady = self.trend(&pool, options).filter(|trend| trend.growth == Growing::Yes);
+        let trend = steady.or_else(|| Trend::of_stairs(&pool, options.least_growth()))?;
+        let mut needed = self.totals(needed)?;
+        raise_to_highest_before(&mut needed);
+        let unused: Vec<u64> = pool.iter().zip(needed).map(|(pool, needed)| pool.saturating_sub(needed)).collect();
+        let gained = i128::from(*unused.last()?) - i128::from(unused[trend.since]);
+        if gained * 2 <= trend.gained {
+            return None;
+        }
+        let held: Vec<Held> = unused.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
+        let slope = gained / trend.steps.max(1) as i128;
+        let label = FRAGMENTATION.to_owned();
+        let leak = self.leak_of(Trend { gained, slope: Some(slope), ..trend }, &held);
+        Some(Leak { metric: LeakMetric::Fragmentation, key: label.clone(), label, ..leak })
+    }
+
+    /// Computes the growth of the totals, and when it fills the memory of the device, where that is given. `peak` is that
+    /// of allocated bytes: growth meets the limit there, not at the end of a step; the pool may have room before it grows.
+    pub(super) fn add_growth(&mut self, peak: Option<u64>, options: &LeakOptions) {
+        const TOTALS: [fn(&Point) -> Option<u64>; 3] =
+            [|point| point.allocated, |point| point.reserved, |point| point.fragmentation];
+        let [allocated, reserved, fragmentation] =
+            TOTALS.map(|value| self.totals(value).and_then(|values| self.trend(&values, options)?.slope));
+        let last = self.counted().last();
+        let highest = peak.or_else(|| last.and_then(|point| point.allocated));
+        let ends = self.budget.map(DeviceBudget::usable).map(|memory| {
+            let pool = last.and_then(|point| point.reserved);
+            [steps_until(memory, highest, allocated), steps_until(memory, pool, reserved)]
+        });
+        let runs_out_after = ends.into_iter().flatten().flatten().min();
+        self.growth = TotalsGrowth { allocated, reserved, fragmentation, runs_out_after };
+    }
+}
+
+/// Raises each value to the highest of those before it.
+fn raise_to_highest_before(values: &mut [u64]) {
+    for at in 1..values.len() {
+        values[at] = values[at].max(values[at - 1]);
+    }
+}
+
+/// The number of steps after which something that grows by `slope` per step fills `memory`.
+fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {
+    let slope = u64::try_from(slope?).ok().filter(|&slope| slope > 0)?;
+    Some(memory.saturating_sub(now?).div_ceil(slope))
+}

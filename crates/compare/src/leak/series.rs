@@ -1,0 +1,204 @@
+//! Leaks over a series of snapshots: what holds more from one to the next.
+
+use crate::tracks::{self, DeviceTrack, StackTrack};
+use ptmem_base::device::DeviceId;
+use ptmem_base::diagnostic::{Code, Diagnostic};
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
+use ptmem_snapshot::snapshot::StackId;
+use ptmem_trace::profile::{Bucket, DeviceProfile, Held, Profile};
+
+use super::trend::Growing;
+use super::{
+    DeviceLeaks, Failure, Leak, LeakMetric, LeakOptions, MOST_NAMES, Mode, Point, Search, cycles_unknown,
+    fragmentation_grows, sort,
+};
+
+/// Looks for what grew over profiles, in order. Their stacks must have been computed for [`ptmem_trace::profile::Moment::End`].
+/// `skipped` are files that could not be read, with the reason.
+#[must_use]
+pub fn over(profiles: &[Profile], skipped: &[(String, String)], options: &LeakOptions) -> Search {
+    let Some(latest) = profiles.last() else { return Search::default() };
+    let mut diagnostics = tracks::diagnostics(profiles);
+    diagnostics.extend(skipped_files(skipped, profiles.len()));
+    if profiles.len() == 1 && options.skip.unwrap_or(0) == 0 && skipped.is_empty() {
+        diagnostics.push(first_of_series(&latest.source.path));
+    }
+    let mut devices = Vec::new();
+    for device in tracks::devices(profiles) {
+        let series = DeviceSeries { profiles, latest, device: &device, options };
+        devices.push(series.leaks(skipped.len(), &mut diagnostics));
+    }
+    Search {
+        sources: profiles.iter().map(|profile| profile.source.clone()).collect(),
+        ..Search::new(Mode::Series, latest, devices, diagnostics)
+    }
+}
+
+/// Names the files that were left out.
+fn skipped_files(skipped: &[(String, String)], read: usize) -> Option<Diagnostic> {
+    const MOST: usize = 3;
+    let mut reasons: Vec<String> =
+        skipped.iter().take(MOST).map(|(path, reason)| format!("{path} ({reason})")).collect();
+    if skipped.len() > MOST {
+        reasons.push(format!("{} more", skipped.len() - MOST));
+    }
+    let message = format!(
+        "{} of {} left out because they cannot be read: {}",
+        skipped.len(),
+        count((skipped.len() + read) as u64, "file", "files"),
+        reasons.join("; ")
+    );
+    (!skipped.is_empty()).then(|| Diagnostic::new(Code::FilesSkipped, None, message))
+}
+
+fn first_of_series(path: &str) -> Diagnostic {
+    let message = format!("{path} is the first of the series: growth cannot be judged before the next one");
+    Diagnostic::new(Code::FirstOfSeries, None, message)
+}
+
+/// One device over the series.
+struct DeviceSeries<'s> {
+    profiles: &'s [Profile],
+    latest: &'s Profile,
+    device: &'s DeviceTrack,
+    options: &'s LeakOptions,
+}
+
+impl DeviceSeries<'_> {
+    fn leaks(&self, skipped: usize, diagnostics: &mut Vec<Diagnostic>) -> DeviceLeaks {
+        let mut points = Vec::with_capacity(self.profiles.len());
+        let mut missing: Vec<&str> = Vec::new();
+        for (profile, device) in self.profiles.iter().zip(self.device.in_each(self.profiles)) {
+            let Some(DeviceProfile { figures, .. }) = device else {
+                missing.push(&profile.source.path);
+                continue;
+            };
+            points.push(Point {
+                name: profile.source.path.clone(),
+                allocated: figures.allocated.end,
+                reserved: figures.reserved.end,
+                fragmentation: figures.fragmentation.end,
+                active_peak: None,
+            });
+        }
+        let skip = self.options.skip.unwrap_or(0);
+        let memory = self.options.device_memory;
+        let mut found = DeviceLeaks {
+            device: self.device.device,
+            skip,
+            judged: points.len().saturating_sub(skip + 1),
+            budget: memory.map(|memory| memory.budget(self.latest.run.as_ref(), self.device.device)),
+            points,
+            ..DeviceLeaks::default()
+        };
+        let Some(latest) = self.device.in_each(self.profiles).last().flatten() else {
+            let path = missing.last().copied().unwrap_or_default();
+            found.unclear = Some(format!("the latest snapshot does not have the device: {path} lacks it").into());
+            return found;
+        };
+        let ran_out_at_first =
+            self.device.in_each(self.profiles).flatten().next().is_some_and(DeviceProfile::ran_out_of_memory);
+        let failure = Failure::new(&latest.figures.ooms, latest.failed_request.clone(), self.options);
+        found.failure = failure.map(|of| Failure { from_the_first: ran_out_at_first && found.points.len() > 1, ..of });
+        if found.judged == 0 {
+            // The first snapshot of a series has no predecessor to compare with, which is expected.
+            let is_first = found.points.len() == 1 && skip == 0 && skipped == 0 && missing.is_empty();
+            let enough = count(found.points.len() as u64, "snapshot is", "snapshots are");
+            let reason = format!("{enough} too few where {skip} are warm-up; two more than those are needed");
+            found.unclear = (!is_first).then(|| reason.into());
+            return found;
+        }
+        diagnostics.extend(missing_in_some(&found, &missing));
+        found.add_growth(latest.figures.allocated.peak, self.options);
+        self.find_leaks(latest, &mut found, diagnostics);
+        found
+    }
+
+    /// Adds the leaks, the fastest first, and remarks on what grows.
+    fn find_leaks(&self, latest: &DeviceProfile, found: &mut DeviceLeaks, diagnostics: &mut Vec<Diagnostic>) {
+        let grouper = self.latest.grouper();
+        // The sum of all stacks that do not leak by themselves, or all of what figures without stacks state.
+        let mut others = vec![Held::default(); found.counted().len()];
+        let has_stacks = !latest.stacks.is_empty();
+        if !has_stacks {
+            let Some(totals) = found.totals(|point| point.allocated) else {
+                found.unclear = Some("not all of them state the allocated bytes at their end".to_owned().into());
+                return;
+            };
+            others = totals.into_iter().map(|bytes| Held { bytes, blocks: 0 }).collect();
+        }
+        let mut leaks = Vec::new();
+        let mut grown: Vec<(i128, String)> = Vec::new();
+        for track in tracks::stacks(self.profiles, self.device) {
+            let held = self.held(&track, found.skip);
+            if let Some(leak) = found.leak(&held, Growing::Yes, self.options) {
+                let members = latest.stacks.iter().filter(|total| total.key.0 == track.key);
+                let stacks: Vec<StackId> =
+                    members.flat_map(|total| &total.members).map(|member| member.stack).collect();
+                let leak = Leak { label: track.label, key: track.key, bucket: track.bucket, ..leak };
+                leaks.push(leak.of_stacks(&grouper, &stacks));
+            } else {
+                grown.push((gained(&held), track.label));
+                others.iter_mut().zip(held).for_each(|(sum, held)| *sum += held);
+            }
+        }
+        grown.retain(|(bytes, _)| *bytes > 0);
+        grown.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        // A little in each of many stacks, or in new ones every time.
+        let label = if has_stacks { "<several stacks together>" } else { "allocated memory" };
+        leaks.extend(found.leak(&others, Growing::Yes, self.options).map(|leak| Leak {
+            label: label.to_owned(),
+            key: Bucket::Others.label().to_owned(),
+            bucket: Some(Bucket::Others),
+            also: grown.into_iter().take(MOST_NAMES).map(|(_, label)| label).collect(),
+            ..leak
+        }));
+        leaks.extend(found.fragmentation(Point::active, self.options));
+        if leaks.is_empty() {
+            let recent = found.leak(&others, Growing::TooSoon, self.options);
+            diagnostics.extend(recent.map(|leak| too_soon(found.device, leak)));
+        }
+        let growing_pool = leaks.iter().filter(|leak| leak.metric == LeakMetric::Fragmentation);
+        diagnostics.extend(growing_pool.map(|leak| fragmentation_grows(found.device, Mode::Series.noun(), leak)));
+        sort(&mut leaks);
+        found.leaks = leaks;
+        if found.leaks_of(LeakMetric::Allocated).next().is_some() {
+            diagnostics.push(cycles_unknown(found.device, Mode::Series));
+        }
+    }
+
+    /// What a stack holds in each snapshot that counts.
+    fn held(&self, track: &StackTrack, skip: usize) -> Vec<Held> {
+        let all = track.held.iter().zip(&self.device.indices);
+        all.filter(|(_, index)| index.is_some()).map(|(held, _)| *held).skip(skip).collect()
+    }
+}
+
+/// Bytes by which the last of some moments exceeds the first.
+fn gained(held: &[Held]) -> i128 {
+    let [first, last] = [held.first(), held.last()].map(|held| held.map_or(0, |held| i128::from(held.bytes)));
+    last - first
+}
+
+fn missing_in_some(found: &DeviceLeaks, missing: &[&str]) -> Option<Diagnostic> {
+    let first = missing.first()?;
+    let message = format!(
+        "{} of {} lack the device, the first {first}; the others are compared",
+        missing.len(),
+        count((missing.len() + found.points.len()) as u64, "snapshot", "snapshots"),
+    );
+    Some(Diagnostic::new(Code::DeviceMissing, found.device, message))
+}
+
+/// A remark where something rose in the last snapshots, too few to be called a leak.
+fn too_soon(device: DeviceId, leak: Leak) -> Diagnostic {
+    let message = format!(
+        "allocated bytes rose by {} since {}, in each of the last {}: too few to distinguish a leak from a single \
+         increase; the next ones will show it",
+        Size(u64::try_from(leak.bytes).unwrap_or_default()),
+        leak.since.unwrap_or_default(),
+        count(leak.judged as u64, "snapshot", "snapshots"),
+    );
+    Diagnostic::new(Code::GrowthTooRecent, device, message)
+}

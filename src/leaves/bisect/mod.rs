@@ -1,0 +1,349 @@
+//! `ptmem bisect`: the first commit or release that exceeds the limits, and how it differs from the one before it.
+
+mod commits;
+mod releases;
+
+use std::env;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Error, Result, anyhow, bail};
+use clap::Args;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::patch::Edit;
+use ptmem::report::Subject;
+use ptmem::verdict::{Gate, Verdict};
+
+use crate::cli::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading, text};
+use crate::cli::config::{self, Loaded};
+use crate::cli::diff::{Pair, Request, compare_all};
+use crate::cli::exit_code;
+use crate::cli::output::{self, Output};
+use crate::cli::recorder::{
+    Attempt, Candidate, Failure, Part, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
+};
+use crate::cli::report::report_options;
+use crate::leaves::search::{Answer, Asked, Candidates, search};
+use commits::Commits;
+use releases::Releases;
+
+/// Find the commit or the release that made memory grow
+///
+/// Searches between a good and a bad commit or release: records candidates on a simulated card and compares each
+/// with the good one, until it knows the first that exceeds the limits. Reports that one, compared with the one
+/// before it. Recordings are kept, so an interrupted search continues. Candidates that cannot be recorded are
+/// skipped.
+///
+/// With a snapshot of a good commit instead of a range, it records and judges only the checkout, and exits with 125
+/// if that cannot be recorded: git bisect run ptmem bisect good.pkl -- python train.py
+#[derive(Debug, Args)]
+#[command(
+    after_help = text::EXIT_CODES,
+    mut_arg("command", |command| command.required(true)),
+    override_usage = "ptmem bisect [OPTIONS] <GOOD..BAD> -- <COMMAND>...\n       ptmem bisect [OPTIONS] <PACKAGE==GOOD..BAD> -- <COMMAND>...\n       \
+                      ptmem bisect [OPTIONS] <SNAPSHOT> -- <COMMAND>..."
+)]
+pub(crate) struct BisectArguments {
+    /// Commits, as GOOD..BAD; releases of a package, as 'NAME==GOOD..BAD'; or the recording of a good commit, with which the
+    /// checkout is compared: for git bisect run
+    #[arg(value_name = "RANGE")]
+    range: String,
+    #[command(flatten)]
+    record: RecordArguments,
+    #[command(flatten)]
+    limits: DiffLimits,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    stacks: Stacks,
+    #[command(flatten)]
+    trust: Trust,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: View,
+}
+
+/// Exit code by which `git bisect run` skips a commit.
+const SKIP: u8 = 125;
+
+/// Exit code that ends `git bisect run`.
+const ABORT: u8 = 128;
+
+/// A set whose members can be recorded.
+pub(super) trait Recordable: Candidates {
+    /// The good and the bad end.
+    fn ends(&self) -> [Self::One; 2];
+    /// The name of one as that of a folder.
+    fn folder(one: &Self::One) -> &str;
+    /// Runs and records one of them.
+    fn record(&self, one: &Self::One, recorder: &Recorder, program: Program<'_>) -> Attempt;
+    /// The first bad one, as far as it is known.
+    fn found(&self, asked: &Asked<Self::One>) -> Result<Found<Self::One>>;
+
+    /// Makes the code of the answer that of the working directory, and gives the name of the code before it, where it has one.
+    fn show(&self, _: &Found<Self::One>, _: &Recorder) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Records the answer, shown before, without one of its edits, alone or with all others of its file; `None` where that is not
+    /// possible, or the same as alone.
+    fn without(
+        &self,
+        _: &Found<Self::One>,
+        _: &Edit,
+        _: bool,
+        _: &Recorder,
+        _: Program<'_>,
+    ) -> Result<Option<Result<Recorded, Failure>>> {
+        Ok(None)
+    }
+}
+
+/// The answer of a search.
+pub(super) struct Found<C> {
+    pub(super) bad: C,
+    /// The one before it, or the last good one if others are between them.
+    pub(super) before: C,
+    /// Those between them of which nothing is known.
+    pub(super) unknown: Vec<C>,
+}
+
+pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCode> {
+    let BisectArguments { range, record, .. } = arguments;
+    // The working directory changes.
+    let config = &found_config(&arguments.config)?;
+    let program = Program { command: &record.command, method: &record.method };
+    let mut judging = Judging { arguments, loaded: config::load_with_folder(config)?, git: None };
+    if let Some((package, versions)) = range.split_once("==") {
+        let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
+        let recorder = Recorder::of_command(record, &package, &own_files())?;
+        return Bisection { set: &releases, recorder, program, judging }.answer("release", output);
+    }
+    if Path::new(range).exists() {
+        let code = compare(range, program, &judging);
+        // What says nothing about the commit must not end the bisection, unless it keeps all commits from being recorded.
+        return Ok(ExitCode::from(code.unwrap_or_else(|error| {
+            output::print_error(&format!("{error:#}"));
+            if matches!(error.downcast_ref(), Some(Failure::Environment(_))) { ABORT } else { SKIP }
+        })));
+    }
+    let commits = Commits::of(range)?;
+    let command = commits.command(&record.command);
+    let recorder = Recorder::of_command(record, &"commits", &[])?;
+    let tree = commits.tree(&recorder).path;
+    commits.check_out(&commits.bad, &recorder)?;
+    // Paths in reports begin there, and the edits that explain growth are found there.
+    env::set_current_dir(&tree)?;
+    judging.loaded = config::load_with_folder(config)?;
+    let program = Program { command: &command, ..program };
+    let mut bisection = Bisection { set: &commits, recorder, program, judging };
+    let answer = bisection.answer("commit", output);
+    commits.tree(&bisection.recorder).remove();
+    answer
+}
+
+/// The configuration with a name that holds in every folder.
+fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
+    let loaded = config::load_with_folder(arguments)?;
+    let path = loaded.file.map_or(Ok(PathBuf::from(ConfigArguments::NONE)), |(path, _)| std::path::absolute(path))?;
+    Ok(ConfigArguments { config: Some(path) })
+}
+
+/// Records the checkout and compares it with a recording.
+fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8> {
+    let recorder = Recorder::of_command(&judging.arguments.record, &"checkout", &own_files())?;
+    let here = env::current_dir()?;
+    let candidate = Candidate::new(program, &here, &[]);
+    let recorded = recorder.record("checkout", &candidate, &Part::new("checkout"))?;
+    let recorded = recorded.map_err(|failure| refused(failure, "the checkout", ""))?;
+    let gate = judging.compare(Path::new(good), &recorded.path)?;
+    output::print_note(&gate.headline().in_full());
+    Ok(if gate.verdict() == Verdict::Inconclusive { SKIP } else { gate.verdict().exit_code() })
+}
+
+/// How two recordings are compared, judged and reported.
+struct Judging<'a> {
+    arguments: &'a BisectArguments,
+    loaded: Loaded,
+    /// The commit since which the code changed, once it is known.
+    git: Option<String>,
+}
+
+impl Judging<'_> {
+    fn compare(&self, before: &Path, after: &Path) -> Result<Gate> {
+        let BisectArguments { limits, trust, stacks, view, .. } = self.arguments;
+        let config = &self.loaded.config;
+        let limits = limits.limits(trust.strict).over(&config.limits);
+        let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
+        let git = self.git.as_deref();
+        compare_all(&[pair], &Request { config, stacks, view, formats: &[], phases: false, git, update: false })
+    }
+
+    /// Reports a comparison, with a remark on the search, and gives the exit code.
+    fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
+        let BisectArguments { view, trust, .. } = self.arguments;
+        gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
+        view.write(Subject::Gate(&gate), &mut report_options(view, output), output)?;
+        Ok(exit_code(gate.verdict(), trust.exit_zero))
+    }
+}
+
+/// A set, how its members are recorded, and the limits.
+struct Bisection<'a, S> {
+    set: &'a S,
+    recorder: Recorder,
+    program: Program<'a>,
+    judging: Judging<'a>,
+}
+
+impl<S: Recordable> Bisection<'_, S> {
+    /// Searches, and reports the first bad one with the one before it.
+    fn answer(&mut self, noun: &str, output: &Output) -> Result<ExitCode> {
+        let [good, bad] = self.set.ends();
+        let of_good = self.required(&good)?;
+        let of_bad = self.required(&bad)?;
+        let whole = self.judging.compare(&of_good, &of_bad)?;
+        if !whole.is_gated() {
+            bail!("no limit is given, here or in ptmem.toml; expected one, such as --max-growth 5%");
+        }
+        if whole.verdict() != Verdict::Regression {
+            let said = unsearched(&good, &bad, &whole, noun);
+            return self.judging.report(whole, said, output);
+        }
+        let known = vec![(good.clone(), Answer::Good), (bad, Answer::Bad)];
+        let asked = search(self.set, known, output::print_note, |candidate| {
+            let recorded = match self.record(candidate)? {
+                Ok(recorded) => recorded,
+                Err(failure @ Failure::Environment(_)) => return Err(refused(failure, &candidate.to_string(), "")),
+                Err(failure) => return Ok(Answer::Skipped(failure.to_string())),
+            };
+            let gate = self.judging.compare(&of_good, &recorded.path)?;
+            Ok(match gate.verdict() {
+                Verdict::Pass => Answer::Good,
+                Verdict::Regression => Answer::Bad,
+                Verdict::Inconclusive => Answer::Skipped(gate.headline().in_full()),
+            })
+        })?;
+        let mut found = self.set.found(&asked)?;
+        let before = if let Ok(recorded) = self.record(&found.before)? {
+            recorded.path
+        } else {
+            found.before = good.clone();
+            of_good
+        };
+        let after = self.record(&found.bad)?.map_or(of_bad, |recorded| recorded.path);
+        self.judging.git = self.set.show(&found, &self.recorder)?;
+        let gate = self.judging.compare(&before, &after)?;
+        let alone = gate.verdict();
+        let judged = asked.iter().filter(|(_, answer)| !matches!(answer, Answer::Skipped(_))).count();
+        let mut said = said(&found, &good, judged, noun, alone);
+        said += &self.proof(&found, &gate, &before)?.unwrap_or_default();
+        let code = self.judging.report(gate, said, output)?;
+        // The growth of several can exceed what that of each does not.
+        Ok(if alone == Verdict::Pass {
+            exit_code(Verdict::Regression, self.judging.arguments.trust.exit_zero)
+        } else {
+            code
+        })
+    }
+
+    /// Whether the limits hold without the edit that the growth of the answer leads to.
+    fn proof(&mut self, found: &Found<S::One>, gate: &Gate, before: &Path) -> Result<Option<String>> {
+        let Some(edit) = gate.worst_first().first().and_then(|worst| worst.leading_edit()) else { return Ok(None) };
+        let place = edit.place();
+        let mut taken = format!("the edit at {place}");
+        let mut cause = "this edit";
+        output::print_note(&format!("{} without {taken}", found.bad));
+        let Some(mut recorded) = self.set.without(found, edit, true, &self.recorder, self.program)? else {
+            return Ok(None);
+        };
+        if recorded.is_err()
+            && let Some(again) = self.set.without(found, edit, false, &self.recorder, self.program)?
+        {
+            taken = format!("any edit of its file, because the command fails without the one at {place} alone");
+            cause = "an edit of this file";
+            recorded = again;
+        }
+        let shown = match recorded {
+            Err(_) => "it cannot be recorded, so the cause is not proven",
+            Ok(recorded) => match self.judging.compare(before, &recorded.path)?.verdict() {
+                Verdict::Pass => &format!("it is within the limits: {cause} causes the regression"),
+                Verdict::Regression => "it exceeds the limits, too: another edit makes memory grow",
+                Verdict::Inconclusive => "the result is inconclusive",
+            },
+        };
+        Ok(Some(format!("; recorded without {taken}, {shown}")))
+    }
+
+    /// The kept recording of one of them, or a new one.
+    fn record(&self, one: &S::One) -> Attempt {
+        match self.recorder.kept(S::folder(one)) {
+            Some(kept) => Ok(Ok(kept)),
+            None => self.set.record(one, &self.recorder, self.program),
+        }
+    }
+
+    /// The recording of one that must have one.
+    fn required(&self, one: &S::One) -> Result<PathBuf> {
+        output::print_note(&format!("trying {one}"));
+        let recorded = self.record(one)?;
+        Ok(recorded
+            .map_err(|failure| {
+                refused(
+                    failure,
+                    &one.to_string(),
+                    "; make it run with 'ptmem simulate', or give another end of the range",
+                )
+            })?
+            .path)
+    }
+}
+
+/// The error for one that must have a recording, with what else to do where that is the fault of this one.
+fn refused(failure: Failure, one: &str, advice: &str) -> Error {
+    match failure {
+        Failure::Environment(_) => Error::new(failure).context("nothing can be recorded here"),
+        Failure::Command(_) => anyhow!("{one}: cannot be recorded: {failure}"),
+        Failure::Candidate(_) | Failure::Elsewhere(_) => anyhow!("{one}: cannot be recorded: {failure}{advice}"),
+    }
+}
+
+/// Says why nothing was searched between ends of which the bad one does not exceed the limits.
+fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String {
+    let sentence = gate.headline().sentence;
+    if gate.verdict() == Verdict::Inconclusive {
+        return format!(
+            "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
+        );
+    }
+    let mut grown = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| check.delta > Some(0));
+    let lower = match grown.clone().any(|check| check.accepted) {
+        true => "give the limits without the accepted growth (--config none --max-growth …), or ",
+        false if grown.next().is_some() => "lower the limit below that growth, or ",
+        false => "",
+    };
+    format!(
+        "both ends of the range are within the limits, so no {noun} between them was recorded: from {good} to {bad}, {sentence}. \
+         To search, {lower}name a range whose last {noun} exceeds the limit"
+    )
+}
+
+/// Says which one was found, and what that rests on.
+fn said<C: Display>(found: &Found<C>, good: &C, judged: usize, noun: &str, alone: Verdict) -> String {
+    let Found { bad, before, unknown } = found;
+    let mut text = match &unknown[..] {
+        [] => format!("{bad} is the first {noun} that exceeds the limits compared with {good}"),
+        skipped => {
+            let names: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+            format!(
+                "the first {noun} that exceeds the limits is {bad} or one that could not be judged: {}",
+                names.join(", ")
+            )
+        }
+    };
+    text.push_str(&format!("; {judged} were judged, and this is {bad} compared with {before}"));
+    if alone == Verdict::Pass {
+        text.push_str(". The growth between these two is within the limits: earlier ones grew as well");
+    }
+    text
+}

@@ -1,0 +1,327 @@
+//! The memory of a code base over time: of a folder of nightly profiles, or of the versions of a stored one.
+
+use ptmem::budget::{DeviceBudget, DeviceMemory};
+use ptmem::device::DeviceId;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::leak::{self, Growing, Trend, course_changes};
+use ptmem::profile::{self, Profile};
+use ptmem::stack::{GroupBy, More};
+use ptmem::tracks::{self, DeviceTrack, StackTrack};
+
+/// Settings for a series of profiles.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HistoryOptions {
+    /// The least change that counts as a step, in bytes.
+    pub(crate) min_step: u64,
+    /// Memory of the device in bytes.
+    pub(crate) device_memory: Option<DeviceMemory>,
+}
+
+/// The origin of a profile of the series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Point {
+    /// Its file, or the commit in short.
+    pub(crate) name: String,
+    /// The commit that stored it, where it comes from a repository.
+    pub(crate) commit: Option<Commit>,
+}
+
+/// A version of a file in a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    /// Its hash.
+    pub(crate) hash: String,
+    /// When it was committed, in seconds since 1970.
+    pub(crate) time: i64,
+    /// The first line of its message.
+    pub(crate) subject: String,
+}
+
+/// A series of profiles.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// The profiles, the oldest first.
+    pub(crate) points: Vec<Point>,
+    /// Each device.
+    pub(crate) devices: Vec<DeviceHistory>,
+    /// Files that could not be read, with the reason.
+    pub(crate) skipped: Vec<(String, String)>,
+    /// The grouping of stacks.
+    pub(crate) group_by: GroupBy,
+    /// Diagnostics of the latest profile, and those of every run that is not whole.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// A device over the series.
+#[derive(Debug)]
+pub(crate) struct DeviceHistory {
+    /// Its ordinal in the latest profile that has it.
+    pub(crate) device: DeviceId,
+    /// Its figures in each profile; `None` where that lacks the device.
+    pub(crate) figures: Vec<Option<PointFigures>>,
+    /// The changes of the peak, the oldest first.
+    pub(crate) steps: Vec<PeakChange>,
+    /// The stacks at the peaks, the largest of the latest profile first.
+    pub(crate) stacks: Vec<StackTrack>,
+    /// The further course of the reserved peak, or of the allocated one where that is not known.
+    pub(crate) outlook: Option<Outlook>,
+    /// The memory of the device, where it is given.
+    pub(crate) budget: Option<DeviceBudget>,
+}
+
+/// Figures of a device in one profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct PointFigures {
+    /// Highest allocated bytes.
+    pub(crate) peak: Option<u64>,
+    /// Highest reserved bytes.
+    pub(crate) reserved: Option<u64>,
+    /// Allocated bytes at the end.
+    pub(crate) end: Option<u64>,
+}
+
+/// A profile whose peak differs from that of the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeakChange {
+    /// Index of the profile.
+    pub(crate) at: usize,
+    /// The peak of the one before.
+    pub(crate) before: u64,
+    /// Its own peak.
+    pub(crate) after: u64,
+    /// The stacks that changed most with it, the largest change first.
+    pub(crate) stacks: Vec<StackStep>,
+}
+
+/// The change of a stack between two profiles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StackStep {
+    /// Its name in the latest profile that has it.
+    pub(crate) label: String,
+    /// Number of further lines that it sums there.
+    pub(crate) more: More,
+    /// Bytes gained.
+    pub(crate) change: i128,
+}
+
+impl PeakChange {
+    /// The step from one known peak to the next.
+    fn between(earlier: Known, later: Known, stacks: &[StackTrack]) -> Self {
+        let mut changed: Vec<StackStep> = stacks
+            .iter()
+            .map(|stack| {
+                let change = i128::from(stack.bytes(later.at)) - i128::from(stack.bytes(earlier.at));
+                StackStep { label: stack.label.clone(), more: stack.more, change }
+            })
+            .filter(|stack| stack.change != 0)
+            .collect();
+        changed.sort_by(|a, b| b.change.abs().cmp(&a.change.abs()).then_with(|| a.label.cmp(&b.label)));
+        changed.truncate(STACKS_OF_STEP);
+        Self { at: later.at, before: earlier.bytes, after: later.bytes, stacks: changed }
+    }
+
+    /// The change of the peak in bytes.
+    #[must_use]
+    pub(crate) fn change(&self) -> i128 {
+        i128::from(self.after) - i128::from(self.before)
+    }
+}
+
+/// The further course of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Outlook {
+    /// Change from one profile to the next, since the latest change of course.
+    pub(crate) per_profile: i128,
+    /// Whether that is steady growth.
+    pub(crate) grows: bool,
+    /// Bytes that are left of the device, where its memory is known; 0 where it is full.
+    pub(crate) headroom: Option<u64>,
+    /// The number of further profiles after which the device is full, where memory grows and the device is known.
+    pub(crate) full_after: Option<u64>,
+    /// Seconds until then at the pace of the commits.
+    pub(crate) full_after_seconds: Option<u64>,
+}
+
+/// Stacks that are named for a step.
+const STACKS_OF_STEP: usize = 3;
+
+impl History {
+    /// Looks at profiles, the oldest first. Their stacks must have been computed for [`profile::Moment::Peak`].
+    #[must_use]
+    pub(crate) fn new(
+        points: Vec<Point>,
+        profiles: &[Profile],
+        skipped: Vec<(String, String)>,
+        options: &HistoryOptions,
+    ) -> Self {
+        let tracks = tracks::devices(profiles);
+        let devices = tracks.iter().map(|device| DeviceHistory::new(&points, profiles, device, options));
+        let latest = profiles.last();
+        Self {
+            devices: devices.collect(),
+            skipped,
+            group_by: latest.map(|profile| profile.options.group_by).unwrap_or_default(),
+            diagnostics: diagnostics(&points, profiles),
+            points,
+        }
+    }
+}
+
+/// The diagnostics of a history.
+fn diagnostics(points: &[Point], profiles: &[Profile]) -> Vec<Diagnostic> {
+    let is_incomplete = |found: &&Diagnostic| found.code == Code::RunIncomplete;
+    let latest = profiles.last().into_iter().flat_map(|profile| &profile.diagnostics);
+    let latest = latest.filter(|found| !is_incomplete(found)).cloned();
+    let incomplete = points.iter().zip(profiles).flat_map(|(point, profile)| {
+        let found = profile.diagnostics.iter().filter(is_incomplete);
+        found.map(|found| Diagnostic::new(found.code, found.device, format!("{}: {}", point.name, found.message)))
+    });
+    incomplete.chain(latest).collect()
+}
+
+impl DeviceHistory {
+    fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &HistoryOptions) -> Self {
+        let figures = device.in_each(profiles).map(|device| {
+            let profile::Figures { allocated, reserved, history, .. } = &device?.figures;
+            let has_peaks = history.has_peaks();
+            Some(PointFigures {
+                peak: allocated.peak.filter(|_| has_peaks),
+                reserved: reserved.peak.filter(|_| has_peaks),
+                end: allocated.end,
+            })
+        });
+        let figures: Vec<Option<PointFigures>> = figures.collect();
+        let stacks = tracks::stacks(profiles, device);
+        let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
+        let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
+        let peaks = known(&figures, |figures| figures.peak);
+        let changes = changes(&bytes(&peaks), options.min_step).into_iter();
+        let steps = changes.map(|to| PeakChange::between(peaks[to - 1], peaks[to], &stacks)).collect();
+        Self { device: device.device, figures, steps, stacks, outlook, budget }
+    }
+}
+
+/// A series as long as this shows by itself which changes are usual.
+const LONG: usize = 8;
+
+/// A change is unusual if it is this many times as large as the median of all.
+const UNUSUAL: u64 = 4;
+
+/// Indices of the values that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
+/// trend, of which the beginning alone is a step.
+fn changes(values: &[u64], min_step: u64) -> Vec<usize> {
+    let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
+    let mut sorted = sizes.clone();
+    sorted.sort_unstable();
+    let usual = if values.len() < LONG { 0 } else { sorted[sorted.len() / 2] };
+    let begins = course_changes(values, min_step);
+    let large = (1..values.len()).filter(|&to| sizes[to - 1] >= min_step.max(1));
+    large.filter(|to| sizes[to - 1] >= usual.saturating_mul(UNUSUAL) || begins.contains(to)).collect()
+}
+
+impl Outlook {
+    fn new(points: &[Point], figures: &[Option<PointFigures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
+        let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
+        // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
+        let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
+        let last = reserved.known.last()?.bytes;
+        let headroom = memory.map(|memory| memory.saturating_sub(last));
+        let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
+        let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
+        let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
+        let per_profile = peak.trend.slope?;
+        Some(Self { per_profile, grows: peak.trend.growth == Growing::Yes, headroom, full_after, full_after_seconds })
+    }
+}
+
+/// The further course of a figure.
+struct Pace {
+    trend: Trend,
+    known: Vec<Known>,
+}
+
+impl Pace {
+    fn of(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>, least: u64) -> Option<Self> {
+        let known = known(figures, value);
+        let trend = Trend::of(&bytes(&known), least, leak::MIN_SHARE)?;
+        trend.slope.is_some().then_some(Self { trend, known })
+    }
+
+    /// Bytes gained with each profile, where memory grows steadily.
+    fn growth(&self) -> Option<u64> {
+        let grows = self.trend.growth == Growing::Yes;
+        u64::try_from(self.trend.slope?).ok().filter(|&bytes| bytes > 0 && grows)
+    }
+
+    /// Mean seconds from one commit to the next, since the latest change of course.
+    fn seconds(&self, points: &[Point]) -> Option<u64> {
+        let begun = points[self.known[self.trend.since].at].commit.as_ref()?.time;
+        let passed = points[self.known.last()?.at].commit.as_ref()?.time.checked_sub(begun)?;
+        u64::try_from(passed).ok()?.checked_div(self.trend.steps as u64)
+    }
+}
+
+/// A figure that a profile has.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Index of the profile.
+    at: usize,
+    bytes: u64,
+}
+
+/// A figure of every profile that has it.
+fn known(figures: &[Option<PointFigures>], value: fn(&PointFigures) -> Option<u64>) -> Vec<Known> {
+    let all = figures.iter().enumerate();
+    all.filter_map(|(at, figures)| Some(Known { at, bytes: value(figures.as_ref()?)? })).collect()
+}
+
+fn bytes(known: &[Known]) -> Vec<u64> {
+    known.iter().map(|known| known.bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const NONE: [usize; 0] = [];
+
+    /// The steps of peaks in MiB.
+    fn steps(peaks: impl IntoIterator<Item = u64>) -> Vec<usize> {
+        changes(&peaks.into_iter().map(|peak| peak * MIB).collect::<Vec<_>>(), MIB)
+    }
+
+    #[test]
+    fn every_change_of_a_short_series_is_a_step() {
+        assert_eq!(steps([100, 200]), [1]);
+        assert_eq!(steps([100, 200, 200]), [1]);
+        assert_eq!(steps([100, 100, 200, 150]), [2, 3]);
+        assert_eq!(changes(&[100 * MIB, 101 * MIB - 1, 102 * MIB - 1], MIB), [2]);
+        assert_eq!(changes(&[5, 5, 6], 0), [2]);
+    }
+
+    #[test]
+    fn steps_and_single_nights_stand_out_in_a_long_series() {
+        assert_eq!(steps((0..30).map(|night| 100 + night / 20 * 50)), [20]);
+        assert_eq!(steps((0..30).map(|night| if night == 12 { 150 } else { 100 })), [12, 13]);
+        assert_eq!(steps((0..9).map(|night| 100 + night / 8)), [8]);
+    }
+
+    /// A peak that differs every night.
+    fn noisy(night: u64) -> u64 {
+        100 + night * 7 % 5
+    }
+
+    #[test]
+    fn what_every_night_brings_is_no_step() {
+        assert_eq!(steps((0..30).map(noisy)), NONE);
+        assert_eq!(steps((0..30).map(|night| noisy(night) + night / 20 * 50)), [20]);
+        assert_eq!(steps((0..30).map(|night| noisy(night) + if night == 12 { 50 } else { 0 })), [12, 13]);
+    }
+
+    #[test]
+    fn of_steady_growth_the_beginning_is_a_step() {
+        assert_eq!(steps((0..30).map(|night| 100 + night * 5)), NONE);
+        assert_eq!(steps((0..30_u64).map(|night| 100 + night.saturating_sub(10) * 5)), [11]);
+    }
+}

@@ -1,0 +1,72 @@
+//! `ptmem.history/1`: the memory of a code base over time.
+
+use std::collections::BTreeMap;
+
+use ptmem::profile::Bucket;
+use ptmem::report::json::{BudgetReport, DiagnosticReport, Tool};
+use ptmem::report::printable;
+use ptmem::tracks::StackTrack;
+use ptmem_base::json_writer::{list, object};
+
+use super::course::{DeviceHistory, History, PeakChange, Point};
+
+object! {
+    /// The report of a series of profiles, the oldest first.
+    pub(super) HistoryReport<'a>(history: &'a History) {
+        schema: "ptmem.history/1",
+        tool: Tool(),
+        group_by: history.group_by.to_string(),
+        profiles: list(history.points.iter().map(PointReport)),
+        devices: list(history.devices.iter().map(DeviceReport)),
+        skipped: list(history.skipped.iter().map(|(path, reason)| BTreeMap::from([("path", path), ("reason", reason)]))),
+        diagnostics: list(history.diagnostics.iter().map(DiagnosticReport)),
+    }
+}
+
+object! {
+    PointReport<'a>(point: &'a Point) {
+        name: point.name,
+        commit: point.commit.as_ref().map(|commit| &commit.hash),
+        time: point.commit.as_ref().map(|commit| commit.time),
+        subject: point.commit.as_ref().map(|commit| printable(&commit.subject)),
+    }
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceHistory) {
+        device: device.device,
+        // One for each profile; null where that lacks the device.
+        figures: device.figures,
+        steps: list(device.steps.iter().map(StepReport)),
+        device_memory?: device.budget.map(BudgetReport),
+        outlook: device.outlook,
+        stacks: list(device.stacks.iter().map(StackReport)),
+    }
+}
+
+object! {
+    StepReport<'a>(step: &'a PeakChange) {
+        profile: step.at,
+        before: step.before,
+        after: step.after,
+        delta: step.change(),
+        stacks: list(step.stacks.iter().map(|stack| ChangeReport(&stack.label, stack.change))),
+    }
+}
+
+object! {
+    ChangeReport<'a>(label: &'a str, delta: i128) {
+        label: printable(label),
+        delta,
+    }
+}
+
+object! {
+    /// A stack, with a figure for each profile.
+    StackReport<'a>(stack: &'a StackTrack) {
+        label: printable(&stack.label),
+        bucket: stack.bucket.map(Bucket::code),
+        bytes: list(stack.held.iter().map(|held| held.bytes)),
+        blocks: list(stack.held.iter().map(|held| held.blocks)),
+    }
+}

@@ -1,0 +1,165 @@
+//! `ptmem history`: the memory of a code base over time.
+
+mod course;
+mod json;
+mod view;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use ptmem::profile;
+use ptmem::report::view::View;
+use ptmem::report::{RenderOptions, Study, Subject};
+use ptmem::units::parse_size;
+use ptmem_base::json_writer;
+
+use crate::cli::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
+use crate::cli::output::{self, Output, folder_of};
+use crate::cli::series::{self, Series, SeriesOrder};
+use crate::cli::{config, git, ranks};
+use course::{Commit, History, HistoryOptions, Point};
+
+/// The heading of the options.
+const HISTORY: &str = "History";
+
+/// Show the peak over time, and the profiles at which it changed
+///
+/// Reads a folder of nightly profiles, or all versions of a stored profile in git.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArguments {
+    /// Profiles or snapshots; directories or quoted globs of them, in natural order
+    #[arg(required_unless_present = "git", conflicts_with = "git", value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
+    /// Every version of this stored profile in its git repository
+    #[arg(long, value_name = "FILE", help_heading = HISTORY)]
+    git: Option<PathBuf>,
+    /// Look at the latest N profiles only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HISTORY)]
+    last: Option<u32>,
+    /// Smallest change of the peak that counts as a step
+    #[arg(long, value_parser = parse_size, value_name = "SIZE", default_value = "1MiB", help_heading = HISTORY)]
+    min_step: u64,
+    /// Order of the files [default: as recorded; names and times must agree]
+    #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "git", help_heading = HISTORY)]
+    order: Option<SeriesOrder>,
+    #[command(flatten, next_help_heading = HISTORY)]
+    device: DeviceArguments,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    grouping: Grouping,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: StudyView,
+}
+
+pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
+    output::check_exports(&arguments.view.export, inputs)?;
+    let reading = arguments.grouping.reading(&config, &arguments.view.input);
+    let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
+    let (points, series) = match &arguments.git {
+        Some(path) => versions(path, last, &reading)?,
+        None => read(arguments, last, &reading)?,
+    };
+    if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
+        bail!("{path}: {reason}");
+    }
+    let device_memory = arguments.device.memory(&config);
+    let options = HistoryOptions { min_step: arguments.min_step, device_memory };
+    let mut history = History::new(points, &series.profiles, series.skipped, &options);
+    history.diagnostics.extend(series.sorted);
+    if history.devices.is_empty() {
+        bail!("no profile has a device that did anything; expected profiles of recordings");
+    }
+    arguments.view.write(Subject::Study(&history), output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads files, and those of directories and globs. The latest of files that are not in the order of their names are known
+/// once all are read.
+fn read(arguments: &HistoryArguments, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
+    let mut files = ranks::files(&arguments.profiles)?;
+    if series::is_in_order_of_names(&files) {
+        files.drain(..files.len().saturating_sub(last));
+    }
+    let mut series = series::read(&files, arguments.order, reading)?;
+    series.profiles.drain(..series.profiles.len().saturating_sub(last));
+    let points = series.profiles.iter().map(|profile| Point { name: profile.source.path.clone(), commit: None });
+    Ok((points.collect(), series))
+}
+
+/// The trailer by which a commit that only keeps a profile names the commit that was recorded.
+const RECORDED: &str = "Recorded-commit";
+
+/// A version of the file.
+struct Version {
+    /// The commit that has it.
+    hash: String,
+    /// The commit whose profile it is.
+    recorded: Commit,
+}
+
+/// Digits of a hash that name a commit.
+const SHORT: usize = 10;
+
+/// Reads the latest versions of a file, the oldest first.
+fn versions(path: &Path, last: usize, reading: &profile::ReadOptions) -> Result<(Vec<Point>, Series)> {
+    let name = path.display();
+    let file = path.file_name().and_then(|file| file.to_str());
+    let file = file.ok_or_else(|| anyhow!("{name}: has no name that git could look for; expected a file"))?;
+    let folder = folder_of(path);
+    let mut commits = commits(folder, file)?;
+    if commits.is_empty() {
+        bail!("{name}: no commit has this file; expected a profile that is stored in a git repository");
+    }
+    commits.drain(..commits.len().saturating_sub(last));
+    let mut series = Series::default();
+    let mut points = Vec::new();
+    for Version { hash, recorded } in commits {
+        let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
+        let profile = git::output(&mut git::git(Some(folder)), &["cat-file", "blob", &format!("{hash}:./{file}")])
+            .and_then(|bytes| {
+                profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
+            });
+        match profile {
+            Ok(profile) => {
+                series.profiles.push(series::prepared(profile));
+                points.push(Point { name: short, commit: Some(recorded) });
+            }
+            Err(error) => series.skipped.push((short, error.root_cause().to_string())),
+        }
+    }
+    Ok((points, series))
+}
+
+/// The commits that changed a file, the oldest first.
+fn commits(folder: &Path, file: &str) -> Result<Vec<Version>> {
+    // Fields are separated by what no message can hold, and commits by zeros.
+    let format = format!("--format=%H%x1f%(trailers:key={RECORDED},valueonly,separator=%x20)%x1f%ct%x1f%s");
+    let listed = git::output(&mut git::git(Some(folder)), &["log", "-z", "--reverse", &format, "--", file])?;
+    let listed = String::from_utf8_lossy(&listed);
+    listed.split('\0').filter(|entry| !entry.trim().is_empty()).map(commit).collect()
+}
+
+fn commit(entry: &str) -> Result<Version> {
+    let fields: Vec<&str> = entry.trim().splitn(4, '\u{1f}').collect();
+    let &[hash, trailer, time, subject] = &fields[..] else { bail!("git log: unexpected entry '{entry}'") };
+    let time = time.parse().with_context(|| format!("git log: unexpected time in '{entry}'"))?;
+    let is_named = trailer.len() >= SHORT && trailer.chars().all(|digit| digit.is_ascii_hexdigit());
+    let recorded = if is_named { trailer } else { hash }.to_owned();
+    Ok(Version { hash: hash.to_owned(), recorded: Commit { hash: recorded, time, subject: subject.to_owned() } })
+}
+
+impl Study for History {
+    fn view(&self, options: &RenderOptions) -> View {
+        view::view(self, options)
+    }
+
+    fn json(&self, _: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
+        json_writer::write(&json::HistoryReport(self), out)
+    }
+}

@@ -1,0 +1,200 @@
+//! The memory of a code base over time.
+
+use ptmem::leak::Point;
+use ptmem::report::view::{
+    Content, Fact, Group, Row, Section, Source, StepChart, Table, Tone, Value, View, figure, known_size, overhead,
+    remarks, rows, words,
+};
+use ptmem::report::{Amounts, RenderOptions};
+use ptmem::tracks::StackTrack;
+use ptmem::units::{Delta, Size};
+use ptmem_base::text::{count, thousands};
+
+use super::course::{Commit, DeviceHistory, History, Outlook, PeakChange, PointFigures};
+
+/// Profiles that are listed: the latest ones.
+const MOST_POINTS: usize = 20;
+
+/// The model of a series of profiles.
+pub(super) fn view(history: &History, options: &RenderOptions) -> View {
+    let sections = history.devices.iter().map(|device| section(history, device, options)).collect();
+    let diagnostics = history.diagnostics.iter().map(|diagnostic| (None, diagnostic));
+    let mut group = Group::about(sources(history));
+    group.facts = skipped(history);
+    group.sections = sections;
+    group.remarks = remarks(diagnostics, history.devices.len() > 1);
+    View::of_groups(vec![group])
+}
+
+fn sources(history: &History) -> Vec<Source> {
+    let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Vec::new() };
+    let path = if first == last { first.name.clone() } else { format!("{} to {}", first.name, last.name) };
+    vec![Source { side: None, path, amount: count(history.points.len() as u64, "profile", "profiles") }]
+}
+
+/// Files that could not be read.
+fn skipped(history: &History) -> Vec<Fact> {
+    let lines = history.skipped.iter().map(|(path, reason)| vec![format!("{path}: {reason}")]);
+    let fact = Fact::of_lines("left out", lines.collect());
+    if history.skipped.is_empty() { Vec::new() } else { vec![fact] }
+}
+
+fn section(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Section {
+    let steps = if device.steps.is_empty() {
+        let is_trend = device.outlook.is_some_and(|outlook| outlook.grows);
+        let from = if is_trend { " from the trend" } else { "" };
+        Content::Sentence(format!("no single change of the peak stands out{from}"))
+    } else {
+        Content::Table(steps(history, device))
+    };
+    let mut blocks = vec![
+        Content::Facts(facts(history, device)),
+        Content::Steps(course(history, device)),
+        steps,
+        Content::Table(points(history, device, options)),
+    ];
+    if !device.stacks.is_empty() {
+        blocks.push(Content::Table(stacks(history, device, options)));
+    }
+    Section::new(device.device.to_string(), blocks)
+}
+
+/// The peaks and the largest stacks over time.
+fn course(history: &History, device: &DeviceHistory) -> StepChart {
+    let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
+        name: point.name.clone(),
+        allocated: figures.and_then(|figures| figures.peak),
+        reserved: figures.and_then(|figures| figures.reserved),
+        fragmentation: None,
+        active_peak: None,
+    });
+    let lines = device
+        .stacks
+        .iter()
+        .map(|stack| Amounts { name: stack.label.clone(), bytes: stack.held.iter().map(|held| held.bytes).collect() });
+    StepChart {
+        noun: "profile",
+        title: "allocated peak of each profile".to_owned(),
+        points: points.collect(),
+        budget: device.budget,
+        skip: 0,
+        lines_title: "Largest stacks",
+        lines: lines.collect(),
+    }
+}
+
+fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
+    let known: Vec<&PointFigures> = device.figures.iter().flatten().collect();
+    let mut facts = Vec::new();
+    if let (Some(first), Some(last)) = (known.first(), known.last()) {
+        let change = last.peak.zip(first.peak).map(|(last, first)| i128::from(last) - i128::from(first));
+        let peak = format!("{} -> {}", known_size(first.peak), known_size(last.peak));
+        facts.push(Fact::of_lines("peak", vec![vec![peak, Value::change(change).to_string()]]));
+        let reserved = format!("{} -> {}", known_size(first.reserved), known_size(last.reserved));
+        facts.push(Fact::new("reserved", reserved));
+    }
+    if let Some(outlook) = &device.outlook {
+        let steadily = if outlook.grows { ", steadily" } else { "" };
+        facts.push(Fact::new("trend", format!("{} per profile{steadily}", Delta(outlook.per_profile))));
+        if let Some(budget) = device.budget {
+            facts.push(Fact::new("device memory", full(outlook, budget.memory)));
+            facts.push(overhead(budget.overhead));
+        }
+    }
+    let missing = device.figures.iter().filter(|figures| figures.is_none()).count();
+    if missing > 0 {
+        facts.push(Fact::new("missing", format!("not in {missing}/{} profiles", history.points.len())));
+    }
+    facts
+}
+
+/// When the device is full.
+fn full(outlook: &Outlook, memory: u64) -> String {
+    const SECONDS_A_DAY: u64 = 86_400;
+    let memory = Size(memory);
+    if outlook.headroom == Some(0) {
+        return format!("{memory} is full");
+    }
+    let left = format!("{} of {memory} left", known_size(outlook.headroom));
+    let Some(more) = outlook.full_after else { return left + ", no steady growth" };
+    let days = outlook.full_after_seconds.map(|seconds| thousands(seconds.div_ceil(SECONDS_A_DAY)));
+    let days = days.map(|days| format!(" (about {days} days)")).unwrap_or_default();
+    format!("{left}, full after {} more profiles{days}", thousands(more))
+}
+
+/// The name of a profile, with the message of its commit.
+fn name(history: &History, at: usize) -> String {
+    let point = &history.points[at];
+    match &point.commit {
+        Some(Commit { subject, .. }) => format!("{} {subject}", point.name),
+        None => point.name.clone(),
+    }
+}
+
+/// The steps of the peak, with the stacks that made them.
+fn steps(history: &History, device: &DeviceHistory) -> Table {
+    let heads = [figure("change").main(), figure("peak"), words("since"), words("largest changes")];
+    Table::new(heads, device.steps.iter().map(|step| step_row(history, step))).titled("changes of the peak")
+}
+
+fn step_row(history: &History, step: &PeakChange) -> Row {
+    let changes = step.stacks.iter().map(|stack| format!("{} {}{}", Delta(stack.change), stack.label, stack.more));
+    let cells = [
+        Value::Change(step.change()),
+        Value::Size(step.after),
+        Value::code(name(history, step.at)),
+        Value::code(changes.collect::<Vec<String>>().join("; ")),
+    ];
+    Row::new(Tone::of_change(step.change()), cells)
+}
+
+/// The latest profiles.
+fn points(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Table {
+    let [reserved, end] = ["reserved", "end"].map(|head| figure(head).spare());
+    let heads = [figure("peak"), figure("change").main(), reserved, end, words("profile")];
+    let most = if options.top == Some(0) { usize::MAX } else { MOST_POINTS };
+    let first = history.points.len().saturating_sub(most);
+    let rows = (first..history.points.len()).map(|at| point_row(history, device, at));
+    let mut table = Table::new(heads, rows).titled("profiles");
+    table.below = (first > 0).then(|| format!("{first} earlier profiles are not listed; the CSV format lists all"));
+    table
+}
+
+fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
+    let now = device.figures[at];
+    let peak = now.and_then(|figures| figures.peak);
+    let before = device.figures[..at].iter().rev().flatten().find_map(|figures| figures.peak);
+    let change = peak.zip(before).map(|(peak, before)| i128::from(peak) - i128::from(before));
+    let cells = [
+        Value::size(peak),
+        change.map_or(Value::Nothing, Value::Change),
+        Value::size(now.and_then(|figures| figures.reserved)),
+        Value::size(now.and_then(|figures| figures.end)),
+        Value::code(name(history, at)),
+    ];
+    Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)
+}
+
+/// The largest stacks of the latest profile, over time.
+fn stacks(history: &History, device: &DeviceHistory, options: &RenderOptions) -> Table {
+    let points = history.points.len();
+    let rows = rows(
+        &device.stacks,
+        options,
+        |stack| stack_row(Value::stack(&*stack.label, stack.more), &StackTrack::sums([stack], points)),
+        |rest, name| stack_row(name, &StackTrack::sums(rest, points)).cells,
+    );
+    let [first, highest, latest] = [figure("first"), figure("highest").spare(), figure("latest")];
+    let heads = [first, highest, latest, figure("change").main(), words(history.group_by.noun())];
+    Table::new(heads, rows).titled("largest stacks at the peak")
+}
+
+/// A row of stacks that held these bytes in each of the profiles.
+fn stack_row(label: Value, bytes: &[u64]) -> Row {
+    let first = bytes.first().copied().unwrap_or(0);
+    let highest = bytes.iter().copied().max().unwrap_or(0);
+    let now = bytes.last().copied().unwrap_or(0);
+    let change = i128::from(now) - i128::from(first);
+    let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
+    Row::new(Tone::of_change(change), cells)
+}

@@ -1,0 +1,286 @@
+//! Repeats the requests of a recording on the allocator of a real PyTorch, on a simulated card, once for each setting.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::{env, fs};
+
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::profile::Opened;
+use ptmem::replay::{self, Wanted};
+use ptmem::snapshot::{Action, Event};
+use ptmem::stack::{GroupBy, Grouper, Rules};
+use ptmem_simulate::Card;
+
+use super::SettingsArguments;
+use super::allocator::{self, Earlier, Outcome, Recording, SelfCheck, SettingsStudy, Trial, curve};
+use crate::cli::input;
+
+const PROGRAM: &str = include_str!("repeat.py");
+
+/// Memory for PyTorch on a simulated card whose memory is not known: about as much as one can have.
+const UNLIMITED: u64 = 510 << 30;
+
+/// Settings to try one by one.
+const SINGLE: [&str; 8] = [
+    "expandable_segments:True",
+    "max_split_size_mb:20",
+    "max_split_size_mb:64",
+    "max_split_size_mb:128",
+    "max_split_size_mb:256",
+    "max_split_size_mb:512",
+    "roundup_power2_divisions:4",
+    "roundup_power2_divisions:8",
+];
+
+/// Has an effect only where the memory of the card is known.
+const COLLECT: &str = "garbage_collection_threshold:0.8";
+
+/// How many of the best settings are tried in pairs.
+const BEST: usize = 3;
+
+/// A recording to repeat.
+struct Repetition<'a> {
+    python: &'a Path,
+    recording: Recording,
+    /// The memory of the card, where it is known.
+    capacity: Option<u64>,
+    /// Reserved bytes after each request of the recording, and whether it succeeded.
+    recorded: Vec<(u64, bool)>,
+    folder: tempfile::TempDir,
+}
+
+/// What a recording does not state of the way in which its requests were met.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    /// The order in which the card gives out addresses, as `ptmem simulate --addresses` names it.
+    addresses: &'static str,
+    /// True if private pools never split a segment.
+    no_split: bool,
+}
+
+/// The usual manner, and those that are tried until one follows the recording to the byte.
+const MANNERS: [Manner; 4] = [
+    Manner { addresses: "up", no_split: false },
+    Manner { addresses: "down", no_split: false },
+    Manner { addresses: "up", no_split: true },
+    Manner { addresses: "down", no_split: true },
+];
+
+/// An outcome, the manner that led to it, the largest difference of its reserved bytes from the recording, and the release of
+/// PyTorch.
+struct Repeated {
+    manner: Manner,
+    outcome: Outcome,
+    deviation: u64,
+    release: String,
+}
+
+/// Tries the recorded settings, and if they lead to the recorded memory, others.
+pub(super) fn tried(
+    arguments: &SettingsArguments,
+    recording: Recording,
+    events: &[Event],
+    study: &SettingsStudy,
+    memory: Option<u64>,
+) -> Result<Trial> {
+    let folder = tempfile::tempdir().context("no folder for the requests can be made (TMPDIR)")?;
+    fs::write(folder.path().join("repeat.py"), PROGRAM)?;
+    let recorded = curve(events, recording.reserved_before);
+    let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
+    let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
+    let Repetition { recording, recorded, .. } = &repetition;
+    let mut left_out = Vec::new();
+    let Repeated { manner, outcome, deviation, release } =
+        repetition.closest(&study.recorded_settings, &mut left_out)?;
+    let mut trial = Trial {
+        pytorch: release,
+        device_memory: capacity,
+        failed_requests: recorded.iter().filter(|(_, fits)| !fits).count(),
+        private_pools: recording.private_pools,
+        streams: recording.streams,
+        in_use_before: recording.held_before,
+        free_before: recording.reserved_before.saturating_sub(recording.held_before),
+        self_check: SelfCheck::new(study.pinned.reserved_peak, outcome.reserved_peak, deviation),
+        compared_with: 0,
+        settings: vec![outcome],
+        left_out,
+        advice: String::new(),
+    };
+    let own = &arguments.settings;
+    let usual = [""].into_iter().chain(SINGLE).chain(capacity.map(|_| COLLECT)).map(str::to_owned);
+    let mut singles = if own.is_empty() { usual.collect() } else { own.clone() };
+    singles.retain(|text| *text != study.recorded_settings);
+    if singles.is_empty() || !trial.self_check.trusted {
+        return Ok(trial);
+    }
+    if recording.reserved_before > 0 {
+        match repetition.repeat(&study.recorded_settings, manner, Earlier::Packed, 0) {
+            Ok(packed) => trial.settings.push(packed.outcome),
+            // Nothing to compare other settings with.
+            Err(error) => {
+                trial.left_out.push(error.to_string());
+                return Ok(trial);
+            }
+        }
+        trial.compared_with = 1;
+    }
+    repetition.add(&mut trial, &singles, manner);
+    if trial.settings.len() <= trial.compared_with + 1 {
+        bail!("{}", trial.left_out.join("; "));
+    }
+    if own.is_empty() {
+        let pairs = pairs(&trial);
+        repetition.add(&mut trial, &pairs, manner);
+    }
+    Ok(trial)
+}
+
+impl Repetition<'_> {
+    /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
+    fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for settings in settings.chunks(cores) {
+            let repeated: Vec<_> = thread::scope(|scope| {
+                let runs = settings.iter().enumerate();
+                let runs = runs.map(|(at, text)| scope.spawn(move || self.repeat(text, manner, Earlier::Packed, at)));
+                let runs: Vec<_> = runs.collect();
+                runs.into_iter().filter_map(|run| run.join().ok()).collect()
+            });
+            for repeated in repeated {
+                match repeated {
+                    Ok(repeated) => trial.settings.push(repeated.outcome),
+                    Err(error) => trial.left_out.push(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// What the recorded settings lead to, in the manner that follows the recording most closely.
+    fn closest(&self, settings: &str, left_out: &mut Vec<String>) -> Result<Repeated> {
+        let mut closest = self.repeat(settings, MANNERS[0], Earlier::AsRecorded, 0)?;
+        let others = MANNERS[1..].iter().filter(|manner| !manner.no_split || self.recording.may_have_unsplit_pools);
+        for &manner in others {
+            if closest.deviation == 0 {
+                break;
+            }
+            match self.repeat(settings, manner, Earlier::AsRecorded, 0) {
+                Ok(other) if other.deviation < closest.deviation => closest = other,
+                Ok(_) => {}
+                Err(error) => {
+                    let tried = if manner.no_split { "pools that never split" } else { "addresses downwards" };
+                    left_out.push(format!("with {tried}, {error}"));
+                    break;
+                }
+            }
+        }
+        Ok(closest)
+    }
+
+    /// Repeats the requests; `number` distinguishes runs that go on at the same time.
+    fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
+        let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
+        let list = self.recording.requests(earlier, manner.addresses == "down");
+        let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
+        fs::write(&requests, lines.concat())?;
+        let limit = self.capacity.unwrap_or(UNLIMITED);
+        let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
+        let mut simulate = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
+        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", manner.addresses, "--"]);
+        simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requests).arg(&dump);
+        simulate.arg(if earlier == Earlier::Packed { "packed" } else { "recorded" });
+        simulate.arg(if manner.no_split { "no_split" } else { "split" });
+        // A share of the card, without which PyTorch ignores the threshold at which it collects.
+        if self.capacity.is_some() && settings.contains("garbage_collection_threshold") {
+            simulate.arg((limit + 1).to_string());
+        }
+        // The memory of the card is that share already.
+        let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
+        for variable in ["PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES"] {
+            simulate.env_remove(variable);
+        }
+        simulate.env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","));
+        let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
+        if !ended.status.success() {
+            return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));
+        }
+        if !dump.exists() {
+            return Err(unusable(self.python, "did not record the requests"));
+        }
+        let repeated = self.read(&dump, settings, manner, earlier);
+        // Temporary; the folder goes anyway.
+        let _ = fs::remove_file(&dump);
+        Ok(Repeated { release: String::from_utf8_lossy(&ended.stdout).trim().to_owned(), ..repeated? })
+    }
+
+    /// Why settings could not be tried, and what to do.
+    fn failure(&self, settings: &str, errors: &str) -> anyhow::Error {
+        let python = self.python.display();
+        if errors.contains(": command not found") {
+            return unusable(self.python, "is not a program");
+        }
+        if let Some(reason) = errors.lines().find_map(|line| line.strip_prefix("unusable: ")) {
+            return unusable(self.python, reason);
+        }
+        let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
+        let reason = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
+        let reason = reason.copied().unwrap_or("it printed nothing");
+        let settings = if settings.is_empty() { "the default settings" } else { settings };
+        anyhow!("the requests could not be repeated with {settings} by {python}: {reason}")
+    }
+
+    fn read(&self, dump: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Result<Repeated> {
+        let Opened::Snapshot(snapshot, _) = input::open(dump, &ptmem::profile::ReadOptions::default())? else {
+            bail!("{}: is not a snapshot", dump.display());
+        };
+        let Some((&id, device)) = snapshot.devices.first_key_value() else {
+            bail!("PyTorch recorded nothing when the requests were repeated; its release may lack the memory history");
+        };
+        let replay = replay::run_with(&snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
+        let grouper = Grouper::new(&snapshot.tables, GroupBy::default(), &Rules::default());
+        let at_peak = allocator::pinned(&snapshot, device, &replay, &grouper);
+        let at_peak = at_peak.context("reserved bytes of the repeated requests are not known")?;
+        let events = snapshot.events_of(device);
+        let curve = curve(events, replay.figures.reserved.baseline.unwrap_or(0));
+        if curve.len() != self.recorded.len() {
+            bail!("{} of {} requests were repeated: this is a defect of ptmem", curve.len(), self.recorded.len());
+        }
+        let deviations = curve.iter().zip(&self.recorded).map(|((here, _), (there, _))| here.abs_diff(*there));
+        let count = |kinds: [Action; 2]| events.iter().filter(|event| kinds.contains(&event.action)).count() as u64;
+        let pairs = self.recorded.iter().zip(&curve);
+        let outcome = Outcome {
+            settings: settings.to_owned(),
+            earlier_memory_as_recorded: earlier != Earlier::Packed,
+            reserved_peak: at_peak.reserved_peak,
+            free_at_peak: at_peak.reserved_peak.saturating_sub(at_peak.active_then),
+            segments_obtained: count([Action::SegmentAlloc, Action::SegmentMap]),
+            segments_returned: count([Action::SegmentFree, Action::SegmentUnmap]),
+            failed_requests_avoided: pairs.clone().filter(|((_, there), (_, here))| !there && *here).count(),
+            new_failed_requests: pairs.filter(|((_, there), (_, here))| *there && !here).count(),
+        };
+        Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
+    }
+}
+
+/// Why a Python cannot repeat requests, and what to do.
+fn unusable(python: &Path, reason: &str) -> anyhow::Error {
+    anyhow!(
+        "no settings were tried, because {} {reason}; run this in the environment of the recorded program, or name its Python with \
+         --python ('--python none' tries no settings)",
+        python.display()
+    )
+}
+
+/// Pairs of the best settings of different names.
+fn pairs(trial: &Trial) -> Vec<String> {
+    let mut best: Vec<&Outcome> = trial.fitting().filter(|outcome| !outcome.settings.is_empty()).collect();
+    best.sort_by_key(|outcome| outcome.reserved_peak);
+    let mut names = BTreeSet::new();
+    best.retain(|outcome| names.insert(outcome.settings.split(':').next()));
+    best.truncate(BEST);
+    let settings = best.iter().map(|outcome| &outcome.settings).enumerate();
+    let pairs =
+        settings.flat_map(|(at, one)| best[at + 1..].iter().map(move |other| format!("{one},{}", other.settings)));
+    pairs.collect()
+}
