@@ -7,7 +7,7 @@ use ptmem::verdict::Judgement;
 /// The end of a message with this advice.
 fn words(advice: Advice) -> Option<&'static str> {
     match advice {
-        Advice::AllowPartial => Some(". --allow-partial compares anyway"),
+        Advice::AllowPartial => Some(". allow-partial = true in ptmem.toml compares anyway"),
         Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
         Advice::CompareHighestPhases => Some(". phase-occurrence = \"max\" in ptmem.toml compares the highest ones"),
         Advice::StateAllocatorSettings => Some(". Give others as allocator-settings in ptmem.toml"),

@@ -11,6 +11,7 @@ use ptmem::verdict::{Limits, Maximum};
 
 use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
 use super::output::Output;
+use super::place::Place;
 use super::report::report_options;
 use super::{config, exit_code, ranks};
 
@@ -54,7 +55,7 @@ impl CheckArguments {
 /// Reads, judges and reports.
 pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCode> {
     let CheckArguments { snapshot, trust, stacks, view, .. } = arguments;
-    let loaded = config::load_with_folder(&arguments.config)?;
+    let loaded = config::load_at(&Place::here(), &arguments.config)?;
     let found = ranks::find(snapshot)?;
     ranks::check_exports(view, snapshot, found.as_deref())?;
     let limits = arguments.limits(&loaded.config);
@@ -66,6 +67,6 @@ pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCod
     let checked = ranks::readings(snapshot, found.as_deref(), Some(&thresholds), view, &options)?;
     let mut options = report_options(view, output);
     options.device_memory = limits.memory();
-    view.write(Subject::from(&checked), &mut options, output)?;
+    view.write(&Place::here(), Subject::from(&checked), &mut options, output)?;
     Ok(exit_code(checked.verdict(), trust.exit_zero))
 }

@@ -1,16 +1,19 @@
 //! Maps recorded file names to files in the checkout: snapshots are recorded elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use anyhow::{Context as _, Result};
 use ptmem::stack::{Checkout, Code};
 
+use super::place::Place;
 use super::sources;
 
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
-pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
-    let root = root();
+pub(super) fn files<'c>(place: &Place, codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
+    let root = root(place);
     let mut files = BTreeMap::new();
     let mut last = None;
     for code in codes {
@@ -27,10 +30,10 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
     files
 }
 
-/// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the working
-/// directory, otherwise the folder of the configuration; `None` without any of them.
-pub(super) fn current(config: Option<PathBuf>) -> Checkout {
-    let folder = workspace().or_else(repository).or(config);
+/// The checkout that labels are relative to: the workspace of a job, otherwise the repository around the place, otherwise the folder
+/// of the configuration; `None` without any of them.
+pub(crate) fn current(place: &Place, config: Option<PathBuf>) -> Checkout {
+    let folder = workspace(place).or_else(|| repository(place)).or(config);
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
     let name = root.to_string_lossy().into_owned();
     Checkout::new(&name, move || list(&root))
@@ -67,24 +70,36 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
     !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
 }
 
-/// The workspace of a job, otherwise the repository around the working directory, otherwise that directory.
-pub(super) fn root() -> PathBuf {
-    workspace().or_else(repository).unwrap_or_else(|| env::current_dir().unwrap_or_default())
+/// The workspace of a job, otherwise the repository around a place, otherwise its folder.
+pub(super) fn root(place: &Place) -> PathBuf {
+    workspace(place).or_else(|| repository(place)).unwrap_or_else(|| place.whole().unwrap_or_default())
 }
 
-/// The workspace of a job of GitHub Actions.
-fn workspace() -> Option<PathBuf> {
-    env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()).map(PathBuf::from)
+/// The workspace of a job of GitHub Actions, which another checkout is no part of.
+fn workspace(place: &Place) -> Option<PathBuf> {
+    let workspace = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty());
+    workspace.filter(|_| place.is_here()).map(PathBuf::from)
 }
 
-/// The repository around the working directory.
-pub(crate) fn repository() -> Option<PathBuf> {
-    around(&env::current_dir().ok()?)
+/// The repository around a place.
+pub(crate) fn repository(place: &Place) -> Option<PathBuf> {
+    around(&place.whole()?)
 }
 
 /// The repository around a folder.
 pub(crate) fn around(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(|above| above.join(".git").exists()).map(Path::to_owned)
+}
+
+/// The variable by which Python finds the packages of a checkout before those that the environment has installed from another one.
+pub(crate) fn own_packages(root: &Path) -> Result<(&'static str, OsString)> {
+    let paths = [root.to_owned(), root.join("src")].into_iter().chain(paths_of("PYTHONPATH"));
+    Ok(("PYTHONPATH", env::join_paths(paths).context("PYTHONPATH")?))
+}
+
+/// The folders in a variable.
+pub(crate) fn paths_of(variable: &str) -> Vec<PathBuf> {
+    env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
 }
 
 /// The longest suffix of a recorded path that is a file below `root`.

@@ -8,15 +8,20 @@ use std::{env, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Config;
+use ptmem::report::Acceptance;
 use ptmem::units::Size;
 use ptmem::verdict::{Day, Limits, Thresholds};
 
 use super::args::ConfigArguments;
 use super::git::Base;
+use super::place::Place;
 use super::{checkout, input};
 
 /// Places of the configuration in a folder; the first that exists counts.
 const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
+
+/// Days for which a report proposes to accept growth.
+const ACCEPTED_DAYS: u32 = 14;
 
 /// A configuration, and the folder that its paths begin at.
 #[derive(Debug, Default)]
@@ -32,6 +37,12 @@ impl Loaded {
     /// The thresholds of one comparison or snapshot by limits.
     pub(crate) fn thresholds(&self, limits: &Limits) -> Result<Thresholds> {
         Ok(limits.thresholds()?)
+    }
+
+    /// How reports propose to accept growth, where the configuration wants that.
+    pub(super) fn acceptance(&self) -> Result<Option<Acceptance>> {
+        let acceptance = Acceptance { commands: Vec::new(), expires: today()?.after(ACCEPTED_DAYS), label: None };
+        Ok((!self.config.accepts_nothing).then_some(acceptance))
     }
 
     /// The name of the file, or words for none.
@@ -60,16 +71,18 @@ impl Found {
 
 /// The files among which a configuration is looked for.
 enum Tree<'b> {
-    Checkout,
+    Checkout(&'b Place),
     Base(&'b Base),
 }
 
 impl Tree<'_> {
     /// The folders from the working directory up to the root of the repository.
     fn depth(&self) -> usize {
-        let own = env::current_dir().unwrap_or_default();
         match self {
-            Self::Checkout => own.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0),
+            Self::Checkout(place) => {
+                let own = place.whole().unwrap_or_default();
+                own.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0)
+            }
             Self::Base(base) => {
                 let below = base.path_below_root(Path::new("")).unwrap_or_default();
                 Path::new(&below).components().count()
@@ -81,7 +94,10 @@ impl Tree<'_> {
     fn read(&self, path: &Path) -> Result<Option<String>> {
         match self {
             // One that is there but cannot be read is an error, not a gate without limits.
-            Self::Checkout => path.symlink_metadata().is_ok().then(|| read(path)).transpose(),
+            Self::Checkout(place) => {
+                let path = place.path(path);
+                path.symlink_metadata().is_ok().then(|| read(&path)).transpose()
+            }
             Self::Base(base) => {
                 let Some(path) = base.path_below_root(path) else { return Ok(None) };
                 base.read(&path)?.map(text_of).transpose()
@@ -108,32 +124,32 @@ impl Tree<'_> {
 
 /// The requested configuration, or the nearest one that is there.
 pub(crate) fn load(arguments: &ConfigArguments) -> Result<Config> {
-    Ok(load_with_folder(arguments)?.config)
+    Ok(load_at(&Place::here(), arguments)?.config)
 }
 
-/// The same, with its folder.
-pub(crate) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
+/// The requested configuration, or the nearest one of a place, with its folder.
+pub(crate) fn load_at(place: &Place, arguments: &ConfigArguments) -> Result<Loaded> {
     match arguments.file() {
-        None if arguments.is_none() => parse(None),
+        None if arguments.is_none() => parse(place, None),
         Some(path) => {
             let text = read(path).with_context(|| path.display().to_string())?;
-            parse(Some(Found::named(path, text)))
+            parse(place, Some(Found::named(path, text)))
         }
-        None => parse(Tree::Checkout.find()?),
+        None => parse(place, Tree::Checkout(place).find()?),
     }
 }
 
 /// The configuration of the base: the same options, the same working directory, the same search.
-pub(crate) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<Loaded> {
+pub(crate) fn load_of_base(base: &Base, place: &Place, arguments: &ConfigArguments) -> Result<Loaded> {
     if arguments.is_none() {
-        return load_with_folder(arguments);
+        return load_at(place, arguments);
     }
     let tree = Tree::Base(base);
     let found = match arguments.file() {
         None => tree.find()?,
         // No change of the repository can change a file outside of it.
         Some(path) => match base.path_below_root(path) {
-            None => return load_with_folder(arguments),
+            None => return load_at(place, arguments),
             Some(below) => match named_in_base(base, &below)? {
                 Some(text) => Some(Found::named(path, text)),
                 // The base may have had it in its usual place.
@@ -141,7 +157,7 @@ pub(crate) fn load_of_base(base: &Base, arguments: &ConfigArguments) -> Result<L
             },
         },
     };
-    parse(found)
+    parse(place, found)
 }
 
 /// The text that a file of the checkout has at the base, maybe under another name.
@@ -153,14 +169,14 @@ fn named_in_base(base: &Base, path: &str) -> Result<Option<String>> {
     bytes.map(text_of).transpose()
 }
 
-fn parse(found: Option<Found>) -> Result<Loaded> {
+fn parse(place: &Place, found: Option<Found>) -> Result<Loaded> {
     let Some(Found { path, text, folder, around }) = found else {
         let mut none = Loaded::default();
-        none.config.rules.checkout = checkout::current(None);
+        none.config.rules.checkout = checkout::current(place, None);
         return Ok(none);
     };
     let mut config = Config::parse(&text).with_context(|| path.display().to_string())?;
-    config.rules.checkout = checkout::current(Some(Path::new(".").join(around)));
+    config.rules.checkout = checkout::current(place, Some(place.path(".").join(around)));
     Ok(Loaded { config, folder, file: Some((path, text)) })
 }
 

@@ -42,7 +42,7 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<&'static str> {
 
 fn of_profile(error: &profile::Error) -> Option<&'static str> {
     if error.too_large().is_some() {
-        return Some("allow more if you trust the input, for example with --max-input 64GiB");
+        return Some("allow more if you trust the input, with max-input = \"64GiB\" in ptmem.toml");
     }
     match error {
         profile::Error::NoDevice { known, .. } if !known.is_empty() => Some("give one of its devices to --device"),
@@ -115,23 +115,26 @@ const OTHER_COMMANDS: [(&str, &[&str]); 4] = [
 ];
 
 /// Former options, and what took their place: an option as it is typed, or a key of `ptmem.toml`.
-pub(crate) const REMOVED: [(&str, &str); 12] = [
+pub(crate) const REMOVED: [(&str, &str); 14] = [
     ("--allocator-settings", "allocator-settings = \"max_split_size_mb:64\""),
     ("--allow-oom", "allow-oom = true"),
+    ("--allow-partial", "allow-partial = true"),
     ("--between", "--at FROM..TO"),
     ("--depth", "--tree=N"),
     ("--device-overhead", "device-overhead = \"2GiB\""),
+    ("--grep", "--focus PATTERN"),
     ("--match-ratio", "match-ratio = 0.75"),
+    ("--max-input", "max-input = \"64GiB\""),
     ("--no-config", "--config none"),
     ("--phase-occurrence", "phase-occurrence = \"max\""),
-    ("--reason", "--allow-raise REASON"),
     ("--skip-first", "skip-first = 3"),
     ("--strip-prefix", "strip-prefix = \"/workspace\""),
     ("--unfold", "unfold = 1"),
 ];
 
 /// Former options of the commands that read recordings, and what `ptmem gate` does in their place.
-const OF_GATE: [(&str, &str); 8] = [
+const OF_GATE: [(&str, &str); 11] = [
+    ("--allow-raise", "'ptmem gate NAME --update --allow-raise REASON' raises a stored before"),
     ("--approve-label", "'ptmem gate --approve-label LABEL' reads the labels of a pull request"),
     ("--comment-key", "'ptmem gate --ci' writes the comment of a pull request"),
     ("--first", "'ptmem gate' finds out itself whether a gate is new"),
@@ -140,6 +143,8 @@ const OF_GATE: [(&str, &str); 8] = [
     ("--no-before", "'ptmem gate' judges the change alone where its base cannot be recorded"),
     ("--suite", "'ptmem gate' compares what [gate.NAME] of ptmem.toml names"),
     ("--picture", "a comment has a chart, and --export html=FILE the timelines"),
+    ("--reason", "'ptmem gate NAME --update --allow-raise REASON' raises a stored before"),
+    ("--update", "'ptmem gate NAME --update' rewrites the stored before of [gate.NAME]"),
 ];
 
 /// The replacement of an option that was removed.

@@ -11,9 +11,9 @@ use ptmem::sides::Sides;
 use ptmem_base::text::did_you_mean;
 
 use super::advice;
-use super::diff::shell_word;
 use super::output::folder_of;
 use super::progress::ProgressReader;
+use super::shell::word;
 
 /// Reads two snapshots, at the same time if requested.
 pub(crate) fn profiles(files: Sides<&Path>, options: &ReadOptions, parallel: bool) -> Result<Sides<Profile>> {
@@ -151,7 +151,7 @@ fn file(path: &Path) -> Result<File> {
         bail!("{name}: is a directory; {EXPECTED}");
     }
     if path.is_file() && path.extension().is_some_and(|ending| ending == "py") {
-        let program = shell_word(&name.to_string());
+        let program = word(&name.to_string());
         bail!(
             "{name}: is a Python program; {EXPECTED}. To record the program: ptmem simulate --record snapshot.pkl -- python \
              {program}"

@@ -18,6 +18,7 @@ use ptmem::verdict::{self, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Node, 
 
 use super::args::{ConfigArguments, DeviceArguments, Grouping, Trust, View, heading, value};
 use super::output::{self, Output};
+use super::place::Place;
 use super::ranks::{self, Found, RankRule};
 use super::report::report_options;
 use super::series::{self, SeriesOrder};
@@ -107,7 +108,7 @@ fn options(arguments: &LeakArguments, config: &Config) -> LeakOptions {
         (None, Some(count)) => Wanted::Windows(count.into()),
         (None, None) => Wanted::Any,
     };
-    let reading = arguments.grouping.reading(config, &arguments.view.input);
+    let reading = arguments.grouping.reading(config);
     LeakOptions {
         reading: ReadOptions { device: arguments.view.device, ..reading },
         skip: arguments.skip,
@@ -177,14 +178,14 @@ pub(super) fn judged(
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
-    let loaded = config::load_with_folder(&arguments.config)?;
+    let loaded = config::load_at(&Place::here(), &arguments.config)?;
     let runs = runs(&arguments.snapshots)?;
     let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.file()))?;
     require_used(&arguments, &runs)?;
     let gate = Request::of(&arguments, &loaded.config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
-    arguments.view.write(Subject::Leaks(&gate), &mut options, output)?;
+    arguments.view.write(&Place::here(), Subject::Leaks(&gate), &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod modes;
 pub(crate) mod output;
 #[cfg(feature = "simulate")]
 pub(crate) mod pip;
+pub(crate) mod place;
 mod profile;
 mod progress;
 pub(crate) mod ranks;
@@ -39,8 +40,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Parser as _;
 use clap::error::ContextKind;
-use clap::{CommandFactory, FromArgMatches};
 use ptmem::verdict::Verdict;
 
 use args::{Arguments, Command};
@@ -52,13 +53,11 @@ const COULD_NOT_RUN: u8 = 2;
 /// Carries out the command line of this process.
 pub(crate) fn run() -> ExitCode {
     let words: Vec<OsString> = env::args_os().collect();
-    let parsed = Arguments::command().try_get_matches_from(&words);
-    let parsed = parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
-    let (arguments, matches) = match parsed {
-        Ok(parsed) => parsed,
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
         Err(error) => return refuse(error, &words),
     };
-    match modes::require_used(&matches).and_then(|()| carry_out(arguments)) {
+    match carry_out(arguments) {
         Ok(code) => code,
         Err(error) => {
             output::print_error(&hint::explained(&error));
@@ -87,7 +86,7 @@ fn carry_out(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
         #[cfg(feature = "simulate")]
-        Command::Gate(arguments) => gate::run(*arguments, &output),
+        Command::Gate(arguments) => gate::run(&arguments, &output),
         Command::Diff(arguments) => diff::run(&arguments, &output),
         Command::Check(arguments) => check::run(&arguments, &output),
         Command::Leak(arguments) => leak::run(arguments, &output),

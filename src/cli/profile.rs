@@ -9,7 +9,7 @@ use ptmem::device::DeviceId;
 use ptmem::profile::{self, InputKind, saved};
 use ptmem::units::Size;
 
-use super::args::{ConfigArguments, InputArguments, heading};
+use super::args::{ConfigArguments, heading};
 use super::input;
 use super::{config, output};
 
@@ -22,8 +22,6 @@ pub(crate) struct ProfileArguments {
     /// Keep only this device, by its number in the snapshot [default: all]
     #[arg(long, value_name = "N", help_heading = heading::KEPT)]
     device: Option<DeviceId>,
-    #[command(flatten, next_help_heading = heading::INPUT)]
-    input: InputArguments,
     /// The file to write, such as baseline.ptmem.json; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = heading::OUTPUT)]
     output: PathBuf,
@@ -31,11 +29,7 @@ pub(crate) struct ProfileArguments {
 
 pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options = profile::ReadOptions {
-        rules: config.rules.clone(),
-        device: arguments.device,
-        ..arguments.input.reading(&config)
-    };
+    let options = profile::ReadOptions { rules: config.rules.clone(), device: arguments.device, ..config.reading() };
     output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
     if profile.source.kind != InputKind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
@@ -53,7 +47,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
 /// Writes the profile of a snapshot to a file.
 #[cfg(feature = "simulate")]
 pub(super) fn save(snapshot: &std::path::Path, file: &std::path::Path, config: &ptmem::config::Config) -> Result<()> {
-    let options = profile::ReadOptions { rules: config.rules.clone(), ..InputArguments::default().reading(config) };
+    let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let profile = input::profile(snapshot, &options)?;
     output::write_file(file, saved::text_of(&profile, &profile.raises)?.as_bytes())
 }

@@ -7,6 +7,7 @@ use ptmem::report::{self, Format, MarkdownOptions, Subject, TableOptions};
 
 use super::args::{StudyView, View};
 use super::output::Output;
+use super::place::Place;
 use super::{checkout, sources, surroundings};
 
 /// How readers see what a table leaves out.
@@ -31,35 +32,42 @@ pub(crate) fn report_options(view: &View, output: &Output) -> report::RenderOpti
 
 impl View {
     /// Reads the sources that the requested formats show.
-    pub(crate) fn prepare(&self, subject: Subject<'_>, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare(&self, place: &Place, subject: Subject<'_>, options: &mut report::RenderOptions) {
         let formats: Vec<Format> = self.formats().collect();
-        self.prepare_for(&formats, subject, options);
+        self.prepare_for(&formats, place, subject, options);
     }
 
     /// The same for other formats.
-    pub(crate) fn prepare_for(&self, formats: &[Format], subject: Subject<'_>, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare_for(
+        &self,
+        formats: &[Format],
+        place: &Place,
+        subject: Subject<'_>,
+        options: &mut report::RenderOptions,
+    ) {
         if self.source || formats.iter().any(|format| format.points_at_lines()) {
             options.checkout = match subject {
-                Subject::Gate(gate) => checkout::files(gate.leaves().map(|c| c.diff.profiles.after.code())),
-                Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
-                Subject::Leaks(gate) => checkout::files(gate.leaves().map(|f| f.search.code())),
-                Subject::Ranks(ranks) => checkout::files(ranks.leaves().map(|r| r.profile.code())),
+                Subject::Gate(gate) => checkout::files(place, gate.leaves().map(|c| c.diff.profiles.after.code())),
+                Subject::Profile(profile, _) => checkout::files(place, [profile.code()].into_iter()),
+                Subject::Leaks(gate) => checkout::files(place, gate.leaves().map(|f| f.search.code())),
+                Subject::Ranks(ranks) => checkout::files(place, ranks.leaves().map(|r| r.profile.code())),
                 Subject::Study(_) => BTreeMap::new(),
             };
         }
         if self.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-            options.sources = sources::read(options.checkout.values().map(String::as_str), self.source);
+            options.sources = sources::read(place, options.checkout.values().map(String::as_str), self.source);
         }
     }
 
     /// Writes the requested files, and prints the report.
     pub(crate) fn write(
         &self,
+        place: &Place,
         subject: Subject<'_>,
         options: &mut report::RenderOptions,
         output: &Output,
     ) -> Result<()> {
-        self.prepare(subject, options);
+        self.prepare(place, subject, options);
         output.report(subject, self.format, &self.export, options)
     }
 }

@@ -12,6 +12,7 @@ use ptmem::report::Subject;
 
 use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
 use super::output::Output;
+use super::place::Place;
 use super::report::report_options;
 use super::{config, ranks};
 
@@ -77,6 +78,6 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     if let Some(only) = readings.only_mut() {
         only.profile.note_lack_of_modules();
     }
-    arguments.view.write(Subject::from(&readings), &mut options, output)?;
+    arguments.view.write(&Place::here(), Subject::from(&readings), &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }

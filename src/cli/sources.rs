@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path};
 
+use super::place::Place;
 use super::{checkout, git};
 
 /// The endings of the files that are read.
@@ -28,8 +29,12 @@ struct Source {
 }
 
 /// The lines of files of the checkout, by their paths from its root. Omitted files do not appear in reports.
-pub(super) fn read<'p>(paths: impl Iterator<Item = &'p str>, is_asked_for: bool) -> BTreeMap<String, Vec<String>> {
-    let Ok(root) = fs::canonicalize(checkout::root()) else { return BTreeMap::new() };
+pub(super) fn read<'p>(
+    place: &Place,
+    paths: impl Iterator<Item = &'p str>,
+    is_asked_for: bool,
+) -> BTreeMap<String, Vec<String>> {
+    let Ok(root) = fs::canonicalize(checkout::root(place)) else { return BTreeMap::new() };
     let mut sources = Vec::new();
     let mut bytes = 0;
     for path in paths {
@@ -42,7 +47,7 @@ pub(super) fn read<'p>(paths: impl Iterator<Item = &'p str>, is_asked_for: bool)
     if sources.is_empty() {
         return BTreeMap::new();
     }
-    let committed = git::texts_at(None, sources.iter().map(|source| source.resolved.as_str()));
+    let committed = git::texts_at(place, None, sources.iter().map(|source| source.resolved.as_str()));
     let shown = sources.iter().filter(|source| match &committed {
         Some(texts) => {
             // Lines, as the ends of lines may differ.

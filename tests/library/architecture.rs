@@ -135,6 +135,14 @@ fn each_leaf_can_exhaustively_be_deleted() {
     }
 }
 
+#[test]
+fn no_command_leaves_the_working_directory() {
+    // Paths of the command line begin there, until the end of a run.
+    let sources = sources(&root().join("src"));
+    let leaving = sources.iter().filter(|(_, text)| text.contains("set_current_dir"));
+    assert_eq!(leaving.map(|(path, _)| path).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+}
+
 /// A number as the table writes it: `1 << 20` is 1 MiB there, 16_384 is 16,384, and 0.75 may be 75 %.
 fn written(value: &str) -> Vec<String> {
     let value = value.replace('_', "");

@@ -54,6 +54,7 @@ fn the_schema_has_the_keys_of_the_reader() {
         ("nothing = 1", ""),
         ("[[category]]\nnothing = 1", "/properties/category/items"),
         ("[[accept]]\nnothing = 1", "/properties/accept/items"),
+        ("[[pytest]]\nnothing = 1", "/properties/pytest/items"),
         ("[gate.x]\nnothing = 1", "/properties/gate/additionalProperties"),
     ] {
         let known = known_keys(toml);
@@ -111,6 +112,7 @@ fn examples_follow_the_schema() {
         "strip-prefix = [\"/a\", \"/b\"]\nown = \"*/x/*\"\nmatch-ratio = 1",
         "[simulate]\nknown = [\"train.py:has_nan\"]",
         "[gate.a]\nrecord = \"x\"\ninstall = \"y\"\npython = \"3.9\"\nmeasure = true\nmax-growth = \"2%\"",
+        "accept = []\nmax-input = \"64GiB\"\n[[pytest]]\ntests = [\"a.py::*\", \"b\"]\nmax-leak = \"1MiB\"\nmax = \"1GiB\"",
         "[gate.a]\nleak = [\"x/*.pkl\", \"y\"]",
         "[gate.a]\nbefore = \"x\"\nafter = \"y\"\nstrict = true",
         "accept = [{ metric = \"phase:f*\", bytes = \"1B\", reason = \"r\", expires = \"2026-12-31\" }]",
@@ -154,6 +156,8 @@ fn mistakes_are_refused_by_reader_and_schema() {
         "[gate.a]\nrecord = \"x\"\nranks = 0",
         "[gate.a]\nrecord = \"x\"\nbroken-base = \"fine\"",
         "[gate.\"a b\"]\nrecord = \"x\"",
+        "[[pytest]]\nmax-growth = 5",
+        "max-input = \"64\"",
         "[suite.a]",
     ] {
         assert!(Config::parse(bad).is_err(), "{bad}");

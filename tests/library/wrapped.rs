@@ -247,10 +247,11 @@ fn the_tool_reads_them_from_files_and_pipes() {
     let (code, table, _) = run(&["show", "-"], Some(&folder.path().join("after.pt")));
     assert_eq!(code, 0);
     assert!(table.contains("333.95 MiB"), "{table}");
-    let (code, _, error) = run(&["show", "before.pkl.gz", "--max-input", "100KiB"], None);
+    fs::write(folder.path().join("ptmem.toml"), "max-input = '100KiB'\n").unwrap();
+    let (code, _, error) = run(&["show", "before.pkl.gz"], None);
     assert_eq!(code, 2);
     assert!(
-        error.contains("before.pkl.gz") && error.contains("100.00 KiB") && error.contains("--max-input"),
+        error.contains("before.pkl.gz") && error.contains("100.00 KiB") && error.contains("max-input = "),
         "{error}"
     );
 }

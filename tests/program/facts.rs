@@ -364,7 +364,8 @@ fn a_ring_that_ran_over_on_one_side_leaves_a_bound_of_its_peak() {
             "{line}"
         );
     }
-    assert_eq!(gate(folder.path(), &flagged(true), &flagged(false), &["--allow-partial"]).0, 0);
+    fs::write(folder.path().join("ptmem.toml"), "allow-partial = true\n").unwrap();
+    assert_eq!(gate(folder.path(), &flagged(true), &flagged(false), &[]).0, 0);
 }
 
 /// A recording on a card of a job of eight ranks.

@@ -150,8 +150,12 @@ fn a_branch_is_compared_with_where_it_leaves_the_default_branch() {
     assert!(text(&output.stderr).contains("the merge base with main"), "{}", text(&output.stderr));
     // A commit is judged without a checkout of it.
     git(&checkout.root(), &["checkout", "--quiet", "main"]);
-    let output = checkout.run(&["--head", &head]);
+    let runs = checkout.runs();
+    let output = checkout.run(&["--head", &head, "--export", "json=head.json"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // Files of the command line are those of the working directory, and the recording of the base is kept for both.
+    assert!(checkout.root().join("head.json").exists());
+    assert_eq!(checkout.runs(), runs + 1);
     assert_eq!(checkout.worktrees(), 1);
     let output = checkout.run(&["--base", "nothing"]);
     assert_eq!(output.status.code(), Some(2));

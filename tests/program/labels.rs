@@ -1,4 +1,4 @@
-//! Labels are distinct, are the same in every format, and can be pasted into limits, `[[accept]]` and `--grep`.
+//! Labels are distinct, are the same in every format, and can be pasted into limits, `[[accept]]` and `--focus`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -119,7 +119,7 @@ fn pasted_labels_match_in_searches() {
     rows.retain(|row| !row.label.starts_with('<'));
     rows.truncate(6);
     for label in pasted(&rows) {
-        let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--grep", &label]).stdout);
+        let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--focus", &label]).stdout);
         assert!(!report.contains("no frame matches") && report.contains("of it through"), "{label}: {report}");
     }
 }
@@ -207,14 +207,15 @@ fn a_label_stands_for_its_row_alone() {
     let labels: Vec<&str> = listed.iter().map(|row| &*row.label).collect();
     assert_eq!(labels, [BLOCK, DIRECT, BRACKET, "main (train.py:4)"]);
     assert_eq!(listed[0].lines, [BLOCK, DIRECT]);
-    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0", "--allow-partial"];
+    fs::write(folder.path().join("ptmem.toml"), "allow-partial = true\n").unwrap();
+    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0"];
     for label in [BLOCK, DIRECT, BRACKET] {
         for pasted in [label.to_owned(), format!("{label} (+1 more line)")] {
             let limit = format!("stack:{pasted}=0");
             assert_eq!(exceeding(&folder, &["check", "after.pkl", "--max", &limit]), [label], "{pasted}");
             let growth = [&diff[..], &["--max-growth", &limit]].concat();
             assert_eq!(exceeding(&folder, &growth), [label], "{pasted}");
-            let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--grep", &pasted]).stdout);
+            let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--focus", &pasted]).stdout);
             let held = if label == BLOCK {
                 "250.00 KiB"
             } else if label == DIRECT {
@@ -236,9 +237,11 @@ fn a_label_stands_for_its_row_alone() {
 fn an_agreement_covers_the_row_of_its_label_alone() {
     let folder = sharing_a_line();
     let agreement = |pattern: &str| {
-        format!("[[accept]]\npattern = '{pattern}'\nbytes = '1GiB'\nreason = 'agreed'\nexpires = 2027-02-01\n")
+        format!(
+            "allow-partial = true\n[[accept]]\npattern = '{pattern}'\nbytes = '1GiB'\nreason = 'agreed'\nexpires = 2027-02-01\n"
+        )
     };
-    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0", "--allow-partial", "--max-growth", "stack=0"];
+    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0", "--max-growth", "stack=0"];
     for (label, others) in [(DIRECT, [BLOCK, BRACKET]), (BLOCK, [DIRECT, BRACKET]), (BRACKET, [BLOCK, DIRECT])] {
         fs::write(folder.path().join("ptmem.toml"), agreement(label)).unwrap();
         assert_eq!(exceeding(&folder, &diff), others, "{label}");

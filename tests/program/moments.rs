@@ -205,9 +205,6 @@ fn one_device_of_several_is_looked_at_alone() {
         assert!(said.contains("there is no device 7 in it; it has devices 0, 1"), "{said}");
         assert!(said.contains("to --device"), "{said}");
     }
-    // A stored before must not lose the others.
-    let said = error(folder.path(), &["diff", "--update", "stored.json", "after.pkl", "--device", "0"]);
-    assert!(said.contains("--update"), "{said}");
 }
 
 #[test]

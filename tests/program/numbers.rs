@@ -113,9 +113,12 @@ fn limits_apply_to_what_is_known() {
 fn a_case_of_a_file_is_not_rewritten() {
     let folder =
         folder(&[("a.csv", "case,peak\ntrain,100\neval,200\n"), ("b.csv", "case,peak\ntrain,100\neval,180\n")]);
-    for (profile, expected) in [("a.csv", "cases of a file"), ("a.csv#eval", "measure the case 'eval' of a.csv again")]
+    for (before, after, expected) in
+        [("a.csv", "b.csv", "a single file"), ("a.csv#eval", "b.csv#eval", "measure the case 'eval' of a.csv again")]
     {
-        let output = ptmem(folder.path(), &["diff", "--update", profile, "b.csv"]);
+        let gate = format!("[gate.a]\nbefore = '{before}'\nafter = '{after}'\n");
+        fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
+        let output = ptmem(folder.path(), &["gate", "--update"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     }
@@ -160,10 +163,15 @@ fn facts_of_a_recorder_are_read_with_its_counters() {
 fn an_update_keeps_the_form_of_numbers() {
     let [old, new] = ["{\"peak\": 4096}\n", "{\"max_memory_allocated\": 2048}\n"];
     let folder = folder(&[("golden.json", old), ("new.json", new), ("more.json", "{\"peak\": 8192}")]);
-    let lower = ptmem(folder.path(), &["diff", "--update", "golden.json", "new.json"]);
+    let update = |after: &str, rules: &str| {
+        let gate = format!("[gate.a]\nbefore = 'golden.json'\nafter = '{after}'\n{rules}");
+        fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
+        ptmem(folder.path(), &["gate", "--update"])
+    };
+    let lower = update("new.json", "");
     assert_eq!(lower.status.code(), Some(0), "{}", text(&lower.stderr));
     assert_eq!(fs::read_to_string(folder.path().join("golden.json")).unwrap(), new);
-    ptmem(folder.path(), &["diff", "--update", "golden.json", "more.json"]);
+    update("more.json", "max-growth = '500%'");
     assert_eq!(fs::read_to_string(folder.path().join("golden.json")).unwrap(), new, "a raise needs a reason");
 }
 

@@ -111,9 +111,10 @@ fn a_stored_before_is_kept_where_the_after_is_another_program() {
     let folder = folder_of(&[("whole.pkl", program(3, 0..30)), ("part.pkl", program(3, 0..12))]);
     ptmem(folder.path(), &["profile", "whole.pkl", "-o", "base.json"]);
     let stored = fs::read(folder.path().join("base.json")).unwrap();
-    let report = text(&ptmem(folder.path(), &["diff", "base.json", "part.pkl", "--max-growth", "5%", "-v"]).stdout);
+    fs::write(folder.path().join("ptmem.toml"), "[gate.a]\nbefore = 'base.json'\nafter = 'part.pkl'\n").unwrap();
+    let report = text(&ptmem(folder.path(), &["gate", "-v"]).stdout);
     assert!(report.contains("[little-in-common]") && !report.contains("[improved]"), "{report}");
-    let note = text(&ptmem(folder.path(), &["diff", "--update", "base.json", "part.pkl", "--max-growth", "5%"]).stderr);
+    let note = text(&ptmem(folder.path(), &["gate", "--update"]).stderr);
     assert!(note.contains("base.json stays as it is: the after has only 12 of the 30 call stacks"), "{note}");
     assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), stored);
 }

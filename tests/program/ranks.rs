@@ -303,8 +303,9 @@ fn what_cannot_be_paired_is_refused() {
         fs::remove_file(copy).unwrap();
     }
     assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
-    let error = refused(folder.path(), &["diff", "--update", "b", "a"]);
-    assert!(error.contains("--update rewrites a single profile"), "{error}");
+    fs::write(folder.path().join("ptmem.toml"), "[gate.job]\nbefore = 'b'\nafter = 'a'\n").unwrap();
+    let error = refused(folder.path(), &["gate", "--update"]);
+    assert!(error.contains("is not a saved profile"), "{error}");
     let error = refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]);
     assert!(error.contains("a/rank3.pkl: is an input"), "{error}");
 }

@@ -65,19 +65,25 @@ fn a_profile_is_printed_or_written() {
     assert!(stderr(&at).contains("base.json: a saved profile keeps the times of few events"), "{}", stderr(&at));
 }
 
+/// A gate that compares files with a stored before.
+fn gate(folder: &Path, before: &str, after: &str, rules: &str) {
+    let text = format!("[gate.stored]\nbefore = \"{before}\"\nafter = \"{after}\"\n{rules}");
+    fs::write(folder.join("ptmem.toml"), text).unwrap();
+}
+
 #[test]
 fn an_improvement_is_reported_with_the_command_that_records_it() {
     let folder = folder();
     succeeds(folder.path(), &["profile", "after.pkl", "-o", "the base.json"]);
-    let better = succeeds(folder.path(), &["diff", "the base.json", "before.pkl", "--max-growth", "5%"]);
+    gate(folder.path(), "the base.json", "before.pkl", "");
+    let better = succeeds(folder.path(), &["gate"]);
     let shown = String::from_utf8(better.stdout).unwrap().replace("\n  ", " ");
-    assert!(
-        shown.contains("note[improved]") && shown.contains("ptmem diff --update 'the base.json' before.pkl"),
-        "{shown}"
-    );
+    assert!(shown.contains("note[improved]") && shown.contains("ptmem gate stored --update"), "{shown}");
+    succeeds(folder.path(), &["gate", "stored", "--update"]);
     // Not where the before is a snapshot, which is not kept, and not where nothing improved.
-    for arguments in [["diff", "after.pkl", "before.pkl"], ["diff", "the base.json", "after.pkl"]] {
-        let shown = String::from_utf8(succeeds(folder.path(), &arguments).stdout).unwrap();
+    for [before, after] in [["after.pkl", "before.pkl"], ["the base.json", "before.pkl"]] {
+        gate(folder.path(), before, after, "");
+        let shown = String::from_utf8(succeeds(folder.path(), &["gate"]).stdout).unwrap();
         assert!(!shown.contains("improved"), "{shown}");
     }
 }
@@ -87,11 +93,13 @@ fn a_run_that_runs_out_of_memory_is_recorded_as_the_report_says() {
     let folder = folder();
     let fails = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/recorded/out-of-memory-2.15.0.pkl.zst");
     succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
-    let update = || run(folder.path(), &["diff", "--update", "base.json", fails, "--allow-raise", "why not"]);
+    gate(folder.path(), "base.json", fails, "");
+    let update = || run(folder.path(), &["gate", "--update", "--allow-raise", "why not"]);
     let said = stderr(&update());
     let (_, way) = said.trim_end().split_once("To record the after in any case: ptmem ").unwrap();
     succeeds(folder.path(), &way.split(' ').collect::<Vec<_>>());
-    assert!(stderr(&update()).contains("nothing has changed"));
+    let shown = String::from_utf8(succeeds(folder.path(), &["show", "base.json"]).stdout).unwrap();
+    assert!(shown.contains("out of memory"), "{shown}");
 }
 
 #[test]
@@ -100,59 +108,56 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let path = folder.path().join("base.json");
     succeeds(folder.path(), &["profile", "after.pkl", "-o", "base.json"]);
     let high = fs::read_to_string(&path).unwrap();
-    let update = |arguments: &[&str]| {
-        let output = run(folder.path(), &[&["diff", "--update", "base.json"], arguments].concat());
+    let update = |after: &str, rules: &str, reason: &[&str]| {
+        gate(folder.path(), "base.json", after, rules);
+        let output = run(folder.path(), &[&["gate", "stored", "--update"], reason].concat());
         (output.status.code().unwrap(), stderr(&output), fs::read_to_string(&path).unwrap())
     };
-    let (code, said, low) = update(&["before.pkl", "--max-growth", "5%"]);
+    let (code, said, low) = update("before.pkl", "", &[]);
     assert!(code == 0 && said.contains("base.json updated: device 0 peak -53.80 MiB (-16.1 %)"), "{said}");
     assert_ne!(low, high);
     assert!(low.contains("\"raises\": []"));
     // Within the limit, but higher.
-    let (code, said, now) = update(&["after.pkl", "--max-growth", "30%"]);
+    let (code, said, now) = update("after.pkl", "max-growth = \"30%\"", &[]);
     assert!(code == 0 && said.contains("stays as it is: figures would rise (device 0 peak +53.80 MiB"), "{said}");
     assert_eq!(now, low);
     // A regression, without a reason, and with one beyond an absolute limit.
-    let (code, said, now) = update(&["after.pkl", "--max-growth", "5%"]);
+    let (code, said, now) = update("after.pkl", "", &[]);
     assert!(code == 1 && said.contains("the verdict is regression. To accept the growth: --allow-raise"), "{said}");
     assert_eq!(now, low);
-    let reason = ["--max-growth", "5%", "--allow-raise", "why not"];
-    let (code, said, now) = update(&[&["after.pkl", "--max", "peak=1MiB"], &reason[..]].concat());
+    let reason = ["--allow-raise", "why not"];
+    let (code, said, now) = update("after.pkl", "max = \"1MiB\"", &reason);
     assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
     assert_eq!(now, low);
-    // The limit is in ptmem.toml: the reason accepts the growth beyond it.
-    fs::write(folder.path().join("ptmem.toml"), "max-growth = \"5%\"\n").unwrap();
-    let (code, said, now) = update(&["after.pkl", "--allow-raise", "why not"]);
+    let (code, said, now) = update("after.pkl", "", &reason);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
     assert!(now.contains("\"reason\":\"why not\""));
-    // No other way is suggested to accept what the reason accepts.
-    for (reason, is_suggested) in [(&["--allow-raise", "why not"][..], false), (&[], true)] {
-        fs::write(&path, &low).unwrap();
-        let output = run(folder.path(), &[&["diff", "--update", "base.json", "after.pkl"], reason].concat());
-        assert_eq!(String::from_utf8_lossy(&output.stdout).contains("to accept growth"), is_suggested);
-    }
-    fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
     fs::write(&path, &low).unwrap();
-    let (code, said, raised) = update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "a \"larger\" model"]);
-    assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
+    let (_, _, raised) = update("after.pkl", "max-growth = \"30%\"", &["--allow-raise", "a \"larger\" model"]);
     assert!(
         raised.contains("\"reason\":\"a \\\"larger\\\" model\",\"changes\":[\"device 0 peak +53.80 MiB (+19.2 %)\"")
     );
-    let (code, said, now) = update(&["after.pkl"]);
+    let (code, said, now) = update("after.pkl", "", &[]);
     assert!(code == 0 && said.contains("nothing has changed"), "{said}");
     assert_eq!(now, raised);
     // The reason stays when figures fall again.
-    let (_, _, lower) = update(&["before.pkl"]);
-    assert!(lower.contains("larger"));
-    for (arguments, expected) in [
-        (&["diff", "before.pkl", "after.pkl", "--update", "before.pkl"][..], "is not a saved profile"),
-        (&["diff", "before.pkl", "after.pkl", "--update", "base.json"], "give the profile as the before"),
-        (&["diff", "--update", "nope.json", "after.pkl"], "ptmem profile after.pkl -o nope.json"),
-        (&["diff", "--update", "base.json"], "ptmem diff --update PROFILE AFTER"),
-        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise"], "a value is required"),
-        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise", " "], "expected a reason in words"),
-        (&["diff", "before.pkl", "after.pkl", "--allow-raise", "x"], "--update"),
+    assert!(update("before.pkl", "", &[]).2.contains("larger"));
+}
+
+#[test]
+fn what_is_no_stored_before_is_not_updated() {
+    let folder = folder();
+    succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
+    for (before, arguments, expected) in [
+        ("before.pkl", &["gate", "--update"][..], "is not a saved profile"),
+        ("nope.json", &["gate"], "ptmem profile after.pkl -o nope.json"),
+        ("base.json", &["gate", "--update", "--device", "0"], "cannot be used with"),
+        ("base.json", &["gate", "--update", "--allow-raise"], "a value is required"),
+        ("base.json", &["gate", "--update", "--allow-raise", " "], "expected a reason in words"),
+        ("base.json", &["gate", "--allow-raise", "x"], "--update"),
+        ("base.json", &["diff", "--update", "base.json", "after.pkl"], "'ptmem gate NAME --update' rewrites"),
     ] {
+        gate(folder.path(), before, "after.pkl", "");
         let output = run(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
@@ -186,7 +191,7 @@ fn options_of_the_tree_show_one_and_md_is_markdown() {
     assert_eq!(succeeds(folder.path(), &["show", "before.pkl", "--format", "md"]).stdout, long);
     assert_eq!(fs::read(folder.path().join("a.md")).unwrap(), long);
     assert_ne!(
-        run(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain", "--grep", "a"]).status.code(),
+        run(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain", "--focus", "a"]).status.code(),
         Some(0)
     );
 }
@@ -195,33 +200,36 @@ fn options_of_the_tree_show_one_and_md_is_markdown() {
 fn a_failing_report_ends_with_what_accepts_the_growth() {
     let folder = folder();
     succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
-    fs::write(folder.path().join("ptmem.toml"), "max-growth = [\"5%\", \"stack=1MiB\"]\n").unwrap();
-    let diff = |format: &str| {
-        let arguments = ["diff", "base.json", "after.pkl", "--format", format];
+    gate(folder.path(), "base.json", "after.pkl", "max-growth = [\"5%\", \"stack=1MiB\"]\n");
+    let judged = |format: &str| {
+        let arguments = ["gate", "--format", format];
         let output = command(folder.path()).args(arguments).env("PTMEM_TODAY", "2026-11-21").output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     for format in ["table", "markdown"] {
-        let (code, report) = diff(format);
+        let (code, report) = judged(format);
         assert_eq!(code, 1);
-        let update = "ptmem diff --update base.json after.pkl --allow-raise \"why it is worth it\"";
+        let update = "ptmem gate stored --update --allow-raise \"why it is worth it\"";
         assert!(report.contains(update), "{report}");
     }
     // Pasted as it is, the block is enough; the day after, it is no longer.
-    let (_, report) = diff("markdown");
+    let (_, report) = judged("markdown");
     let block = report.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     // The growth of the stack is that of the peak: one entry covers both.
     assert!(block.contains("expires = 2026-12-05") && block.contains("pattern = \"attention"), "{block}");
     assert!(block.matches("[[accept]]").count() == 1 && block.contains("metric = \"peak\""), "{block}");
     let limits = fs::read_to_string(folder.path().join("ptmem.toml")).unwrap();
     fs::write(folder.path().join("ptmem.toml"), limits + block).unwrap();
-    assert_eq!(diff("table").0, 0, "{}", diff("table").1);
+    assert_eq!(judged("table").0, 0, "{}", judged("table").1);
     let mut late = command(folder.path());
-    late.args(["diff", "base.json", "after.pkl"]).env("PTMEM_TODAY", "2026-12-06");
+    late.arg("gate").env("PTMEM_TODAY", "2026-12-06");
     assert_eq!(late.output().unwrap().status.code(), Some(1));
-    // Nothing of it where nothing fails.
+    // Nothing of it where nothing fails, or where nothing is to be accepted.
     let pass = String::from_utf8(succeeds(folder.path(), &["diff", "after.pkl", "before.pkl"]).stdout).unwrap();
     assert!(!pass.contains("[[accept]]"), "{pass}");
+    fs::write(folder.path().join("ptmem.toml"), "max-growth = \"5%\"\naccept = []\n").unwrap();
+    let fails = run(folder.path(), &["diff", "before.pkl", "after.pkl"]);
+    assert!(fails.status.code() == Some(1) && !String::from_utf8_lossy(&fails.stdout).contains("ptmem.toml"));
 }
 
 #[test]

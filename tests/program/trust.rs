@@ -264,8 +264,13 @@ fn errors_belong_to_the_figure_that_they_concern() {
 #[test]
 fn growth_that_is_older_than_the_recording_says_how_to_record_it() {
     let folder = fixtures::folder();
+    let place = tempfile::tempdir().unwrap();
+    let partial = place.path().join("ptmem.toml");
+    fs::write(&partial, "allow-partial = true\n").unwrap();
+    let partial = partial.to_str().unwrap();
     let verdict = |after: &str, limit: &str| {
-        let output = ptmem(&folder, &["diff", "no-leak.pkl", after, "--max-growth", limit, "--allow-partial"]);
+        let arguments = ["diff", "no-leak.pkl", after, "--max-growth", limit, "--config", partial];
+        let output = ptmem(&folder, &arguments);
         assert_eq!(output.status.code(), Some(1), "{after}");
         verdict(&output).1
     };

@@ -10,19 +10,18 @@ use ptmem::verdict::Limits;
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::{Stacks, TreeArguments};
 use super::view::View;
-use super::{ConfigArguments, heading, value};
+use super::{ConfigArguments, heading};
 use crate::cli::diff;
+use crate::cli::place::Place;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct DiffArguments {
     /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present = "update")]
-    pub(crate) before: Option<PathBuf>,
+    pub(crate) before: PathBuf,
     /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present = "update")]
-    pub(crate) after: Option<PathBuf>,
+    pub(crate) after: PathBuf,
     #[command(flatten)]
     pub(crate) limits: DiffLimits,
     #[command(flatten)]
@@ -32,15 +31,6 @@ pub(crate) struct DiffArguments {
     /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long, help_heading = heading::COMPARED)]
     pub(crate) phases: bool,
-    /// Compare with this saved profile and, after a pass, rewrite it from the after; figures can only fall
-    #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
-    pub(crate) update: Option<PathBuf>,
-    /// Let --update also raise figures, even beyond limits; the reason is stored in the profile
-    #[arg(long, value_name = "REASON", value_parser = value::reason, help_heading = heading::STORED)]
-    pub(crate) allow_raise: Option<String>,
-    /// Compare peaks and stacks although one recording lacks its beginning or end
-    #[arg(long, help_heading = heading::TRUST)]
-    pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
@@ -56,13 +46,10 @@ pub(crate) struct DiffArguments {
     /// Show how the stacks of each row differ between before and after
     #[arg(
         long,
-        conflicts_with_all = ["tree", "focus", "grep", "internals"],
+        conflicts_with_all = ["tree", "focus", "internals"],
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
-    /// Omit the instructions for accepting growth: pytest has its own
-    #[arg(long, hide = true, help_heading = heading::OUTPUT)]
-    pub(crate) no_acceptance: bool,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -70,22 +57,20 @@ pub(crate) struct DiffArguments {
 impl DiffArguments {
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
-        self.capacity.limits(Limits {
-            allow_partial: self.allow_partial.then_some(true),
-            ..self.limits.limits(self.trust.strict)
-        })
+        self.capacity.limits(self.limits.limits(self.trust.strict))
     }
 
     /// How the files are read and compared.
-    pub(in crate::cli) fn request<'a>(&'a self, config: &'a Config) -> diff::Request<'a> {
+    pub(in crate::cli) fn request<'a>(&'a self, place: &'a Place, config: &'a Config) -> diff::Request<'a> {
         diff::Request {
+            place,
             config,
             stacks: &self.stacks,
             view: &self.view,
             formats: &[],
             phases: self.phases,
             git: self.git.as_deref(),
-            update: self.update.is_some(),
+            update: false,
         }
     }
 }

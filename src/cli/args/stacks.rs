@@ -9,8 +9,8 @@ use ptmem::report::Format;
 use ptmem::stack::GroupBy;
 use ptmem::tree;
 
+use super::heading;
 use super::view::View;
-use super::{InputArguments, heading};
 
 /// The moment whose stacks are reported, and the grouping of these stacks.
 #[derive(Debug, Default, Args)]
@@ -42,7 +42,7 @@ impl Stacks {
 
     /// Options to compute a profile that holds these stacks.
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::ReadOptions {
-        let reading = self.grouping.reading(config, &view.input);
+        let reading = self.grouping.reading(config);
         profile::ReadOptions { at: self.moment().unwrap_or_default(), device: view.device, ..reading }
     }
 }
@@ -57,12 +57,12 @@ pub(crate) struct Grouping {
 
 impl Grouping {
     /// The options by which a file is read. The configuration supplies whatever the command line omits.
-    pub(crate) fn reading(&self, config: &Config, input: &InputArguments) -> profile::ReadOptions {
+    pub(crate) fn reading(&self, config: &Config) -> profile::ReadOptions {
         profile::ReadOptions {
             group_by: self.group_by.or(config.group_by).unwrap_or_default(),
             unfold: config.unfold,
             rules: config.rules.clone(),
-            ..input.reading(config)
+            ..config.reading()
         }
     }
 }
@@ -76,14 +76,10 @@ pub(crate) struct TreeArguments {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(u16).range(1..))]
     #[expect(clippy::option_option, reason = "the option may stand without its value")]
     tree: Option<Option<u16>>,
-    /// Keep only stacks with a frame whose function or path matches PATTERN (part of a name, or a glob), and make that
-    /// frame the root
-    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search_code)]
-    focus: Option<Pattern>,
-    /// Keep only stacks with a frame whose function or path matches, and mark that frame. The whole label of a row
-    /// selects only that row
+    /// Keep only stacks with a frame whose function or path matches PATTERN (part of a name, or a glob), and mark that frame.
+    /// The whole label of a row selects only that row
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
-    grep: Option<Pattern>,
+    focus: Option<Pattern>,
     /// Show every frame, including PyTorch's own and all of C++
     #[arg(long)]
     internals: bool,
@@ -93,11 +89,10 @@ impl TreeArguments {
     /// The options of the tree, if requested.
     pub(crate) fn options(&self) -> Option<tree::TreeOptions> {
         // Options that only a tree can show imply `--tree`.
-        let is_wanted = self.tree.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
+        let is_wanted = self.tree.is_some() || self.focus.is_some() || self.internals;
         is_wanted.then(|| tree::TreeOptions {
             internals: self.internals,
             focus: self.focus.clone(),
-            grep: self.grep.clone(),
             depth: self.tree.flatten().map(usize::from),
         })
     }

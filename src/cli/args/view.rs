@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use ptmem::device::DeviceId;
 use ptmem::report::Format;
 
+use super::heading;
 use super::value::Export;
-use super::{InputArguments, heading};
 
 /// Reports: their formats, lengths and files.
 #[derive(Debug, Default, Args)]
@@ -32,8 +32,6 @@ pub(crate) struct View {
     /// Read only this device, by its number in the snapshot, or host: the pinned host memory
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) device: Option<DeviceId>,
-    #[command(flatten, next_help_heading = heading::INPUT)]
-    pub(crate) input: InputArguments,
     /// Read at most N files at the same time [default: one per core]
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -70,6 +68,4 @@ pub(crate) struct StudyView {
     /// Print all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    #[command(flatten, next_help_heading = heading::INPUT)]
-    pub(crate) input: InputArguments,
 }

@@ -16,11 +16,12 @@ use ptmem::verdict::{self, About, Comparison, Gate, Job, Member, Missing, Node, 
 
 use super::super::args::{Stacks, View};
 use super::super::input::{self, require_moment};
+use super::super::place::Place;
 use super::super::ranks;
+use super::super::shell::word;
 use super::super::{advice, checkout, git, output};
 use super::names::Names;
 use super::pairs::Pair;
-use super::update::shell_word;
 
 /// A comparison to be made: of two files, or of one rank.
 struct Item<'f> {
@@ -52,6 +53,8 @@ struct Part<'f> {
 
 /// How the files of comparisons are read and compared.
 pub(crate) struct Request<'a> {
+    /// The checkout of the after.
+    pub(crate) place: &'a Place,
     pub(crate) config: &'a Config,
     pub(crate) stacks: &'a Stacks,
     pub(crate) view: &'a View,
@@ -96,7 +99,7 @@ struct Run<'a> {
 
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
 pub(crate) fn compare_all(pairs: &[Pair], request: &Request<'_>) -> Result<Gate> {
-    let patch = request.git.map(git::changed_lines).transpose()?;
+    let patch = request.git.map(|base| git::changed_lines(request.place, base)).transpose()?;
     let Plan { items, parts } = Plan::of(pairs)?;
     let jobs = ranks::jobs(request.view.jobs);
     // Few comparisons leave cores for both sides of each.
@@ -182,7 +185,7 @@ impl Run<'_> {
         let git = self.request.git.zip(self.patch.as_ref());
         // A saved profile has no names but those of its recording.
         if let Some((base, patch)) = git.filter(|_| !self.request.update) {
-            self.names.give(&mut profiles, base, patch);
+            self.names.give(self.request.place, &mut profiles, base, patch);
         }
         self.require_updatable(&profiles)?;
         if let Some(Sides { before, after }) = pair.called.clone().filter(|_| item.member.is_none()) {
@@ -223,10 +226,11 @@ impl Run<'_> {
         self.request.git?;
         let runs = Sides { before: profiles.before.run.as_ref()?, after: profiles.after.run.as_ref()? };
         let commits = Sides { before: runs.before.commit.as_deref()?, after: runs.after.commit.as_deref()? };
-        let (first, of_first) =
-            self.swapped.get_or_init(|| (commits.map(|&commit| commit.to_owned()), git::are_swapped(commits)));
+        let (first, of_first) = self
+            .swapped
+            .get_or_init(|| (commits.map(|&commit| commit.to_owned()), git::are_swapped(self.request.place, commits)));
         let is_first = first.map(String::as_str) == commits;
-        if !(if is_first { *of_first } else { git::are_swapped(commits) }) {
+        if !(if is_first { *of_first } else { git::are_swapped(self.request.place, commits) }) {
             return None;
         }
         let message = format!(
@@ -247,7 +251,7 @@ impl Run<'_> {
             bail!("{path}: holds only figures, and {} does not; update it with figures", after.source.path);
         }
         if ![InputKind::Profile, InputKind::Numbers].contains(&before.source.kind) {
-            let after = shell_word(&after.source.path);
+            let after = word(&after.source.path);
             bail!("{path}: is not a saved profile; write the first with: ptmem profile {after} -o FILE");
         }
         Ok(())
@@ -260,7 +264,7 @@ impl Run<'_> {
         };
         let mut diff = diff::compare(profiles.before, profiles.after, options);
         let codes = [diff.profiles.before.code(), diff.profiles.after.code()].into_iter();
-        let files = self.patch.as_ref().map(|_| checkout::files(codes)).unwrap_or_default();
+        let files = self.patch.as_ref().map(|_| checkout::files(self.request.place, codes)).unwrap_or_default();
         diff.find_causes(self.patch.as_ref(), &files);
         diff
     }

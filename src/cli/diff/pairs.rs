@@ -8,9 +8,7 @@ use ptmem::verdict::{Limits, Thresholds};
 
 use super::super::args::DiffArguments;
 use super::super::config::{Loaded, today};
-use super::super::output;
 use super::super::ranks::{self, Found};
-use super::update::shell_word;
 
 /// A before and an after to compare.
 #[derive(Clone)]
@@ -64,47 +62,9 @@ impl Pair {
 
 /// The pair that the command line names.
 pub(crate) fn pair(arguments: &DiffArguments, loaded: &Loaded) -> Result<Pair> {
-    let Sides { before, after } = inputs(arguments)?;
+    let DiffArguments { before, after, .. } = arguments;
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");
     }
-    if let Some(profile) = &arguments.update {
-        require_before(profile, before, after)?;
-    }
     Pair::new(None, before.clone(), after.clone(), &arguments.limits().over(&loaded.config.limits), loaded)
-}
-
-/// Both inputs; the profile that is updated is the before.
-fn inputs(arguments: &DiffArguments) -> Result<Sides<&PathBuf>> {
-    match (&arguments.before, &arguments.after, &arguments.update) {
-        (Some(before), Some(after), _) => Ok(Sides { before, after }),
-        (Some(after), None, Some(before)) => Ok(Sides { before, after }),
-        _ => bail!("--update needs the snapshot with the change: ptmem diff --update PROFILE AFTER"),
-    }
-}
-
-/// Requires that the profile to update is a file, and the before.
-fn require_before(profile: &PathBuf, before: &PathBuf, after: &Path) -> Result<()> {
-    if profile.as_os_str() == "-" {
-        bail!("--update needs the name of the file to rewrite; standard input has none");
-    }
-    if profile != before && !output::is_same_file(profile, before) {
-        bail!(
-            "--update rewrites the before, which is {}, not {}; give the profile as the before",
-            before.display(),
-            profile.display()
-        );
-    }
-    if !profile.exists() {
-        let text = profile.to_string_lossy();
-        if let Some((file, case)) = text.rsplit_once('#').filter(|(file, _)| Path::new(file).exists()) {
-            bail!(
-                "--update rewrites whole files; measure the case '{case}' of {file} again, with ptmem_gate.measure()"
-            );
-        }
-        let profile = profile.display();
-        let after = shell_word(&after.display().to_string());
-        bail!("{profile}: no such file; write the first one with: ptmem profile {after} -o {profile}");
-    }
-    Ok(())
 }

@@ -5,7 +5,8 @@ use std::env;
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::Value;
 
-use super::super::git::{self, git};
+use super::super::git;
+use super::super::place::Place;
 use super::super::surroundings;
 
 /// The commit to compare with, and why it is this one.
@@ -35,17 +36,17 @@ const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "ma
 
 /// Finds what the working tree is compared with: what was asked for, otherwise what the event of a job says, otherwise where its
 /// history leaves the default branch.
-pub(super) fn occasion(asked: Option<&str>) -> Result<Occasion> {
+pub(super) fn occasion(place: &Place, asked: Option<&str>) -> Result<Occasion> {
     if let Some(asked) = asked {
-        return merge_base(asked, "--base").map(Occasion::Change);
+        return merge_base(place, asked, "--base").map(Occasion::Change);
     }
     let event = surroundings::event()?;
     if let Some(event) = &event {
         if let Some(wanted) = event.pointer("/merge_group/base_sha").and_then(Value::as_str) {
-            return merge_base(wanted, "the base of the merge queue").map(Occasion::Change);
+            return merge_base(place, wanted, "the base of the merge queue").map(Occasion::Change);
         }
         if let Some(wanted) = event.pointer("/pull_request/base/sha").and_then(Value::as_str) {
-            return of_pull_request(event, wanted).map(Occasion::Change);
+            return of_pull_request(place, event, wanted).map(Occasion::Change);
         }
         if env::var("GITHUB_EVENT_NAME").is_ok_and(|name| name == "push") {
             return Ok(Occasion::Push);
@@ -54,55 +55,57 @@ pub(super) fn occasion(asked: Option<&str>) -> Result<Occasion> {
     if let Ok(wanted) = env::var("CI_MERGE_REQUEST_DIFF_BASE_SHA")
         && !wanted.is_empty()
     {
-        return merge_base(&wanted, "the base of the merge request").map(Occasion::Change);
+        return merge_base(place, &wanted, "the base of the merge request").map(Occasion::Change);
     }
-    of_default_branch().map(Occasion::Change)
+    of_default_branch(place).map(Occasion::Change)
 }
 
 /// The base of a pull request. Its checkout is by default a merge of both branches, whose first parent is the base, whatever came
 /// to the base branch since.
-fn of_pull_request(event: &Value, wanted: &str) -> Result<BaseCommit> {
+fn of_pull_request(place: &Place, event: &Value, wanted: &str) -> Result<BaseCommit> {
     let head = event.pointer("/pull_request/head/sha").and_then(Value::as_str);
     // Also in a clone that lacks the parents themselves.
-    let text = git::text(&mut git(None), &["cat-file", "commit", "HEAD"])?;
+    let text = git::text(&mut place.git(), &["cat-file", "commit", "HEAD"])?;
     let lines = text.lines().take_while(|line| !line.is_empty());
     let parents: Vec<&str> = lines.filter_map(|line| line.strip_prefix("parent ")).collect();
     let wanted = match parents[..] {
         [base, merged] if Some(merged) == head => base,
         _ => wanted,
     };
-    merge_base(wanted, "the base of the pull request")
+    merge_base(place, wanted, "the base of the pull request")
 }
 
-fn merge_base(name: &str, what: &str) -> Result<BaseCommit> {
+fn merge_base(place: &Place, name: &str, what: &str) -> Result<BaseCommit> {
     let lacks = || {
         anyhow!(
             "{what}, {name}: the checkout lacks it, or the history back to it; in GitHub Actions set fetch-depth: 2 of \
              actions/checkout for a pull request, otherwise 0"
         )
     };
-    let hash = rev_parse(name).and_then(|commit| common(&commit)).ok_or_else(lacks)?;
+    let hash = rev_parse(place, name).and_then(|commit| common(place, &commit)).ok_or_else(lacks)?;
     Ok(BaseCommit { reason: what.to_owned(), hash })
 }
 
 /// The hash of the commit that a name stands for.
-pub(super) fn rev_parse(name: &str) -> Option<String> {
+pub(super) fn rev_parse(place: &Place, name: &str) -> Option<String> {
     let commit = format!("{name}^{{commit}}");
-    git::text(&mut git(None), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).ok()
+    git::text(&mut place.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).ok()
 }
 
-fn common(commit: &str) -> Option<String> {
-    git::text(&mut git(None), &["merge-base", commit, "HEAD"]).ok()
+fn common(place: &Place, commit: &str) -> Option<String> {
+    git::text(&mut place.git(), &["merge-base", commit, "HEAD"]).ok()
 }
 
 /// The commit in which the working tree leaves the default branch; HEAD, if it is on that branch.
-fn of_default_branch() -> Result<BaseCommit> {
-    let head = rev_parse("HEAD").context(
+fn of_default_branch(place: &Place) -> Result<BaseCommit> {
+    let head = rev_parse(place, "HEAD").context(
         "the working directory is in no Git repository with a commit; ptmem gate compares the working tree with a commit",
     )?;
-    let of_origin = git::text(&mut git(None), &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).ok();
+    let of_origin =
+        git::text(&mut place.git(), &["symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD"]).ok();
     let names = of_origin.iter().map(String::as_str).chain(DEFAULT_BRANCHES);
-    let found = names.filter(|name| rev_parse(name).is_some()).find_map(|name| Some((name, common(name)?)));
+    let found =
+        names.filter(|name| rev_parse(place, name).is_some()).find_map(|name| Some((name, common(place, name)?)));
     let Some((name, hash)) = found.filter(|(_, hash)| *hash != head) else {
         return Ok(BaseCommit { hash: head, reason: "HEAD".to_owned() });
     };

@@ -11,6 +11,7 @@ use ptmem::verdict::Verdict;
 use ptmem_base::text::cut;
 
 use super::super::args::View;
+use super::super::place::Place;
 use super::super::{COULD_NOT_RUN, hint, output, surroundings};
 use super::Unrecorded;
 use super::parts::Part;
@@ -127,10 +128,12 @@ impl Folder {
     }
 
     /// Writes the files of a run that judged gates.
-    pub(super) fn write(&self, parts: &[Part<'_>], edited: &[Edited], view: &View) -> Result<()> {
+    pub(super) fn write(&self, parts: &[Part<'_>], edited: &[Edited], place: &Place, view: &View) -> Result<()> {
         let mut texts = Texts::default();
         for part in parts {
-            self.add(part, parts.len(), view, &mut texts)?;
+            let mut options = part.options.clone();
+            view.prepare_for(&FORMATS, place, part.subject, &mut options);
+            self.add(part, parts.len(), &options, &mut texts)?;
         }
         texts.outputs.announce |= !edited.is_empty();
         let shown: String = edited.iter().map(|edited| self.secrets.mask(&of_edited(edited))).collect();
@@ -141,9 +144,7 @@ impl Folder {
     }
 
     /// Adds a result to the texts, and writes its page and its figures.
-    fn add(&self, part: &Part<'_>, count: usize, view: &View, texts: &mut Texts) -> Result<()> {
-        let mut options = part.options.clone();
-        view.prepare_for(&FORMATS, part.subject, &mut options);
+    fn add(&self, part: &Part<'_>, count: usize, options: &RenderOptions, texts: &mut Texts) -> Result<()> {
         let room = |most: usize| MarkdownOptions { max_bytes: Some(most / count), ..options.markdown.clone() };
         let render = |format: Format, most: usize| -> Result<String> {
             let options = RenderOptions { markdown: room(most), ..options.clone() };

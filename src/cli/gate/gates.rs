@@ -7,30 +7,38 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use ptmem::config::{GateRules, Recording, Source};
 use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::profile::InputKind;
 use ptmem::report::{Acceptance, Format, RenderOptions};
 use ptmem::sides::Sides;
-use ptmem::verdict::{Gate, GrowthLimit, Level, Limits, NoBefore, Thresholds, Verdict};
+use ptmem::verdict::{Gate, GrowthLimit, Level, Limits, NoBefore, Node, Thresholds, Verdict};
 
 use super::super::args::{Grouping, Stacks};
-use super::super::config::{self, Loaded};
-use super::super::diff::{Pair, Request, compare_all, update};
+use super::super::config::Loaded;
+use super::super::diff::{Pair, Request, compare_all};
+use super::super::git::Repository;
 use super::super::output::{self, Output};
+use super::super::place::Place;
 use super::super::recorder::{Failure, Recorded};
 use super::super::report::report_options;
-use super::super::{exit_code, git, leak, many, profile, ranks, surroundings};
+use super::super::{exit_code, leak, many, profile, ranks, surroundings};
 use super::base::BaseCommit;
 use super::ci::Folder;
 use super::of_base::{Missing, OfBase};
 use super::parts::{self, Alone, AloneResult, Part};
 use super::rules::{self, Change, Edited};
 use super::sides::{Plan, Recordings};
+use super::update::{accepting, improvement, storing, update};
 use super::{GateArguments, UNNAMED, Unrecorded};
 
 /// The gates of a run.
 pub(super) struct Gates<'a> {
     pub(super) arguments: &'a GateArguments,
+    /// The checkout that is judged.
+    pub(super) place: Place,
     pub(super) loaded: &'a Loaded,
     pub(super) rules: BTreeMap<String, GateRules>,
+    /// The recordings of the repository, where a gate needs some.
+    pub(super) recordings: Option<Recordings>,
     /// The folder for a CI job.
     pub(super) folder: Option<&'a Folder>,
     pub(super) output: &'a Output,
@@ -38,9 +46,6 @@ pub(super) struct Gates<'a> {
 
 /// The growth of the peak that is allowed where nobody set a limit.
 const DEFAULT_LIMIT: &str = "5%";
-
-/// Days for which a report proposes to accept growth.
-const ACCEPTED_DAYS: u32 = 14;
 
 /// Edited files that a remark names.
 const MOST_PATHS: usize = 5;
@@ -68,7 +73,6 @@ impl Gates<'_> {
         let of_base = base.map(|base| OfBase::of(base, self)).transpose()?;
         // Before recorded code runs, which can write to the working tree.
         let edited = of_base.as_ref().map(|of_base| self.edited(of_base)).transpose()?.unwrap_or_default();
-        let recordings = self.recordings()?;
         if self.arguments.update
             && let Some((name, _)) = self.rules.iter().find(|(_, gate)| !matches!(gate.source, Source::Files { .. }))
         {
@@ -80,7 +84,7 @@ impl Gates<'_> {
             match &gate.source {
                 Source::Recorded(recording) => {
                     let of_base = of_base.as_ref().context("a gate that is recorded needs a base")?;
-                    let recordings = recordings.as_ref().context("nothing can be recorded")?;
+                    let recordings = self.recordings.as_ref().context("nothing can be recorded")?;
                     match self.recorded(name, gate, recording, of_base, recordings)? {
                         Sources::Compared(pair) => pairs.push(*pair),
                         Sources::WithoutBefore { after, reason, quoted } => {
@@ -90,7 +94,7 @@ impl Gates<'_> {
                     }
                 }
                 Source::Files { before, after } => {
-                    pairs.push(self.pair(name, gate, self.path(before), self.path(after))?);
+                    pairs.push(self.pair_of_files(name, gate, before, after)?);
                 }
                 Source::Snapshot(path) => {
                     let result = self.snapshot(&self.path(path), gate, None)?;
@@ -111,16 +115,14 @@ impl Gates<'_> {
 
     /// What the change edits of what the verdict is computed by.
     fn edited(&self, of_base: &OfBase<'_>) -> Result<Vec<Edited>> {
-        let [root, folder] =
-            ["--show-toplevel", "--show-prefix"].map(|what| git::text(&mut git::git(None), &["rev-parse", what]));
-        let [root, folder] = [root?, folder?];
-        let befores = of_base.befores(self, Path::new(&folder));
+        let Repository { root, below, .. } = Repository::find(&self.place)?;
+        let befores = of_base.befores(self, &below);
         let workflow = surroundings::workflow();
         rules::edited(&Change {
-            root: Path::new(&root),
+            root: &root,
             base: &of_base.commit.hash,
             head: None,
-            folder: &folder,
+            folder: &below.to_string_lossy(),
             workflow: workflow.as_deref(),
             befores: &befores,
         })
@@ -128,13 +130,7 @@ impl Gates<'_> {
 
     /// The path of a file that a gate names.
     fn path(&self, path: &str) -> PathBuf {
-        self.loaded.folder.join(path)
-    }
-
-    /// The recordings of this repository, where a gate needs some.
-    fn recordings(&self) -> Result<Option<Recordings>> {
-        let is_recorded = self.rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
-        is_recorded.then(|| Recordings::of_repository(!self.arguments.no_cache)).transpose()
+        self.place.path(self.loaded.folder.join(path))
     }
 
     /// The folder that the paths of a gate begin at: that of a command is the working directory.
@@ -159,6 +155,22 @@ impl Gates<'_> {
             limits.growth.extend(GrowthLimit::parse(DEFAULT_LIMIT, Level::Fail));
         }
         Pair::new(self.shown_name(name), before, after, &limits, self.loaded)
+    }
+
+    /// A comparison of files that were recorded elsewhere.
+    fn pair_of_files(&self, name: &str, gate: &GateRules, before: &str, after: &str) -> Result<Pair> {
+        let paths = Sides { before: self.path(before), after: self.path(after) };
+        if paths.after.is_file() && !before.contains(['*', '?', '[', '{', '#']) && !paths.before.exists() {
+            let [before, after] = [&paths.before, &paths.after].map(|path| path.display().to_string());
+            bail!(
+                "[gate.{name}] {before}: no such file; write the first one with: {}",
+                storing(&before, &after, InputKind::Profile)
+            );
+        }
+        let pair = self.pair(name, gate, paths.before, paths.after)?;
+        let names = Sides { before: before.to_owned(), after: after.to_owned() };
+        // The folder of a worktree says nothing to anybody.
+        Ok(if self.place.is_here() { pair } else { pair.called(names) })
     }
 
     /// A comparison of two recordings that were made here.
@@ -250,6 +262,7 @@ impl Gates<'_> {
     /// How files are read and compared.
     fn request<'r>(&'r self, git: Option<&'r str>) -> Request<'r> {
         Request {
+            place: &self.place,
             config: &self.loaded.config,
             stacks: &DEFAULT_STACKS,
             view: &self.arguments.view,
@@ -274,8 +287,7 @@ impl Gates<'_> {
         };
         let reason = self.arguments.allow_raise.as_deref();
         for comparison in gate.leaves() {
-            let path = Path::new(&comparison.diff.profiles.before.source.path);
-            output::print_note(&update(path, comparison, reason)?);
+            output::print_note(&update(comparison, reason)?);
         }
         let is_accepted = reason.is_some() && gate.fails_by_growth_alone();
         Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero || is_accepted))
@@ -301,7 +313,7 @@ impl Gates<'_> {
     fn leaks(&self, paths: &[String]) -> Result<AloneResult> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
         let view = &self.arguments.view;
-        let reading = Grouping::default().reading(&self.loaded.config, &view.input);
+        let reading = Grouping::default().reading(&self.loaded.config);
         let strict = self.arguments.limits().over(&self.loaded.config.limits).strict.unwrap_or_default();
         leak::judged(&paths, reading, &self.loaded.config, strict, view.jobs).map(AloneResult::Leaks)
     }
@@ -311,9 +323,8 @@ impl Gates<'_> {
         let folder = self
             .folder
             .context("a push is recorded for the trend of a CI job; give --base to compare with a commit")?;
-        let recordings = self.recordings()?;
         for (name, gate) in &self.rules {
-            let (Source::Recorded(recording), Some(recordings)) = (&gate.source, &recordings) else { continue };
+            let (Source::Recorded(recording), Some(recordings)) = (&gate.source, &self.recordings) else { continue };
             let plan = Plan { name, recording, folder: self.folder_of(name) };
             let path = required(recordings.after(&plan)?, recordings, name, None)?;
             profile::save(&first_file(&path)?, &folder.profile(name)?, &self.loaded.config)?;
@@ -331,6 +342,11 @@ impl Gates<'_> {
         edited: &[Edited],
         base: Option<&BaseCommit>,
     ) -> Result<ExitCode> {
+        for node in compared.iter_mut().flat_map(|gate| &mut gate.nodes) {
+            if let Node::One(comparison) = node {
+                comparison.judgement.diagnostics.extend(improvement(comparison, self.arguments));
+            }
+        }
         let remark = changed(edited);
         match (&mut compared, alone.first_mut()) {
             (Some(gate), _) => gate.remark(remark),
@@ -339,16 +355,16 @@ impl Gates<'_> {
         }
         let label = self.arguments.approve_label.as_ref().filter(|label| !label.is_empty());
         let approval = label.map(|label| surroundings::approval(label)).transpose()?.flatten();
-        let acceptance =
-            Acceptance { commands: Vec::new(), expires: config::today()?.after(ACCEPTED_DAYS), label: label.cloned() };
-        let options =
-            RenderOptions { acceptance: Some(acceptance), ..report_options(&self.arguments.view, self.output) };
+        let leaves = compared.iter().flat_map(Gate::leaves);
+        let commands = leaves.filter_map(|comparison| accepting(comparison, self.arguments)).collect();
+        let acceptance = self.loaded.acceptance()?.map(|of| Acceptance { commands, label: label.cloned(), ..of });
+        let options = RenderOptions { acceptance, ..report_options(&self.arguments.view, self.output) };
         let compared = compared.as_ref().map(|gate| Part::compared(gate, &options, approval.as_ref()));
         let alone = alone.iter().map(|one| one.part(&options, approval.as_ref()));
         let mut parts: Vec<Part<'_>> = compared.into_iter().chain(alone).collect();
-        parts::write(&mut parts, &self.arguments.view, self.output)?;
+        parts::write(&mut parts, &self.place, &self.arguments.view, self.output)?;
         if let Some(folder) = self.folder {
-            folder.write(&parts, edited, &self.arguments.view)?;
+            folder.write(&parts, edited, &self.place, &self.arguments.view)?;
         }
         if let Some(base) = base {
             output::print_note(&format!("the base is {}, {}", base.short(), base.reason));

@@ -8,9 +8,11 @@ mod parts;
 mod rules;
 mod secrets;
 mod sides;
+mod update;
 
 use std::collections::BTreeMap;
 use std::env;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,15 +25,17 @@ use ptmem::verdict::Limits;
 
 use super::args::{Capacity, ConfigArguments, DiffLimits, Trust, View, heading, value};
 use super::config::{self, Loaded};
-use super::diff::shell_word;
-use super::git;
+use super::git::Repository;
 use super::output::Output;
-use super::recorder;
+use super::place::Place;
 use super::recorder::process::Hold;
 use super::recorder::tree::Tree;
+use super::recorder::{self, Recorder};
+use super::shell;
 use base::Occasion;
 use ci::{CommentMode, Folder};
 use gates::Gates;
+use sides::Recordings;
 
 #[derive(Debug, Args)]
 pub(crate) struct GateArguments {
@@ -56,7 +60,7 @@ pub(crate) struct GateArguments {
     #[arg(long, value_name = "STEPS", value_parser = recorder::steps, help_heading = heading::SEARCHED)]
     steps: Option<String>,
     /// Rewrite the stored befores of these gates from their afters; figures can only fall
-    #[arg(long, help_heading = heading::STORED, conflicts_with_all = ["head", "ci", "command"])]
+    #[arg(long, help_heading = heading::STORED, conflicts_with_all = ["head", "ci", "command", "device"])]
     update: bool,
     /// Let --update also raise figures, even beyond limits; the reason is stored in the profile
     #[arg(long, value_name = "REASON", value_parser = value::reason, requires = "update", help_heading = heading::STORED)]
@@ -117,7 +121,7 @@ impl GateArguments {
 
     /// The gate of the command line, if it has a command.
     fn of_command(&self) -> Option<GateRules> {
-        let words: Vec<String> = self.command.iter().map(|word| shell_word(word)).collect();
+        let words: Vec<String> = self.command.iter().map(|word| shell::word(word)).collect();
         let source = Source::Recorded(Recording::of(words.join(" ")));
         (!words.is_empty()).then(|| GateRules { source, limits: Limits::default(), broken_base: None })
     }
@@ -198,12 +202,11 @@ fn default_folder() -> PathBuf {
     temporary.map(PathBuf::from).unwrap_or_default().join("ptmem-report")
 }
 
-pub(super) fn run(mut arguments: GateArguments, output: &Output) -> Result<ExitCode> {
-    let folder = arguments.folder().map(std::path::absolute).transpose()?;
-    let folder = folder.map(|path| Folder::make(path, arguments.comment)).transpose()?;
-    let answer = match arguments.head.clone() {
-        Some(head) => answer_at(&head, &mut arguments, folder.as_ref(), output),
-        None => answer(&arguments, folder.as_ref(), output),
+pub(super) fn run(arguments: &GateArguments, output: &Output) -> Result<ExitCode> {
+    let folder = arguments.folder().map(|path| Folder::make(path, arguments.comment)).transpose()?;
+    let answer = match &arguments.head {
+        Some(head) => answer_at(head, arguments, folder.as_ref(), output),
+        None => answer(Place::here(), None, arguments, folder.as_ref(), output),
     };
     if let (Some(folder), Err(error)) = (&folder, &answer) {
         folder.could_not_run(error)?;
@@ -211,17 +214,29 @@ pub(super) fn run(mut arguments: GateArguments, output: &Output) -> Result<ExitC
     answer
 }
 
-fn answer(arguments: &GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
-    let loaded = config::load_with_folder(&arguments.config)?;
+/// Judges the checkout around a place. Whoever made that checkout holds the recorder.
+fn answer(
+    place: Place,
+    recorder: Option<Recorder>,
+    arguments: &GateArguments,
+    folder: Option<&Folder>,
+    output: &Output,
+) -> Result<ExitCode> {
+    let loaded = config::load_at(&place, &arguments.config)?;
     let rules = arguments.gates(&loaded)?;
     let is_recorded = rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
-    let occasion = match base::occasion(arguments.base.as_deref()) {
+    let occasion = match base::occasion(&place, arguments.base.as_deref()) {
         Ok(occasion) => Some(occasion),
         Err(error) if is_recorded || arguments.base.is_some() => return Err(error),
         // Files are compared without a repository, too.
         Err(_) => None,
     };
-    let gates = Gates { arguments, loaded: &loaded, rules, folder, output };
+    let recorder = match recorder {
+        None if is_recorded => Some(recorder_of(&Repository::find(&place)?)?),
+        other => other,
+    };
+    let recordings = recorder.map(|recorder| Recordings::new(recorder, &place, !arguments.no_cache)).transpose()?;
+    let gates = Gates { arguments, place, loaded: &loaded, rules, recordings, folder, output };
     match occasion {
         Some(Occasion::Push) => gates.keep(),
         Some(Occasion::Change(base)) => gates.judge(Some(&base)),
@@ -229,25 +244,29 @@ fn answer(arguments: &GateArguments, folder: Option<&Folder>, output: &Output) -
     }
 }
 
-/// Judges another commit, in a worktree: paths of files begin there.
-fn answer_at(head: &str, arguments: &mut GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
+/// Keeps the recordings of a repository.
+fn recorder_of(repository: &Repository) -> Result<Recorder> {
+    let mut key = DefaultHasher::new();
+    repository.root.hash(&mut key);
+    Recorder::open("gate", key.finish())
+}
+
+/// Judges another commit, in a worktree: paths of files in `ptmem.toml` begin there, those of the command line here.
+fn answer_at(head: &str, arguments: &GateArguments, folder: Option<&Folder>, output: &Output) -> Result<ExitCode> {
     let _hold = Hold::new();
-    for export in arguments.view.export.iter_mut().filter(|export| export.path.as_os_str() != "-") {
-        export.path = std::path::absolute(&export.path)?;
-    }
-    if let Some(file) = arguments.config.file().map(std::path::absolute).transpose()? {
-        arguments.config.config = Some(file);
-    }
-    let commit = base::rev_parse(head).with_context(|| format!("--head {head}: there is no such commit here"))?;
-    let [root, below] = ["--show-toplevel", "--show-prefix"]
-        .map(|what| git::text(&mut git::git(None), &["rev-parse", what]).map(PathBuf::from));
-    let root = root?;
-    let place = tempfile::Builder::new().prefix("ptmem-head-").tempdir()?;
-    let tree = Tree::at(&root, place.path().join("tree"));
+    let here = Place::here();
+    let repository = Repository::find(&here)?;
+    let commit =
+        base::rev_parse(&here, head).with_context(|| format!("--head {head}: there is no such commit here"))?;
+    let recorder = recorder_of(&repository)?;
+    let tree = Tree::at(&repository.root, recorder.place("head"));
     tree.check_out(&commit)?;
-    let answer = env::set_current_dir(tree.path.join(below?))
-        .with_context(|| format!("--head {head}: it lacks the working directory"))
-        .and_then(|()| answer(arguments, folder, output));
+    let own = tree.path.join(&repository.below);
+    let answer = if own.is_dir() {
+        answer(Place::at(own), Some(recorder), arguments, folder, output)
+    } else {
+        Err(anyhow!("--head {head}: it lacks the working directory"))
+    };
     tree.remove();
     answer
 }

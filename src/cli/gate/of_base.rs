@@ -32,8 +32,8 @@ pub(super) enum Missing {
 
 impl<'a> OfBase<'a> {
     pub(super) fn of(commit: &'a BaseCommit, gates: &Gates<'_>) -> Result<Self> {
-        let base = Base::find(&commit.hash)?;
-        Ok(Self { commit, loaded: load_of_base(&base, &gates.arguments.config) })
+        let base = Base::find(&gates.place, &commit.hash)?;
+        Ok(Self { commit, loaded: load_of_base(&base, &gates.place, &gates.arguments.config) })
     }
 
     /// How the base records a gate, and the folder that the paths of the gate begin at.

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::super::args::{Export, View};
 use super::super::output::Output;
+use super::super::place::Place;
 
 /// A gate that was judged by itself.
 pub(super) struct Alone {
@@ -90,7 +91,7 @@ impl Alone {
 }
 
 /// Writes the requested files, and prints the reports.
-pub(super) fn write(parts: &mut [Part<'_>], view: &View, output: &Output) -> Result<()> {
+pub(super) fn write(parts: &mut [Part<'_>], place: &Place, view: &View, output: &Output) -> Result<()> {
     let count = parts.len();
     let prints_one_document = !matches!(view.format, Format::Table | Format::Markdown | Format::Json | Format::Brief);
     if count > 1 && prints_one_document {
@@ -100,7 +101,7 @@ pub(super) fn write(parts: &mut [Part<'_>], view: &View, output: &Output) -> Res
         );
     }
     for part in parts.iter_mut() {
-        view.prepare(part.subject, &mut part.options);
+        view.prepare(place, part.subject, &mut part.options);
     }
     // The verdict is printed even if a file cannot be written.
     let exported = parts.iter().try_for_each(|part| {

@@ -10,11 +10,13 @@ use anyhow::{Context as _, Result};
 use ptmem::config::Recording;
 use ptmem::sides::Sides;
 
-use super::super::git::{self, git};
+use super::super::checkout::own_packages;
+use super::super::git::{self, Repository, git};
 use super::super::output;
+use super::super::place::Place;
 use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
-use super::super::recorder::tree::{Tree, own_packages};
+use super::super::recorder::tree::Tree;
 use super::super::recorder::{
     Attempt, Candidate, Failure, Method, Part, Program, Recorder, hash_environment, python_of, tail,
 };
@@ -30,10 +32,8 @@ const MOST_KEPT: usize = 32;
 /// The recordings of a repository.
 pub(super) struct Recordings {
     recorder: Recorder,
-    /// The root of the working tree.
-    root: PathBuf,
-    /// The working directory below it.
-    below: PathBuf,
+    /// Of the after.
+    repository: Repository,
     uses_kept: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// A commit, or the working tree, in a folder.
-struct Place<'a> {
+struct Side<'a> {
     /// The folder of its recording.
     name: String,
     root: &'a Path,
@@ -54,19 +54,13 @@ struct Place<'a> {
 }
 
 impl Recordings {
-    pub(super) fn of_repository(uses_kept: bool) -> Result<Self> {
-        let [root, below] = ["--show-toplevel", "--show-prefix"]
-            .map(|what| git::text(&mut git(None), &["rev-parse", what]).map(PathBuf::from));
-        let [root, below] = [root?, below?];
-        let mut key = DefaultHasher::new();
-        root.hash(&mut key);
-        let recorder = Recorder::open("gate", key.finish())?;
-        Ok(Self { recorder, root, below, uses_kept })
+    pub(super) fn new(recorder: Recorder, place: &Place, uses_kept: bool) -> Result<Self> {
+        Ok(Self { recorder, repository: Repository::find(place)?, uses_kept })
     }
 
     /// The tree in which bases are recorded.
     fn tree(&self) -> Tree<'_> {
-        Tree::at(&self.root, self.recorder.place("tree"))
+        Tree::at(&self.repository.root, self.recorder.place("tree"))
     }
 
     /// The end of the output of a recording that failed.
@@ -85,7 +79,7 @@ impl Recordings {
     /// The name of the recording of a base, which holds for the same commit, gate, environment and version.
     pub(super) fn name_of_base(&self, base: &BaseCommit, plan: &Plan<'_>, counters: bool) -> String {
         let mut key = DefaultHasher::new();
-        (&base.hash, plan.recording, plan.folder, &self.below, counters).hash(&mut key);
+        (&base.hash, plan.recording, plan.folder, &self.repository.below, counters).hash(&mut key);
         let words: Vec<OsString> = plan.recording.script.split_whitespace().map(OsString::from).collect();
         hash_environment(&python_of(&words), &mut key);
         format!("base-{:016x}", key.finish())
@@ -121,17 +115,17 @@ impl Recordings {
         }
         let part =
             Part { name: format!("base {}", base.short()), last: self.last(&Self::name_of_after(plans.after.name)) };
-        let before = Place { name, root: &tree.path, part, plan: &plans.before };
+        let before = Side { name, root: &tree.path, part, plan: &plans.before };
         let sides = self.record_both(&Sides { before, after }, counters);
         tree.remove();
         self.forget_old();
         Ok((sides, false))
     }
 
-    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>) -> Place<'a> {
+    fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>) -> Side<'a> {
         let name = Self::name_of_after(plan.name);
         let part = Part { name: "working tree".to_owned(), last: self.last(&name) };
-        Place { name, root: &self.root, part, plan }
+        Side { name, root: &self.repository.root, part, plan }
     }
 
     /// How long a recording took last time.
@@ -141,7 +135,7 @@ impl Recordings {
     }
 
     /// Records both at the same time where memory allows it, otherwise one after the other.
-    fn record_both(&self, places: &Sides<Place<'_>>, counters: bool) -> Sides<Attempt> {
+    fn record_both(&self, places: &Sides<Side<'_>>, counters: bool) -> Sides<Attempt> {
         let Sides { before, after } = places;
         if !self.have_room(&after.name)
             || [before, after].iter().any(|place| place.plan.recording.gpu == Recording::REAL_GPU)
@@ -167,7 +161,7 @@ impl Recordings {
         several && available_memory().is_some_and(|free| free >= needed.saturating_mul(2))
     }
 
-    fn record(&self, place: &Place<'_>, counters: bool) -> Attempt {
+    fn record(&self, place: &Side<'_>, counters: bool) -> Attempt {
         let began = Instant::now();
         let attempt = self.attempt(place, counters);
         if let Ok(Ok(_)) = attempt {
@@ -178,11 +172,11 @@ impl Recordings {
         attempt
     }
 
-    fn attempt(&self, place: &Place<'_>, counters: bool) -> Attempt {
-        let Place { name, root, part, plan } = place;
+    fn attempt(&self, place: &Side<'_>, counters: bool) -> Attempt {
+        let Side { name, root, part, plan } = place;
         let recording = plan.recording;
         let below = recording.directory.as_ref().map_or(plan.folder.to_owned(), |folder| plan.folder.join(folder));
-        let folder = root.join(normal(&self.below.join(&below)));
+        let folder = root.join(normal(&self.repository.below.join(&below)));
         if !folder.is_dir() {
             let missing = below.display();
             return Ok(Err(Failure::Candidate(format!("it has no folder {missing}"))));

@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{Seek, Write};
 use std::path::{Component, Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ptmem::patch::Patch;
 use ptmem::sides::Sides;
 use ptmem::units::Size;
@@ -19,15 +19,17 @@ use ptmem::units::Size;
 use kinds::{is_read, may_be_python};
 use program::answer;
 pub(crate) use program::{git, output, text};
-use repository::Repository;
+pub(crate) use repository::Repository;
 
 use super::output as messages;
+use super::place::Place;
 
 /// The largest file whose text is read.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
 
-/// The commit in which the history of the checkout around the working directory and that of another commit part.
+/// The commit in which the history of a checkout and that of another commit part.
 pub(crate) struct Base {
+    place: Place,
     repository: Repository,
     commit: String,
     /// What differs from it, once it was asked for: a job may have a thousand files.
@@ -36,17 +38,17 @@ pub(crate) struct Base {
 
 impl Base {
     /// The merge base with a commit, branch or tag.
-    pub(crate) fn find(name: &str) -> Result<Self> {
-        let repository = Repository::find()?;
+    pub(crate) fn find(place: &Place, name: &str) -> Result<Self> {
+        let repository = Repository::find(place).context("--git")?;
         let commit = repository.merge_base(name)?;
-        Ok(Self { repository, commit, changes: OnceCell::new() })
+        Ok(Self { place: place.clone(), repository, commit, changes: OnceCell::new() })
     }
 
     /// The path from the root of the repository; none for a file outside of it. Links of the checkout are not followed: the
     /// base need not have them.
     pub(crate) fn path_below_root(&self, path: &Path) -> Option<String> {
         let root = fs::canonicalize(&self.repository.root).ok()?;
-        let own = fs::canonicalize(env::current_dir().ok()?).ok()?;
+        let own = fs::canonicalize(self.place.whole()?).ok()?;
         // The shell's name of the working directory keeps its links.
         let shell =
             env::var_os("PWD").map(PathBuf::from).filter(|shell| fs::canonicalize(shell).is_ok_and(|of| of == own));
@@ -106,9 +108,9 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
 const MOST_TEXT: usize = 8 << 20;
 const FILES_AT_ONCE: usize = 8;
 
-/// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
-pub(crate) fn changed_lines(base: &str) -> Result<Patch> {
-    let Base { repository, commit: base, .. } = Base::find(base)?;
+/// Reads the lines that the checkout around a place changes since the merge base with `base`.
+pub(crate) fn changed_lines(place: &Place, base: &str) -> Result<Patch> {
+    let Base { repository, commit: base, .. } = Base::find(place, base)?;
     let prefix = repository.prefix();
     let changes = repository.changes_that_matter(&base)?;
     let changes: Vec<_> =
@@ -159,20 +161,23 @@ pub(crate) fn changed_lines(base: &str) -> Result<Patch> {
 /// The texts of files at the merge base with `base`, or otherwise at the checked-out commit, by their paths from the
 /// root of the checkout; `None` if git fails. Files that the commit lacks and large ones are omitted.
 pub(crate) fn texts_at<'p>(
+    place: &Place,
     base: Option<&str>,
     paths: impl Iterator<Item = &'p str>,
 ) -> Option<BTreeMap<&'p str, String>> {
-    let repository = Repository::find().ok()?;
+    let repository = Repository::find(place).ok()?;
     let commit = base.map_or(Ok("HEAD".to_owned()), |base| repository.merge_base(base));
     repository.texts_at(&commit.ok()?, paths).ok()
 }
 
 /// True if the commit of the before follows another one, that of the after.
-pub(crate) fn are_swapped(commits: Sides<&str>) -> bool {
+pub(crate) fn are_swapped(place: &Place, commits: Sides<&str>) -> bool {
     let Sides { before, after } = commits;
     // A recording may say anything.
     let are_commits = [before, after].iter().all(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let Some(repository) = Repository::find().ok().filter(|_| are_commits && before != after) else { return false };
+    let Some(repository) = Repository::find(place).ok().filter(|_| are_commits && before != after) else {
+        return false;
+    };
     output(&mut repository.git(), &["merge-base", "--is-ancestor", after, before]).is_ok()
 }
 

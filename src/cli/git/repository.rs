@@ -14,20 +14,23 @@ use super::LARGEST_FILE;
 use super::kinds::may_matter;
 use super::program::{answer, git, output, text};
 use crate::cli::checkout;
+use crate::cli::place::Place;
 
-/// A checkout.
+/// The repository around a place.
 pub(crate) struct Repository {
     pub(crate) root: PathBuf,
+    /// The folder of the place, from the root.
+    pub(crate) below: PathBuf,
+    place: Place,
 }
 
 impl Repository {
-    pub(crate) fn find() -> Result<Self> {
-        match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
-            Ok(root) => Ok(Self { root: PathBuf::from(root) }),
-            Err(error) if checkout::repository().is_some() || error.is::<io::Error>() => Err(error),
-            Err(_) => {
-                bail!("--git: the working directory is in no Git repository; run this in the checkout of the code")
-            }
+    pub(crate) fn find(place: &Place) -> Result<Self> {
+        let asked = |what: &str| text(&mut place.git(), &["rev-parse", what]).map(PathBuf::from);
+        match asked("--show-toplevel") {
+            Ok(root) => Ok(Self { root, below: asked("--show-prefix")?, place: place.clone() }),
+            Err(error) if checkout::repository(place).is_some() || error.is::<io::Error>() => Err(error),
+            Err(_) => bail!("the working directory is in no Git repository; run this in the checkout of the code"),
         }
     }
 
@@ -55,7 +58,7 @@ impl Repository {
 
     /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
     pub(crate) fn prefix(&self) -> String {
-        let root = fs::canonicalize(checkout::root());
+        let root = fs::canonicalize(checkout::root(&self.place));
         let own = fs::canonicalize(&self.root);
         let below = root.ok().zip(own.ok()).and_then(|(root, own)| own.strip_prefix(root).ok().map(Path::to_owned));
         below.iter().flatten().map(|part| format!("{}/", part.display())).collect()

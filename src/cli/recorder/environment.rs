@@ -7,11 +7,11 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 
+use super::super::checkout::paths_of;
 use super::super::pip::printed;
 use super::failure::{Failure, last_lines};
 use super::process::{self, Ended};
 use super::progress::Part;
-use super::tree::paths_of;
 
 /// Where a script installs, and what it needs for that.
 pub(crate) struct Environment<'a> {

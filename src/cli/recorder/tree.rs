@@ -1,10 +1,9 @@
 //! Worktrees in which commits are recorded.
 
-use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::super::git::{self, git};
 
@@ -43,15 +42,4 @@ impl<'r> Tree<'r> {
         let _ =
             git::output(&mut git(Some(self.root)), &["worktree", "remove", "--force", &self.path.to_string_lossy()]);
     }
-}
-
-/// The variable by which Python finds the packages of a checkout before those that the environment has installed from another one.
-pub(crate) fn own_packages(root: &Path) -> Result<(&'static str, OsString)> {
-    let paths = [root.to_owned(), root.join("src")].into_iter().chain(paths_of("PYTHONPATH"));
-    Ok(("PYTHONPATH", env::join_paths(paths).context("PYTHONPATH")?))
-}
-
-/// The folders in a variable.
-pub(crate) fn paths_of(variable: &str) -> Vec<PathBuf> {
-    env::var_os(variable).map(|paths| env::split_paths(&paths).collect()).unwrap_or_default()
 }

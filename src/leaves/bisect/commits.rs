@@ -12,9 +12,10 @@ use ptmem::patch::Edit;
 use ptmem::sides::Sides;
 
 use super::{Found, Recordable};
-use crate::cli::checkout;
-use crate::cli::git::{self, git};
-use crate::cli::recorder::tree::{Tree, own_packages};
+use crate::cli::checkout::own_packages;
+use crate::cli::git::{self, Repository, git};
+use crate::cli::place::Place;
+use crate::cli::recorder::tree::Tree;
 use crate::cli::recorder::{Attempt, Candidate, Failure, Part, Program, Recorded, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 
@@ -60,12 +61,7 @@ impl Commits {
                  'transformers==4.36..4.40', or the recording of a good commit"
             )
         })?;
-        if checkout::repository().is_none() {
-            bail!("{range}: the working directory is in no Git repository; run this in the checkout of the code");
-        }
-        let [root, below] = ["--show-toplevel", "--show-prefix"]
-            .map(|what| git::text(&mut git(None), &["rev-parse", what]).map(PathBuf::from));
-        let [root, below] = [root?, below?];
+        let Repository { root, below, .. } = Repository::find(&Place::here()).with_context(|| range.to_owned())?;
         let [good, bad] = [good, bad].map(|name| commit(&root, if name.is_empty() { "HEAD" } else { name }));
         let commits = Self { root, below, good: good?, bad: bad? };
         let ends = [&*commits.good.hash, &*commits.bad.hash];

@@ -18,12 +18,13 @@ use ptmem::verdict::{Gate, Verdict};
 use crate::cli::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading, text};
 use crate::cli::config::{self, Loaded};
 use crate::cli::diff::{Pair, Request, compare_all};
-use crate::cli::exit_code;
 use crate::cli::output::{self, Output};
+use crate::cli::place::Place;
 use crate::cli::recorder::{
     Attempt, Candidate, Failure, Part, Program, RecordArguments, Recorded, Recorder, own_files, python_of,
 };
 use crate::cli::report::report_options;
+use crate::cli::{checkout, exit_code};
 use crate::leaves::search::{Answer, Asked, Candidates, search};
 use commits::Commits;
 use releases::Releases;
@@ -109,11 +110,11 @@ pub(super) struct Found<C> {
 }
 
 pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCode> {
-    let BisectArguments { range, record, .. } = arguments;
-    // The working directory changes.
-    let config = &found_config(&arguments.config)?;
+    let BisectArguments { range, record, config, .. } = arguments;
     let program = Program { command: &record.command, method: &record.method };
-    let mut judging = Judging { arguments, loaded: config::load_with_folder(config)?, git: None };
+    let place = Place::here();
+    let loaded = config::load_at(&place, config)?;
+    let mut judging = Judging { arguments, place, loaded, git: None };
     if let Some((package, versions)) = range.split_once("==") {
         let releases = Releases::of(package.trim(), versions, python_of(&record.command))?;
         let recorder = Recorder::of_command(record, &package, &own_files())?;
@@ -133,20 +134,13 @@ pub(super) fn run(arguments: &BisectArguments, output: &Output) -> Result<ExitCo
     let tree = commits.tree(&recorder).path;
     commits.check_out(&commits.bad, &recorder)?;
     // Paths in reports begin there, and the edits that explain growth are found there.
-    env::set_current_dir(&tree)?;
-    judging.loaded = config::load_with_folder(config)?;
+    judging.place = Place::at(tree);
+    judging.loaded.config.rules.checkout = checkout::current(&judging.place, None);
     let program = Program { command: &command, ..program };
     let mut bisection = Bisection { set: &commits, recorder, program, judging };
     let answer = bisection.answer("commit", output);
     commits.tree(&bisection.recorder).remove();
     answer
-}
-
-/// The configuration with a name that holds in every folder.
-fn found_config(arguments: &ConfigArguments) -> Result<ConfigArguments> {
-    let loaded = config::load_with_folder(arguments)?;
-    let path = loaded.file.map_or(Ok(PathBuf::from(ConfigArguments::NONE)), |(path, _)| std::path::absolute(path))?;
-    Ok(ConfigArguments { config: Some(path) })
 }
 
 /// Records the checkout and compares it with a recording.
@@ -164,6 +158,8 @@ fn compare(good: &str, program: Program<'_>, judging: &Judging<'_>) -> Result<u8
 /// How two recordings are compared, judged and reported.
 struct Judging<'a> {
     arguments: &'a BisectArguments,
+    /// The checkout of the answer.
+    place: Place,
     loaded: Loaded,
     /// The commit since which the code changed, once it is known.
     git: Option<String>,
@@ -176,14 +172,15 @@ impl Judging<'_> {
         let limits = limits.limits(trust.strict).over(&config.limits);
         let pair = Pair::new(None, before.to_owned(), after.to_owned(), &limits, &self.loaded)?;
         let git = self.git.as_deref();
-        compare_all(&[pair], &Request { config, stacks, view, formats: &[], phases: false, git, update: false })
+        let place = &self.place;
+        compare_all(&[pair], &Request { place, config, stacks, view, formats: &[], phases: false, git, update: false })
     }
 
     /// Reports a comparison, with a remark on the search, and gives the exit code.
     fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
         let BisectArguments { view, trust, .. } = self.arguments;
         gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
-        view.write(Subject::Gate(&gate), &mut report_options(view, output), output)?;
+        view.write(&self.place, Subject::Gate(&gate), &mut report_options(view, output), output)?;
         Ok(exit_code(gate.verdict(), trust.exit_zero))
     }
 }

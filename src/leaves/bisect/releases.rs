@@ -7,8 +7,8 @@ use std::{env, fs};
 use anyhow::{Context as _, Result, bail};
 
 use super::{Found, Recordable};
+use crate::cli::checkout::paths_of;
 use crate::cli::pip::{Installer, printed};
-use crate::cli::recorder::tree::paths_of;
 use crate::cli::recorder::{Attempt, Candidate, Failure, Part, Program, Recorder};
 use crate::leaves::search::{Answer, Asked, Candidates};
 

@@ -15,7 +15,7 @@ use ptmem::profile::{self, Moment};
 use ptmem::report::{printable, wrap};
 use ptmem::verdict::Verdict;
 
-use crate::cli::args::{ConfigArguments, InputArguments, heading};
+use crate::cli::args::{ConfigArguments, heading};
 use crate::cli::output::Output;
 use crate::cli::{config, exit_code, input};
 use examine::{Aspect, Examined, Health, again, examine, health};
@@ -31,13 +31,11 @@ pub(crate) struct DoctorArguments {
     again: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArguments,
-    #[command(flatten, next_help_heading = heading::INPUT)]
-    input: InputArguments,
 }
 
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options = profile::ReadOptions { rules: config.rules.clone(), ..arguments.input.reading(&config) };
+    let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let mut profile = input::profile(&arguments.snapshot, &options)?;
     let mut findings = examine(&profile, &leak::search(&profile, &leak::LeakOptions::default()));
     if let Some(second) = &arguments.again {

@@ -49,7 +49,7 @@ pub(crate) struct FitArguments {
 
 pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let reading = arguments.grouping.reading(&config, &arguments.view.input);
+    let reading = arguments.grouping.reading(&config);
     output::check_exports(&arguments.view.export, [].into_iter())?;
     let memory = arguments.device.memory(&config);
     let searches = Fitting { record: &arguments.record, reading: &reading, memory }.all(&arguments.numbers)?;

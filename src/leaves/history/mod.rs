@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     let config = config::load(&arguments.config)?;
     let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
     output::check_exports(&arguments.view.export, inputs)?;
-    let reading = arguments.grouping.reading(&config, &arguments.view.input);
+    let reading = arguments.grouping.reading(&config);
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
     let (points, series) = match &arguments.git {
         Some(path) => versions(path, last, &reading)?,

@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
         text.parse::<AllocatorSettings>().context("--settings")?;
     }
     output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter().chain(arguments.config.file()))?;
-    let reading = arguments.view.input.reading(&config);
+    let reading = config.reading();
     let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
         bail!("{name}: is a saved profile, which has no addresses of blocks; expected a snapshot");
     };

@@ -126,8 +126,9 @@ fn saved_profiles_follow_the_schema() {
     let stored = of("before.pkl");
     reports(&["diff", stored.to_str().unwrap(), &fixture("after.pkl"), "--max-growth", "5%"]).check(DEFAULT);
     reports(&["show", stored.to_str().unwrap()]).check(DEFAULT);
-    let raise = ["diff", "--update", "stored.json", &fixture("after.pkl"), "--allow-raise", "a larger model"];
-    run(folder.path(), &raise);
+    let gate = format!("[gate.stored]\nbefore = \"stored.json\"\nafter = \"{}\"\n", fixture("after.pkl"));
+    std::fs::write(folder.path().join("ptmem.toml"), gate).unwrap();
+    run(folder.path(), &["gate", "--update", "--allow-raise", "a larger model"]);
     let raised: Json = serde_json::from_str(&std::fs::read_to_string(&stored).unwrap()).unwrap();
     assert_eq!(raised["raises"][0]["reason"], "a larger model");
     check_json(&raised);

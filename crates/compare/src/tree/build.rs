@@ -36,7 +36,7 @@ impl Step {
 pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &TreeOptions) -> Tree {
     let is_of_modules = by == GroupBy::Module;
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
-    let label = options.grep.as_ref().map(|pattern| {
+    let label = options.focus.as_ref().map(|pattern| {
         Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
     });
     let mut builder = Builder::new(options, label.filter(|label| label.is_literal() && !is_of_modules));
@@ -77,7 +77,7 @@ pub fn module_frames(label: &str) -> Vec<Frame> {
 /// The tree of a comparison. Functions are compared without their lines, which move.
 #[must_use]
 pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, options: &TreeOptions) -> Tree {
-    let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
+    let label = options.focus.as_ref().map(|pattern| device.selector(pattern));
     let mut builder = Builder::new(options, label.filter(Selector::is_literal));
     for row in &device.rows {
         builder.add(|| steps_of_row(row, by, codes, options.internals), |pattern| row.naming(pattern), row.held);
@@ -176,14 +176,10 @@ impl<'o> Builder<'o> {
         }
         self.tree.total = self.tree.total.plus(held);
         let mut path = path();
-        if let Some(pattern) = &self.options.focus {
-            let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return self.miss(&path) };
-            path.drain(..at);
-        }
         let is_named = self.label.is_some_and(|label| label.selects(naming(label.pattern)));
         let is_found = match &self.label {
             Some(_) => is_named,
-            None => self.options.grep.is_none() || path.iter().any(|step| self.is_match(step)),
+            None => self.options.focus.is_none() || path.iter().any(|step| self.is_match(step)),
         };
         if !is_found {
             return self.miss(&path);
@@ -218,7 +214,7 @@ impl<'o> Builder<'o> {
 
     /// Whether a frame is one that is searched for.
     fn is_match(&self, step: &Step) -> bool {
-        self.label.is_none() && self.options.grep.as_ref().is_some_and(|pattern| step.frame.matches(pattern))
+        self.label.is_none() && self.options.focus.as_ref().is_some_and(|pattern| step.frame.matches(pattern))
     }
 
     /// Remembers the frames of a stack that is left out.
@@ -233,8 +229,7 @@ impl<'o> Builder<'o> {
     }
 
     pub(super) fn finish(mut self) -> Tree {
-        let pattern = self.options.focus.as_ref().or(self.options.grep.as_ref());
-        if let (Some(pattern), 1) = (pattern, self.tree.nodes.len()) {
+        if let (Some(pattern), 1) = (&self.options.focus, self.tree.nodes.len()) {
             self.tree.near = pattern.unmatched("frame", self.missed.iter().map(String::as_str));
         }
         self.tree

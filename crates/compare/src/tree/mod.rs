@@ -17,10 +17,8 @@ pub use build::{frames, module_frames, of_device, of_diff};
 pub struct TreeOptions {
     /// Show frames that are hidden otherwise: those that only pass calls on, and all C++ frames.
     pub internals: bool,
-    /// Only stacks with a matching frame, which becomes the root.
-    pub focus: Option<Pattern>,
     /// Only stacks of this label, otherwise those with a matching frame.
-    pub grep: Option<Pattern>,
+    pub focus: Option<Pattern>,
     /// The most levels; deeper frames are in their parent.
     pub depth: Option<usize>,
 }
@@ -50,7 +48,7 @@ pub struct Node {
     pub held: Sides<Held>,
     /// Held by its own allocations.
     pub own: Sides<Held>,
-    /// True if [`TreeOptions::grep`] matches it.
+    /// True if [`TreeOptions::focus`] matches it.
     pub marked: bool,
 }
 
@@ -286,13 +284,11 @@ mod tests {
 
     #[test]
     fn patterns_choose_the_stacks() {
-        let focus = tree(&TreeOptions { focus: pattern("train"), ..TreeOptions::default() }, &STACKS);
-        assert_eq!(texts(&focus, ALL)[0], (0, "train".to_owned(), 84));
-        assert_eq!(focus.total.after.bytes, 100);
-        let grep = tree(&TreeOptions { grep: pattern("loss"), ..TreeOptions::default() }, &STACKS);
-        assert_eq!(grep.held().after.bytes, 30);
-        assert_eq!(grep.lines(ALL).iter().filter(|line| line.chain.iter().any(|node| node.marked)).count(), 1);
-        let none = tree(&TreeOptions { grep: pattern("nothing"), ..TreeOptions::default() }, &STACKS);
+        let focus = tree(&TreeOptions { focus: pattern("loss"), ..TreeOptions::default() }, &STACKS);
+        assert_eq!((focus.held().after.bytes, focus.total.after.bytes), (30, 100));
+        assert_eq!(texts(&focus, ALL)[0].1, "main");
+        assert_eq!(focus.lines(ALL).iter().filter(|line| line.chain.iter().any(|node| node.marked)).count(), 1);
+        let none = tree(&TreeOptions { focus: pattern("nothing"), ..TreeOptions::default() }, &STACKS);
         assert!(none.lines(ALL).is_empty());
     }
 
@@ -323,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_line_stands_where_all_agree_on_it() {
-        let options = TreeOptions { internals: false, focus: None, grep: None, depth: None };
+        let options = TreeOptions { internals: false, focus: None, depth: None };
         let mut builder = Builder::new(&options, None);
         for line in [7, 8] {
             let mut step = step("forward");

@@ -79,13 +79,15 @@ table_with_limits!(File {
     foreign: OneOrMore<Search>,
     #[serde(default)]
     category: Vec<FileCategory>,
-    #[serde(default)]
-    accept: Vec<FileAccept>,
+    accept: Option<Vec<FileAccept>>,
+    max_input: Option<Size>,
     #[serde(default)]
     simulate: FileSimulate,
     broken_base: Option<Broken>,
     #[serde(default)]
     gate: BTreeMap<String, FileGate>,
+    #[serde(default)]
+    pytest: Vec<FileTests>,
 });
 
 table_with_limits!(FileGate {
@@ -104,6 +106,21 @@ table_with_limits!(FileGate {
     #[serde(default)]
     leak: OneOrMore<String>,
 });
+
+/// Limits of tests. The plugin of pytest applies them; here they are only checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[expect(dead_code, reason = "to read a key is to check it")]
+pub(super) struct FileTests {
+    #[serde(default)]
+    tests: OneOrMore<String>,
+    #[serde(default)]
+    max_growth: OneOrMore<Fail>,
+    #[serde(default)]
+    max: OneOrMore<Most>,
+    max_leak: Option<Size>,
+    strict: Option<bool>,
+}
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

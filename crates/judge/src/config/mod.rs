@@ -10,6 +10,7 @@ use std::ops::Range;
 use ptmem_base::text::did_you_mean;
 use ptmem_compare::diff::Occurrences;
 use ptmem_snapshot::snapshot::AllocatorSettings;
+use ptmem_trace::profile::ReadOptions;
 use ptmem_trace::stack::{CategoryRule, GroupBy, Rules};
 
 use crate::verdict::{About, Accepted, Limits, Target};
@@ -38,6 +39,10 @@ pub struct Config {
     pub rules: Rules,
     /// Growth that was agreed to.
     pub accepted: Vec<Accepted>,
+    /// Whether the file says that growth is never agreed to: `accept = []`.
+    pub accepts_nothing: bool,
+    /// The most bytes to which compressed input may expand.
+    pub max_input: Option<u64>,
     /// What a base that cannot be recorded means.
     pub broken_base: BrokenBase,
     /// Gates by their names.
@@ -60,8 +65,9 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut file: File = toml::from_str(text).map_err(|error| Error(explain(&error, text)))?;
         let limits = file.take_limits();
-        let mut rules = limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.len();
-        rules += file.simulate.known.0.len();
+        let mut rules =
+            limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.as_ref().map_or(0, Vec::len);
+        rules += file.simulate.known.0.len() + file.pytest.len();
         rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
         let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
@@ -92,10 +98,21 @@ impl Config {
                 known_guesses: file.simulate.known.0,
                 ..Rules::default()
             },
-            accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
+            accepts_nothing: file.accept.as_ref().is_some_and(Vec::is_empty),
+            accepted: file.accept.into_iter().flatten().map(accepted).collect::<Result<_, _>>()?,
+            max_input: file.max_input.map(|size| size.0),
             broken_base: file.broken_base.map(|what| what.0).unwrap_or_default(),
             gates,
         })
+    }
+}
+
+impl Config {
+    /// The options by which any file is read.
+    #[must_use]
+    pub fn reading(&self) -> ReadOptions {
+        let allocator_settings = self.allocator_settings.clone();
+        ReadOptions { max_input: self.max_input, allocator_settings, ..ReadOptions::default() }
     }
 }
 

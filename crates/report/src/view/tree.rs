@@ -33,9 +33,8 @@ impl Shown<'_> {
     fn table(&self, lines: &[TreeLine<'_>], moment: &str) -> Table {
         let title = format!("call tree {moment}");
         let mut total = self.amount(self.tree.total).to_string();
-        for (word, pattern) in [("below", &self.options.focus), ("through", &self.options.grep)] {
-            let Some(pattern) = pattern else { continue };
-            total += &format!(", {} of it {word} '{}'", self.amount(self.tree.held()), pattern.as_str());
+        if let Some(pattern) = &self.options.focus {
+            total += &format!(", {} of it through '{}'", self.amount(self.tree.held()), pattern.as_str());
         }
         let is_unchanged = lines.iter().all(|line| line.chain.is_empty() && line.held.delta() == 0);
         if lines.is_empty() || self.changes && is_unchanged {
@@ -47,9 +46,8 @@ impl Shown<'_> {
     }
 
     fn why_empty(&self) -> String {
-        let is_filtered = self.options.focus.is_some() || self.options.grep.is_some();
         let held = self.tree.held();
-        if is_filtered && held.before.blocks + held.after.blocks == 0 {
+        if self.options.focus.is_some() && held.before.blocks + held.after.blocks == 0 {
             format!("no frame matches{}", self.tree.near)
         } else {
             "nothing changed".to_owned()

@@ -1,0 +1,178 @@
+//! The stored before of a gate: how to record an improvement over it, and rewriting it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::phase::Source;
+use ptmem::profile::{InputKind, Raise, saved};
+use ptmem::sides::Sides;
+use ptmem::units::{Delta, format_percent};
+use ptmem::verdict::{Comparison, Verdict};
+
+use super::super::output;
+use super::super::shell::word;
+use super::GateArguments;
+
+/// Figures of the after that are not those of the before, in words.
+#[derive(Default)]
+struct Changes {
+    lower: Vec<String>,
+    /// Those as well that are known on one side only.
+    higher: Vec<String>,
+    /// Bytes of the largest change.
+    most: u128,
+}
+
+impl Changes {
+    fn add(&mut self, words: String, delta: Option<i128>) {
+        self.most = self.most.max(delta.map_or(0, i128::unsigned_abs));
+        if delta.is_some_and(i128::is_negative) { self.lower.push(words) } else { self.higher.push(words) }
+    }
+}
+
+fn changes(comparison: &Comparison) -> Changes {
+    let mut changes = Changes::default();
+    let checks = &comparison.judgement.checks;
+    for device in &comparison.diff.devices {
+        for (metric, change) in device.metrics.iter().filter(|(_, change)| change.before != change.after) {
+            let name = format!("{} {}", device.name(), metric.name());
+            let delta = change.gained();
+            let percent = change.before.zip(delta).and_then(|(before, delta)| format_percent(delta, before));
+            let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+            let words = match delta {
+                Some(delta) => format!("{name} {}{percent}", Delta(delta)),
+                None => format!("{name} is known on one side only"),
+            };
+            changes.add(words, delta);
+        }
+        // Phases with a limit: of each the occurrence that rose most, and the one that fell most.
+        let mut most: BTreeMap<(&str, bool), i128> = BTreeMap::new();
+        for row in device.phases.iter().filter(|row| checks.iter().any(|check| check.of.is_about_phase(&row.name))) {
+            let delta = row.delta().unwrap_or(0);
+            let found = most.entry((&row.name, delta > 0)).or_default();
+            *found = if delta.abs() > found.abs() { delta } else { *found };
+        }
+        for ((name, _), delta) in most.into_iter().filter(|(_, delta)| *delta != 0) {
+            changes.add(format!("{} phase {name} {}", device.name(), Delta(delta)), Some(delta));
+        }
+    }
+    changes
+}
+
+/// Note on how to record an improvement over a stored before.
+pub(super) fn improvement(comparison: &Comparison, arguments: &GateArguments) -> Option<Diagnostic> {
+    let Changes { lower, higher, most } = changes(comparison);
+    let judgement = &comparison.judgement;
+    let stored = is_stored(comparison) && judgement.verdict == Verdict::Pass && judgement.unlike.is_none();
+    if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
+        return None;
+    }
+    let command = command(comparison, arguments);
+    let message = format!("less than the stored before: {}. Record it: `{command}`", lower.join(", "));
+    Some(Diagnostic::new(Code::Improved, None, message))
+}
+
+/// True if the after can take the place of the before.
+fn is_stored(comparison: &Comparison) -> bool {
+    let Sides { before, after } = comparison.diff.profiles.map(|profile| profile.source.kind);
+    let is_of_numbers = before == InputKind::Numbers && after == InputKind::Numbers;
+    comparison.member.is_none() && (before == InputKind::Profile || is_of_numbers)
+}
+
+/// The command that rewrites the stored before of a gate with its after.
+fn command(comparison: &Comparison, arguments: &GateArguments) -> String {
+    let gate = word(comparison.name.as_deref().unwrap_or_default());
+    let config = arguments.config.config.as_ref();
+    let config = config.map(|path| format!(" --config {}", word(&path.display().to_string()))).unwrap_or_default();
+    format!("ptmem gate {gate} --update{config}")
+}
+
+/// The command that accepts the growth by which a comparison with a stored before fails.
+pub(super) fn accepting(comparison: &Comparison, arguments: &GateArguments) -> Option<String> {
+    let can_update = is_stored(comparison) && comparison.judgement.fails_by_growth_alone();
+    can_update.then(|| format!("{} --allow-raise \"why it is worth it\"", command(comparison, arguments)))
+}
+
+/// The command that makes an after the stored before, whatever its figures are.
+pub(super) fn storing(before: &str, after: &str, kind: InputKind) -> String {
+    let [before, after] = [before, after].map(word);
+    match kind {
+        InputKind::Numbers => format!("cp {after} {before}"),
+        InputKind::Snapshot | InputKind::Segments | InputKind::Profile => format!("ptmem profile {after} -o {before}"),
+    }
+}
+
+/// Rewrites the stored before with the after; returns a note on the result.
+pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+    let Sides { before, after } = &comparison.diff.profiles;
+    let name = &before.source.path;
+    require_whole(name)?;
+    let judgement = &comparison.judgement;
+    let kept = |why: &str, way: &str| Ok(format!("{name} stays as it is: {why}. {way}"));
+    let anyway = format!("To record the after in any case: {}", storing(name, &after.source.path, after.source.kind));
+    let accepts = judgement.fails_by_growth_alone();
+    if judgement.verdict != Verdict::Pass && (!accepts || reason.is_none()) {
+        let why = format!("the verdict is {}", judgement.verdict.name());
+        return kept(&why, if accepts { "To accept the growth: --allow-raise REASON" } else { &anyway });
+    }
+    if let Some(unlike) = judgement.unlike.as_ref().filter(|_| reason.is_none()) {
+        return kept(&unlike.to_string(), &anyway);
+    }
+    let Changes { lower, higher, .. } = changes(comparison);
+    let rest = Rest::of(comparison);
+    if higher.is_empty() && lower.is_empty() && !rest.stacks && !rest.phases {
+        return Ok(format!("{name} stays as it is: nothing has changed"));
+    }
+    let mut raises = before.raises.clone();
+    match reason {
+        _ if higher.is_empty() => {}
+        Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: higher.clone() }),
+        None => {
+            let why = format!("figures would rise ({})", higher.join(", "));
+            return kept(&why, "To record them: --allow-raise REASON");
+        }
+    }
+    // Figures keep the form that they have.
+    let text = match (before.source.kind, after.source.kind) {
+        (InputKind::Numbers, InputKind::Numbers) => fs::read(&after.source.path)?,
+        _ => saved::text_of(after, &raises)?.into_bytes(),
+    };
+    output::write_file(Path::new(name), &text)?;
+    let changes: Vec<_> = lower.into_iter().chain(higher).collect();
+    let parts = if rest.stacks { "only stacks changed" } else { "only phases changed" };
+    let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
+    let accepted = judgement.checks.iter().any(|check| check.accepted);
+    let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
+    Ok(format!("{name} updated: {changes}{hint}"))
+}
+
+/// Changes of what has no figure of its own.
+struct Rest {
+    stacks: bool,
+    phases: bool,
+}
+
+impl Rest {
+    fn of(comparison: &Comparison) -> Self {
+        let devices = &comparison.diff.devices;
+        let mut phases = devices.iter().flat_map(|device| &device.phases);
+        Self {
+            stacks: devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0),
+            // The file does not keep passes: they follow from the stacks that it lists.
+            phases: phases.any(|row| row.source != Source::Pass && row.delta() != Some(0)),
+        }
+    }
+}
+
+/// Requires that a stored before is a file, not a case of one.
+fn require_whole(name: &str) -> Result<()> {
+    match name.rsplit_once('#').filter(|_| !Path::new(name).exists()) {
+        Some((file, case)) => {
+            bail!("--update rewrites whole files; measure the case '{case}' of {file} again, with ptmem_gate.measure()")
+        }
+        None => Ok(()),
+    }
+}

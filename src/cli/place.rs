@@ -1,0 +1,47 @@
+//! The folder in which a command works. Another commit is judged in its worktree, without a change of the working directory: that
+//! would move the paths of the command line.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::git::git;
+
+/// A folder from which files, the configuration and the repository are looked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    /// Empty for the working directory.
+    folder: PathBuf,
+}
+
+impl Place {
+    /// The working directory.
+    pub(crate) fn here() -> Self {
+        Self::default()
+    }
+
+    /// A folder of another checkout.
+    #[cfg(feature = "simulate")]
+    pub(crate) fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.folder.as_os_str().is_empty()
+    }
+
+    /// The path of a file whose name begins in this folder.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The whole path of the folder; `None` if the working directory is gone.
+    pub(crate) fn whole(&self) -> Option<PathBuf> {
+        Some(env::current_dir().ok()?.join(&self.folder))
+    }
+
+    /// The program git in this folder.
+    pub(crate) fn git(&self) -> Command {
+        git((!self.is_here()).then_some(&*self.folder))
+    }
+}
