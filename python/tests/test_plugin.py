@@ -14,6 +14,7 @@ from typing import Optional
 import pytest
 from conftest import PACKAGE
 from ptmem_gate._pytest.plugin import is_supported
+from ptmem_gate._pytest.rules import Rule, Rules
 from ptmem_gate._pytest.stored import file_name
 from ptmem_gate._pytest.summary import line, size
 
@@ -63,6 +64,10 @@ class Project:
         assert finished.returncode == expected, finished.stdout + finished.stderr
         return finished.stdout + finished.stderr
 
+    def limit(self, text: str) -> None:
+        """Writes the limits of all tests."""
+        self.write("ptmem.toml", f"[[pytest]]\n{text}\n")
+
     def stored(self) -> list[str]:
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*.ptmem.json"))
 
@@ -89,7 +94,7 @@ import os
 import pytest
 from conftest import fake
 
-@pytest.mark.gpu_memory(max_growth="5%", max="1GiB")
+@pytest.mark.gpu_memory
 def test_step():
     fake.use(os.environ.get("SNAPSHOT", "before.pkl"))
     fake.allocate("step")
@@ -124,7 +129,7 @@ def test_a_test_is_compared_with_its_stored_profile(faked: Project, fixtures: Pa
     failed = faked.run("--junitxml=report.xml", expected=1)
     assert "GPU memory: peak grew by 53.80 MiB to 333.95 MiB, allowed 5 %" in failed
     assert "attention (model.py:40)" in failed
-    assert "ptmem.toml" not in failed
+    assert "[[accept]]" not in failed
     assert "test_model.py::test_step  peak 333.95 MiB (+53.80 MiB, +19.2 %), FAIL" in failed
 
     case = ElementTree.parse(faked.folder / "report.xml").getroot().find(".//testcase[@name='test_step']")
@@ -144,14 +149,14 @@ def test_a_test_is_compared_with_its_stored_profile(faked: Project, fixtures: Pa
 
 
 def test_absolute_limits_need_no_stored_profile(faked: Project) -> None:
-    faked.write("test_model.py", TESTS.replace('max_growth="5%", max="1GiB"', 'max=["1GiB", "reserved=1MiB"]'))
+    faked.limit('max = ["1GiB", "reserved=1MiB"]')
     assert "GPU memory: reserved is 306.00 MiB, allowed 1.00 MiB" in faked.run(expected=1)
     faked.run("--ptmem-update", expected=1)
     assert faked.stored() == []
 
 
 def test_an_update_holds_to_absolute_limits_all_the_same(faked: Project) -> None:
-    faked.write("test_model.py", TESTS.replace("1GiB", "1MiB"))
+    faked.limit('max-growth = "5%"\nmax = "1MiB"')
     assert "GPU memory: peak is 280.14 MiB, allowed 1.00 MiB" in faked.run("--ptmem-update", expected=1)
 
 
@@ -174,7 +179,7 @@ def made():
     yield []
     print("given back")
 
-@pytest.mark.gpu_memory(max_growth={limit!r})
+@pytest.mark.gpu_memory
 def test_step(made):
     assert made == []  # A second run must not see what the first one left.
     made.append(1)
@@ -199,7 +204,8 @@ def test_a_test_is_recorded_only_where_its_counters_exceed_a_limit(
     faked: Project, limit: str, highest: int, snapshot: str, runs: str, message: str
 ) -> None:
     faked.write("pytest.ini", "[pytest]\naddopts = --strict-markers\nptmem_measure = true\n")
-    faked.write("test_model.py", MEASURED.format(limit=limit))
+    faked.write("test_model.py", MEASURED)
+    faked.limit(f'max-growth = "{limit}"')
     faked.run("--ptmem-update", expected=0)
     (faked.folder / "runs").unlink()
     faked.environment.update(HIGHEST=str(highest), SNAPSHOT=snapshot)
@@ -211,7 +217,7 @@ def test_a_test_is_recorded_only_where_its_counters_exceed_a_limit(
 
 def test_a_measured_test_that_fails_by_itself_runs_once(faked: Project) -> None:
     faked.write("pytest.ini", "[pytest]\nptmem_measure = true\n")
-    faked.write("test_model.py", MEASURED.format(limit="5%") + "    assert False, 'its own error'\n")
+    faked.write("test_model.py", MEASURED + "    assert False, 'its own error'\n")
     assert "its own error" in faked.run(expected=1)
     assert (faked.folder / "runs").read_text().split() == ["measures"]
 
@@ -239,7 +245,7 @@ LEAKS = """
 import pytest
 from conftest import fake
 
-@pytest.mark.gpu_memory(leak={leak}, rounds=4)
+@pytest.mark.gpu_memory(leak=True, rounds=4)
 def test_leak():
     if not fake.events:
         fake.use(*{snapshots})
@@ -251,15 +257,16 @@ def test_rounds():
 
 
 @pytest.mark.parametrize(
-    ("leak", "series", "expected"), [("True", "leak", 1), ("'1GiB'", "leak", 0), ("True", "no-leak", 0)]
+    ("allowed", "series", "expected"), [("0B", "leak", 1), ("1GiB", "leak", 0), ("0B", "no-leak", 0)]
 )
-def test_a_test_that_leaks_fails(faked: Project, fixtures: Path, leak: str, series: str, expected: int) -> None:
+def test_a_test_that_leaks_fails(faked: Project, fixtures: Path, allowed: str, series: str, expected: int) -> None:
     folder = fixtures / f"{series}-series"
     snapshots = [f"{folder.name}/{path.name}" for path in sorted(folder.glob("*.pkl"))]
     # The first run warms up.
     snapshots.insert(0, snapshots[0])
     assert len(snapshots) == 4
-    faked.write("test_model.py", LEAKS.format(leak=leak, snapshots=snapshots))
+    faked.write("test_model.py", LEAKS.format(snapshots=snapshots))
+    faked.limit(f'max-leak = "{allowed}"')
     output = faked.run(expected=expected)
     if expected == 1:
         assert "GPU memory: train_step (train.py:30): leak is 850.00 KiB, allowed 0 B per snapshot" in output
@@ -268,13 +275,14 @@ def test_a_test_that_leaks_fails(faked: Project, fixtures: Path, leak: str, seri
 
 
 def test_outcomes_of_pytest_are_left_alone(faked: Project) -> None:
+    faked.write("ptmem.toml", "[[pytest]]\nmax = '1MiB'\n[[pytest]]\ntests = '*::TestClass::*'\nmax = '1GiB'\n")
     faked.write(
         "test_model.py",
         """
 import pytest
 from conftest import fake
 
-pytestmark = pytest.mark.gpu_memory(max="1MiB")
+pytestmark = pytest.mark.gpu_memory
 
 @pytest.mark.xfail(reason="too large", strict=True)
 def test_expected_to_fail():
@@ -289,7 +297,6 @@ def test_fails_by_itself():
     assert False, "its own error"
 
 class TestClass:
-    @pytest.mark.gpu_memory(max="1GiB")
     def test_of_a_class(self):
         fake.allocate("step")
 """,
@@ -309,10 +316,10 @@ def test_memory_that_runs_out_is_explained(faked: Project) -> None:
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ('gpu_memory("5%")', "gpu_memory takes its limits by name"),
-        ('gpu_memory(max_grow="5%")', "gpu_memory does not know 'max_grow'; expected one of: leak, max, max_growth"),
-        ("gpu_memory(max_growth=5)", "max_growth: found 5, expected a limit such as '5%'"),
-        ("gpu_memory(leak=3)", "leak: found 3, expected True or a size"),
+        ('gpu_memory("5%")', "gpu_memory takes its arguments by name: leak, rounds, stacks"),
+        ('gpu_memory(leek="5%")', "gpu_memory does not know 'leek'; expected one of: leak, rounds, stacks"),
+        ('gpu_memory(max_growth="5%")', "'max_growth'; limits are in [[pytest]] of ptmem.toml; expected"),
+        ("gpu_memory(leak='1MiB')", "leak: found '1MiB', expected True; max-leak of ptmem.toml allows some"),
         ("gpu_memory(stacks='c')", "stacks: found 'c', expected 'all' or 'python'"),
         ("gpu_memory(leak=True, rounds=1)", "rounds: found 1, expected a number from 3 on"),
     ],
@@ -323,8 +330,48 @@ def test_a_wrong_limit_stops_the_run(faked: Project, marker: str, message: str) 
 
 
 def test_a_limit_that_the_tool_refuses_fails_the_test(faked: Project) -> None:
-    faked.write("test_model.py", TESTS.replace('max="1GiB"', 'max="one GiB"').replace('max_growth="5%", ', ""))
+    faked.limit('max = "one GiB"')
     assert "the memory of this test cannot be judged: " in faked.run(expected=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[pytest]]\nmax-grow = '5%'", "[[pytest]] has no key 'max-grow'; expected one of: tests, max-growth"),
+        ("[[pytest]", "the entries [[pytest]] cannot be read"),
+        ("pytest = 5", "the entries [[pytest]] cannot be read"),
+    ],
+)
+def test_a_wrong_file_stops_the_run(faked: Project, text: str, message: str) -> None:
+    faked.write("ptmem.toml", text)
+    assert message in faked.run(expected=4)
+
+
+def test_the_last_entry_that_matches_counts() -> None:
+    rules = Rules(
+        (
+            {"max-growth": ["5%", "stack:*a=b*=1MiB"], "strict": True},
+            {"tests": "test_a.py::*", "max-growth": {"peak": "1%"}, "max": "1GiB"},
+            {"tests": ["nothing", "*test_b[x]"], "max-leak": "1MiB", "strict": False},
+        )
+    )
+    assert rules.of("test_c.py::test_b").max_growth == {"peak": "5%", "stack:*a=b*": "1MiB"}
+    assert rules.of("test_a.py::test_b[x]") == Rule(
+        {"peak": "1%", "stack:*a=b*": "1MiB"}, {"peak": "1GiB"}, "1MiB", strict=False
+    )
+    assert rules.of("test_c.py::test_b[y]").strict
+
+
+def test_the_nearest_file_up_to_the_root_of_the_repository_counts(tmp_path: Path) -> None:
+    below = tmp_path / "repository" / "package"
+    below.mkdir(parents=True)
+    (tmp_path / "ptmem.toml").write_text("[[pytest]]\nmax = '1GiB'\n")
+    assert Rules.nearest(below).of("x").max == {"peak": "1GiB"}
+    (below.parent / ".git").mkdir()
+    assert Rules.nearest(below) == Rules()
+    (below.parent / ".github").mkdir()
+    (below.parent / ".github" / "ptmem.toml").write_text("[[pytest]]\nmax = '2GiB'\n")
+    assert Rules.nearest(below).of("x").max == {"peak": "2GiB"}
 
 
 def test_without_pytorch_or_a_gpu_marked_tests_are_skipped(faked: Project) -> None:
@@ -338,7 +385,7 @@ def test_other_projects_are_not_touched(faked: Project) -> None:
     faked.write("test_model.py", "def test_plain():\n    pass\n")
     output = faked.run(expected=0)
     assert "GPU memory" not in output
-    assert "gpu_memory(max_growth=" in faked.run("--markers", expected=0)
+    assert "gpu_memory(leak=True)" in faked.run("--markers", expected=0)
 
 
 REAL = """
@@ -353,7 +400,7 @@ held = []
 def model():
     return nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256)).cuda()
 
-@pytest.mark.gpu_memory(max_growth="5%")
+@pytest.mark.gpu_memory
 def test_step(model):
     model(torch.randn(int(os.environ.get("BATCH", "64")), 256, device="cuda")).sum().backward()
 

@@ -35,7 +35,6 @@ class Settings:
     update: bool
     measures: bool
     simulated: bool
-    config: Optional[str]
     root: str
 
     def measures_first(self, limits: Limits) -> bool:
@@ -60,13 +59,13 @@ class Gate:
         self.stored = stored_profile(item, settings.simulated)
 
     def _config(self) -> str:
-        """The configuration for the tool. The nearest ptmem.toml is about the program, not about its tests."""
-        if self.settings.config:
-            return self.settings.config
+        """The configuration for the tool. The rest of the nearest ptmem.toml is about the program, not its tests."""
         path = Path(self.folder.name) / "ptmem.toml"
         # Strings of JSON are strings of TOML.
         root = json.dumps(self.settings.root, ensure_ascii=False)
-        path.write_text(f"strip-prefix = {root}\n", encoding="utf-8", errors="replace")
+        # A recording covers a whole test, so that none is truncated; what is accepted is stored.
+        text = f"strip-prefix = {root}\nallow-partial = true\naccept = []\n"
+        path.write_text(text, encoding="utf-8", errors="replace")
         return str(path)
 
     def begin(self) -> None:
@@ -131,8 +130,7 @@ class Gate:
             max_growth=limits.max_growth,
             max=limits.max,
             strict=strict,
-            # Both recordings cover a whole test, so neither is truncated.
-            options=[*options, "--no-acceptance", "--allow-partial"],
+            options=options,
         )
         peaks = [device.metrics.peak for device in compared.devices]
         if peaks:

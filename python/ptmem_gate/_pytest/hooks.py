@@ -44,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="bool",
         default=False,
     )
-    parser.addini("ptmem_config", "A ptmem.toml whose rules and limits hold for tests, too", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,22 +64,24 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def settings_of(config: pytest.Config) -> Settings:
     from .gate import Settings
 
-    path = str(config.getini("ptmem_config"))
-    if path and config.inipath is not None:
-        path = str(config.inipath.parent / path)
     return Settings(
         update=bool(config.getoption("ptmem_update")),
         measures=bool(config.getini("ptmem_measure")) and os.environ.get(CHILD) != RECORDS,
         simulated=is_simulated(),
-        config=path or None,
         root=str(config.rootpath),
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reads the limits early: a wrong one stops the run before the first test."""
-    for item in items:
-        limits = Limits.of(item)
+    marked = [item for item in items if item.get_closest_marker("gpu_memory") is not None]
+    if not marked:
+        return
+    from .rules import Rules
+
+    rules = Rules.nearest(config.rootpath)
+    for item in marked:
+        limits = Limits.of(item, rules)
         if limits is not None:
             item.stash[LIMITS] = limits
 

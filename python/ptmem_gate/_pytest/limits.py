@@ -1,13 +1,14 @@
-"""Limits of a test: reads and checks the marker gpu_memory."""
+"""Limits of a test: those of ptmem.toml, and what the marker gpu_memory says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Optional, Union
+from dataclasses import dataclass
+from typing import Any, Optional
 
 import pytest
 
 from .._history import Stacks, checked
+from .rules import Rule, Rules
 
 #: Growth over the stored profile that is allowed where a test limits nothing.
 MAX_GROWTH = "5%"
@@ -15,16 +16,17 @@ MAX_GROWTH = "5%"
 #: How often a test runs whose leaks are looked for: the first run warms up.
 ROUNDS = 6
 
-MARKER = """gpu_memory(max_growth="5%", max="12GiB", leak=True): record the GPU memory of the test and hold it to \
-limits. max_growth: over the profile stored beside the test file, of the peak or, as "METRIC=LIMIT", another metric; a \
-list holds several. max: absolute limits. leak: run the test several times, and fail if memory stays; a size such as \
-"1MiB" is how much may stay in each run. rounds: how often it runs then. strict: untrustworthy figures fail the test. \
-stacks: "python" records only Python frames, which is faster."""
+MARKER = """gpu_memory(leak=True): record the GPU memory of the test and hold it to the limits of [[pytest]] in \
+ptmem.toml; without any, the peak may exceed that of the profile stored beside the test file by 5 %. leak: run the \
+test several times, and fail if memory stays. rounds: how often it runs then. stacks: "python" records only Python \
+frames, which is faster."""
+
+#: Arguments of the marker, and former ones that limited something.
+ARGUMENTS = ("leak", "rounds", "stacks")
+FORMER = ("max", "max_growth", "strict")
 
 #: Metrics that PyTorch's counters give.
 COUNTED = ("peak", "end", "active", "requested", "reserved")
-
-Several = Union[str, list[str], tuple[str, ...], None]
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class Limits:
     @property
     def is_counted(self) -> bool:
         """True if PyTorch's counters can decide each limit."""
-        metrics = [limit.partition("=")[0] for limit in (*self.max_growth, *self.max) if "=" in limit]
+        metrics = [limit.partition("=")[0] for limit in (*self.max_growth, *self.max)]
         return not self.leak and all(metric in COUNTED for metric in metrics)
 
     @classmethod
-    def of(cls, item: pytest.Item) -> Optional[Limits]:
+    def of(cls, item: pytest.Item, rules: Rules) -> Optional[Limits]:
         """The limits of a test, None without a marker. A marker of the function overrides those of class and module."""
         markers = list(item.iter_markers("gpu_memory"))
         if not markers:
@@ -54,49 +56,47 @@ class Limits:
         given: dict[str, Any] = {}
         for marker in reversed(markers):
             if marker.args:
-                raise pytest.UsageError(f"{item.nodeid}: gpu_memory takes its limits by name: max_growth=, max=, leak=")
+                raise pytest.UsageError(
+                    f"{item.nodeid}: gpu_memory takes its arguments by name: {', '.join(ARGUMENTS)}"
+                )
             given.update(marker.kwargs)
-        return cls._read(item.nodeid, given)
+        return cls._read(item.nodeid, given, rules.of(item.nodeid))
 
     @classmethod
-    def _read(cls, test: str, given: dict[str, Any]) -> Limits:
-        known = {field.name for field in fields(cls)} - {"max_leak"}
-        unknown = sorted(set(given) - known)
+    def _read(cls, test: str, given: dict[str, Any], rules: Rule) -> Limits:
+        unknown = sorted(set(given) - set(ARGUMENTS))
         if unknown:
+            where = "limits are in [[pytest]] of ptmem.toml; " if unknown[0] in FORMER else ""
             raise pytest.UsageError(
-                f"{test}: gpu_memory does not know '{unknown[0]}'; expected one of: {', '.join(sorted(known))}"
+                f"{test}: gpu_memory does not know '{unknown[0]}'; {where}expected one of: {', '.join(ARGUMENTS)}"
             )
         leak = given.get("leak", False)
         rounds = given.get("rounds", ROUNDS)
-        if not isinstance(leak, (bool, str)):
-            raise pytest.UsageError(f"{test}: gpu_memory: leak: found {leak!r}, expected True or a size such as '1MiB'")
+        if not isinstance(leak, bool):
+            raise pytest.UsageError(
+                f"{test}: gpu_memory: leak: found {leak!r}, expected True; max-leak of ptmem.toml allows some"
+            )
         if not isinstance(rounds, int) or rounds < 3:
             raise pytest.UsageError(f"{test}: gpu_memory: rounds: found {rounds!r}, expected a number from 3 on")
         try:
             stacks = checked(given.get("stacks", "all"))
         except ValueError as error:
             raise pytest.UsageError(f"{test}: gpu_memory: {error}") from error
-        limits = cls(
-            max_growth=_several(test, "max_growth", given.get("max_growth")),
-            max=_several(test, "max", given.get("max")),
-            leak=bool(leak),
-            max_leak=leak if isinstance(leak, str) else None,
+        growth = rules.max_growth
+        # A mark without limits is a gate, too.
+        if not growth and not rules.max and not leak:
+            growth = {"peak": MAX_GROWTH}
+        return cls(
+            # What a test leaves behind is no matter of its stored profile.
+            max_growth=() if leak else _options(growth),
+            max=_options(rules.max),
+            leak=leak,
+            max_leak=rules.max_leak if leak else None,
             rounds=rounds,
-            strict=bool(given.get("strict", False)),
+            strict=rules.strict,
             stacks=stacks,
         )
-        if limits.max_growth or limits.max or limits.leak:
-            return limits
-        # A marker without arguments is a gate, too.
-        return cls(max_growth=(MAX_GROWTH,), strict=limits.strict, stacks=stacks)
 
 
-def _several(test: str, name: str, value: Several) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    if not all(isinstance(one, str) for one in values):
-        raise pytest.UsageError(
-            f"{test}: gpu_memory: {name}: found {value!r}, expected a limit such as '5%', or several"
-        )
-    return values
+def _options(limits: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{metric}={limit}" for metric, limit in limits.items())
