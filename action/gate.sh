@@ -10,9 +10,11 @@ trap '[ $? -eq 0 ] || exit 2' EXIT
 
 folder=$(new_folder)
 files=$folder/report
+# Several gates on one pull request, and jobs of a matrix, share its comment, a section each. Its name is part of names of files.
 section=${PTMEM_GATES:-}
 [ "${PTMEM_WORKING_DIRECTORY:-.}" = . ] || section=$PTMEM_WORKING_DIRECTORY${section:+/$section}
-# Several gates on one pull request share its comment, a section each. Its name becomes part of names of files and of HTML comments.
+while IFS= read -r value; do [ "$value" = "${PTMEM_GATES:-}" ] || section=${section:+$section-}$value; done \
+  < <(printf '%s\n' "${PTMEM_MATRIX:-null}" | sed -n 's/^ *"[^"]*": *\(.*[^{[,]\),\{0,1\}$/\1/p' | sed 's/^"//; s/"$//')
 section=$(printf '%s' "$section" | tr / - | tr -cs 'A-Za-z0-9._-' _ | sed 's/^[^A-Za-z0-9]*//;s/_$//')
 
 # could_not_run REASON: what goes to the annotation, the summary and the comment where the program wrote nothing.
@@ -42,7 +44,6 @@ pass_on() {
   # hashFiles of a workflow sees only what is in the checkout.
   ! ls "$files"/*.html > /dev/null 2>&1 || output pages "$files/*.html"
   output section "$section"
-  # Two gates of one run must not take each other's artifact.
   output page-artifact "ptmem-page${section:+-$section}-${folder##*.}"
   output comment-artifact "${PTMEM_COMMENT_ARTIFACT:-}${section:+-$section}"
 }

@@ -145,6 +145,27 @@ fn gates_have_sections_of_the_comment_and_artifacts_of_their_own() {
     }
 }
 
+#[test]
+fn jobs_of_a_matrix_with_the_same_gates_have_sections_of_their_own() {
+    if skipped() {
+        return;
+    }
+    for (gates, matrix, section) in [
+        ("", "null", ""),
+        ("train", "{\n  \"gate\": \"train\",\n  \"os\": \"ubuntu-24.04\"\n}", "train-ubuntu-24.04"),
+        (
+            "",
+            "{\n  \"python\": 3.1,\n  \"pair\": {\n    \"deep\": true\n  },\n  \"list\": [\n    1\n  ]\n}",
+            "3.1-true",
+        ),
+        ("a b", "{\n  \"gates\": \"a b\",\n  \"note\": \"a \\\"quoted\\\", word\"\n}", "a_b-a_quoted_word"),
+    ] {
+        let mut job = gate(REGRESSION);
+        job.set("PTMEM_GATES", gates).set("PTMEM_MATRIX", matrix).run("gate.sh");
+        assert_eq!(job.outputs()["section"], section, "{matrix}");
+    }
+}
+
 #[track_caller]
 fn could_not_run(job: &mut Job, finished: &Finished, message: &str) {
     finished.says(0, &format!("::error::ptmem: {message}"));
