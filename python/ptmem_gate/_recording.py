@@ -297,12 +297,21 @@ class Recording(ContextDecorator):
 
     def _step_ended(self, number: int) -> None:
         self.steps = number
+        self._tell_steps()
         if not self._written:
             self._facts.end_step()
         if self.span is not None and number == self.span.last and self._nothing_recorded() is None:
             self._write("whole")
             # Stops recording, so that later events take no memory.
             self._history.stop()
+
+    def _tell_steps(self) -> None:
+        """Writes the number of steps, and the last one to record, for the progress of `ptmem gate`."""
+        path = os.environ.get("PTMEM_SIMULATE_STEPS")
+        if path and os.getpid() == self._process:
+            # Nobody may read it any more.
+            with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
+                file.write(f"{self.steps} {self.span.last if self.span else ''}")
 
     def _out_of_memory(self) -> None:
         if _active is self and not self._written and os.getpid() == self._process:

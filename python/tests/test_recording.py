@@ -117,6 +117,18 @@ def test_without_marks_the_optimizer_counts(any_torch: FakeTorch, tmp_path: Path
     assert any_torch.hooks == []
 
 
+@pytest.mark.parametrize(("steps", "told"), [("1..2", "3 2"), (None, "3 ")])
+def test_who_waits_learns_how_far_it_is(
+    torch: FakeTorch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: Any, told: str
+) -> None:
+    monkeypatch.setenv("PTMEM_SIMULATE_STEPS", str(tmp_path / "steps"))
+    with record(tmp_path / "some.pkl", steps=steps) as recording:
+        for _ in range(3):
+            with recording.step():
+                torch.allocate("step")
+    assert (tmp_path / "steps").read_text() == told
+
+
 def test_marks_go_before_the_optimizer(torch: FakeTorch, tmp_path: Path) -> None:
     with record(tmp_path / "both.pkl", steps=2) as recording:
         for number in range(1, 4):

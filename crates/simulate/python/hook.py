@@ -364,13 +364,13 @@ class Recorder:
             self.begin_anew()
 
     def tell_steps(self):
-        """Writes the number of steps to the file that whoever waits for the recording reads."""
+        """Writes the number of steps, and the last one to record, to the file that who waits for them reads."""
         path = os.environ.get("PTMEM_SIMULATE_STEPS")
         if not path:
             return
         try:
             with open(path, "w", encoding="ascii") as file:
-                file.write(str(self.steps))
+                file.write(f"{self.steps} {self.last or ''}")
         except OSError:
             pass  # Nobody reads it any more.
 

@@ -37,7 +37,7 @@ impl Environment<'_> {
         log: &Path,
         part: &Part,
     ) -> Result<Result<(), Failure>> {
-        let doing = part.doing("installing", None, None);
+        let doing = part.doing("installing", None);
         let made = match self.maker() {
             Ok(mut command) => process::run(&mut command, log, &doing)?,
             Err(reason) => return Ok(Err(Failure::Command(reason))),

@@ -133,12 +133,6 @@ impl<'a> Candidate<'a> {
         command.arg("--").args(self.program.command);
         Ok(command)
     }
-
-    /// The last step that is recorded.
-    fn last_step(&self) -> Option<u64> {
-        let last = self.program.method.steps.rsplit("..").next().filter(|_| !self.writes_snapshot());
-        last.and_then(|last| last.parse().ok())
-    }
 }
 
 /// The recording of a candidate.
@@ -221,7 +215,7 @@ impl Recorder {
         let mut command = candidate.command(&folder.join(SNAPSHOTS).join(name))?;
         let steps = folder.join("steps");
         command.env(STEPS_VARIABLE, &steps);
-        let doing = part.doing("recording", Some(steps), candidate.last_step());
+        let doing = part.doing("recording", Some(steps));
         let Ended { code, memory } = process::run(&mut command, &log, &doing)?;
         drop(doing);
         if let Some(recorded) = usable(folder, code) {
@@ -238,7 +232,7 @@ impl Recorder {
     }
 }
 
-/// The variable that names the file into which a simulated program writes the number of steps it made.
+/// The variable that names the file into which a program writes the number of steps it made.
 const STEPS_VARIABLE: &str = "PTMEM_SIMULATE_STEPS";
 
 /// Files in the folder of a candidate: its exit code, once it is whole, the memory it took, and the folder of its snapshots.

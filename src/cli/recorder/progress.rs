@@ -25,8 +25,8 @@ struct Running {
     name: String,
     doing: &'static str,
     began: Instant,
-    /// The file with the number of steps that were made, and the last one.
-    steps: Option<(PathBuf, u64)>,
+    /// The file into which the program writes the number of steps that it made, and the last one if it knows that.
+    steps: Option<PathBuf>,
     /// How long it took last time.
     last: Option<Duration>,
 }
@@ -45,8 +45,7 @@ impl Part {
     }
 
     /// Shows what it does until the value is dropped.
-    pub(crate) fn doing(&self, doing: &'static str, steps: Option<PathBuf>, last_step: Option<u64>) -> Doing {
-        let steps = steps.zip(last_step);
+    pub(crate) fn doing(&self, doing: &'static str, steps: Option<PathBuf>) -> Doing {
         let running = Running { name: self.name.clone(), doing, began: Instant::now(), steps, last: self.last };
         if let Ok(mut line) = LINE.lock() {
             line.parts.push(running);
@@ -93,13 +92,21 @@ impl Line {
 
 impl Running {
     fn text(&self) -> String {
-        let made = self.steps.as_ref().map(|(file, last)| (fs::read_to_string(file).unwrap_or_default(), last));
-        let made =
-            made.map(|(made, last)| format!(" step {} of {last},", (made.trim().parse().unwrap_or(0) + 1).min(*last)));
+        let step = self.steps.as_ref().and_then(|file| step(&fs::read_to_string(file).ok()?)).unwrap_or_default();
         let last = self.last.map(|last| format!(" (last time {} s)", last.as_secs())).unwrap_or_default();
         let so_far = self.began.elapsed().as_secs();
-        format!("{}: {}{} {so_far} s{last}", self.name, self.doing, made.unwrap_or_default())
+        format!("{}: {}{step} {so_far} s{last}", self.name, self.doing)
     }
+}
+
+/// The step that a program makes, given the words of how far it is.
+fn step(words: &str) -> Option<String> {
+    let mut numbers = words.split_whitespace().map_while(|word| word.parse::<u64>().ok());
+    let now = numbers.next()?.saturating_add(1);
+    Some(match numbers.next() {
+        Some(last) => format!(" step {} of {last},", now.min(last)),
+        None => format!(" step {now},"),
+    })
 }
 
 #[cfg(test)]
@@ -116,11 +123,14 @@ mod tests {
             steps,
             last,
         };
-        let steps = Some((file.path().to_owned(), 3));
-        assert_eq!(running(steps.clone(), None).text(), "base 1a2b3c4: recording step 1 of 3, 0 s");
-        fs::write(file.path(), "2").unwrap();
+        let steps = Some(file.path().to_owned());
+        assert_eq!(running(steps.clone(), None).text(), "base 1a2b3c4: recording 0 s");
         let last = Some(Duration::from_secs(21));
-        assert_eq!(running(steps, last).text(), "base 1a2b3c4: recording step 3 of 3, 0 s (last time 21 s)");
+        for (told, shown) in [("1 3", " step 2 of 3,"), ("3 3", " step 3 of 3,"), ("4 ", " step 5,"), ("x", "")] {
+            fs::write(file.path(), told).unwrap();
+            let text = running(steps.clone(), last).text();
+            assert_eq!(text, format!("base 1a2b3c4: recording{shown} 0 s (last time 21 s)"));
+        }
         assert_eq!(running(None, None).text(), "base 1a2b3c4: recording 0 s");
     }
 }
