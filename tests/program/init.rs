@@ -402,10 +402,13 @@ mod tries {
         (text(&output.stdout), gates(place.path()))
     }
 
-    /// A folder with a Python that seems to have PyTorch, and fails as the programs that it runs say.
+    /// A folder with a Python that seems to have PyTorch, and fails as the programs that it runs say, once it finds the modules of the
+    /// repository.
     fn fake(place: &TempDir) -> PathBuf {
         let path = place.path().join("python");
-        fs::write(&path, "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\ngrep '^# ' \"$1\" | cut -c 3- >&2\nexit 1\n").unwrap();
+        let finds = "case :$PYTHONPATH: in *:\"$PWD\":*) ;; *) echo \"ModuleNotFoundError: No module named 'own'\" >&2; exit 1 ;; esac";
+        let says = "grep '^# ' \"$1\" | cut -c 3- >&2\nexit 1";
+        fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = -c ] && exit 0\n{finds}\n{says}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         place.path().to_owned()
     }
@@ -421,6 +424,17 @@ mod tries {
         assert_eq!(gates[0].0, "pretrain");
         let (told, gates) = tried(&[("train.py", &fails)], fake(&place));
         assert_eq!(gates[0].1.script, "python REPLACE_ME.py", "{told}");
+    }
+
+    #[test]
+    fn a_program_that_records_nothing_in_time_stays_if_none_records() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = fake(&place);
+        fs::write(folder.join("timeout"), "#!/bin/sh\nexit 124\n").unwrap();
+        fs::set_permissions(folder.join("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
+        let (told, gates) = tried(&[("train.py", PROGRAM)], folder);
+        assert!(told.contains("; tried, and not recorded after 60 s\n"), "{told}");
+        assert_eq!(gates[0].1.script, "python train.py");
     }
 
     const STEP: &str = "import torch\nmodel = torch.nn.Linear(64, 64).cuda()\n";

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::programs::{Kind, Obstacle, Program};
+use crate::cli::checkout::own_packages;
 use crate::cli::output::print_note;
 
 /// Seconds after which a program that is tried is ended.
@@ -70,13 +71,14 @@ fn run(root: &Path, program: &Program) -> Result<Option<Obstacle>> {
     command.args(["simulate", "--record"]).arg(record);
     command.args(program.ranks().iter().flat_map(|ranks| ["--world-size".to_owned(), ranks.to_string()]));
     command.args(["--", "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", &program.record()]);
-    command.current_dir(copy.path());
+    // As a gate records a working tree: modules of the repository are found without being installed.
+    command.current_dir(copy.path()).envs([own_packages(copy.path())?]);
     command.stdin(Stdio::null()).stdout(words.try_clone()?).stderr(words);
     let status = command.status().context("timeout: cannot be started")?;
     let log = fs::read(&log)?;
     Ok(match status.code() {
         Some(0) => None,
-        Some(TIMED_OUT) => Some(Obstacle::Failed(format!("it had not recorded after {SECONDS} s"))),
+        Some(TIMED_OUT) => Some(Obstacle::Unfinished(SECONDS)),
         _ => Some(reason(&String::from_utf8_lossy(&log))),
     })
 }

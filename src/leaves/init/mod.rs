@@ -115,7 +115,7 @@ impl<'a> Found<'a> {
         let (mut chosen, mut left_out): (Vec<_>, Vec<_>) =
             programs.into_iter().partition(|program| match &program.obstacle {
                 None => !tries || program.recorded.is_some(),
-                Some(obstacle) => !has_recorded && matches!(obstacle, Obstacle::Untried(_)),
+                Some(obstacle) => !has_recorded && obstacle.is_unknown(),
             });
         left_out.extend(chosen.drain(chosen.len().min(MOST)..));
         let mut gates: Vec<Gate> = Vec::new();

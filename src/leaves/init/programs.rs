@@ -40,9 +40,26 @@ pub(super) enum Obstacle {
     Failed(String),
     /// It cannot be tried in this environment, which lacks a module.
     Untried(String),
+    /// It had not recorded after these seconds.
+    Unfinished(&'static str),
 }
 
 impl Obstacle {
+    /// Whether a gate may record it all the same: nothing went wrong.
+    pub(super) fn is_unknown(&self) -> bool {
+        match self {
+            Self::Untried(_) | Self::Unfinished(_) => true,
+            Self::Requires(_)
+            | Self::Lacks(_)
+            | Self::Asks
+            | Self::NoGpu
+            | Self::Notebook
+            | Self::Aside
+            | Self::Placeholders
+            | Self::Failed(_) => false,
+        }
+    }
+
     pub(super) fn described(&self) -> String {
         match self {
             Self::Requires(names) => format!("no README or docstring gives the required {}", names.join(", ")),
@@ -54,6 +71,7 @@ impl Obstacle {
             Self::Placeholders => "READMEs run it with arguments to fill in, or on several machines".to_owned(),
             Self::Failed(words) => format!("tried, and not recorded: {words}"),
             Self::Untried(module) => format!("not tried: this environment lacks the module {module}"),
+            Self::Unfinished(seconds) => format!("tried, and not recorded after {seconds} s"),
         }
     }
 }
