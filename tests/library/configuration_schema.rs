@@ -95,7 +95,7 @@ fn blocks(page: &str) -> Vec<String> {
 fn examples_follow_the_schema() {
     let validator = jsonschema::validator_for(&schema()).unwrap();
     let mut examples = 0;
-    for page in ["README.md", "docs/configuration.md", "docs/reference.md", "docs/ranks.md"] {
+    for page in ["README.md", "docs/configuration.md", "docs/python.md", "docs/reference.md", "docs/ranks.md"] {
         for block in blocks(&text(page)) {
             Config::parse(&block).unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
             assert!(is_valid(&validator, &block), "{page}:\n{block}");
