@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Callable, Literal, Optional
 
-from ._facts import Facts, Peaks, collector_paused, gpu_of, has_xpu, native, write, write_figures
+from ._facts import (
+    Facts,
+    Peaks,
+    allocations_of_devices,
+    collector_paused,
+    gpu_of,
+    has_xpu,
+    native,
+    write,
+    write_figures,
+)
+from ._outermost import OutermostCalls
 from ._watch import Watch
 
 #: Frames of a call stack that are recorded: of Python and C++, or only of Python.
@@ -48,6 +59,7 @@ class History:
         self._off: Optional[bool] = None
         #: The facts about the run in the snapshot.
         self.facts = Facts("ptmem_gate", None)
+        self.facts.calls = OutermostCalls(allocations_of_devices)
         #: Facts about the program that hooks collect, if requested.
         self.watch: Optional[Watch] = None
 
@@ -88,7 +100,7 @@ class History:
 
     def stop(self) -> None:
         """Turns it off, which drops the recorded events."""
-        self.facts.collections.stop()
+        self.facts.stop()
         if self.is_on and not self.was_on:
             gpu_of(self.torch).memory._record_memory_history(self._off)
             self.is_on = False
@@ -135,6 +147,7 @@ class Figures(History):
 
     def __init__(self, torch: Any) -> None:
         super().__init__(torch, 1)
+        self.facts.calls = None
         self._peaks = Peaks(torch)
 
     def _turn_on(self) -> None:
@@ -147,6 +160,7 @@ class Figures(History):
         self.is_on = True
 
     def stop(self) -> None:
+        self.facts.stop()
         self._peaks.stop()
         self.is_on = False
 

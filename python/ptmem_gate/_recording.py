@@ -178,6 +178,7 @@ class Recording(ContextDecorator):
         self._history = self._history_to_use(torch)
         self._history.max_entries = self.max_entries
         self._history.stacks = self._stacks
+        self._facts.calls = self._history.facts.calls
         self._history.facts = self._facts
         if self._history is not _started:
             if not self._measures:

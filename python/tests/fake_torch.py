@@ -27,6 +27,19 @@ class OutOfMemoryError(RuntimeError):
     """As PyTorch raises it."""
 
 
+def module_class() -> type:
+    """A class of modules, which a recorder may change."""
+
+    class Module:
+        def __call__(self, *arguments: Any) -> Any:
+            return self.forward(*arguments)
+
+        def forward(self, *arguments: Any) -> Any:
+            raise NotImplementedError
+
+    return Module
+
+
 class FakeTorch:
     """The parts of PyTorch that a recording uses."""
 
@@ -205,6 +218,7 @@ class FakeTorch:
             __path__=[],
             **{"cuda": SimpleNamespace(), self.kind: gpu},
             _C=core,
+            nn=SimpleNamespace(Module=module_class()),
             profiler=SimpleNamespace(record_function=self.record_function),
             backends=SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: self.cuda_is_built and self.kind == "cuda")),
         )

@@ -6,16 +6,19 @@ import gc
 import os
 import pickle
 import sys
+import traceback
 import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fake_torch
 import pytest
 from fake_torch import FakeTorch, OutOfMemoryError, Release
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
-from ptmem_gate._facts import path_of_rank
+from ptmem_gate._facts import Frames, path_of_rank
+from ptmem_gate._outermost import OutermostCalls
 from ptmem_gate._recording import Span
 
 
@@ -49,6 +52,84 @@ class Block:
         torch.held.append(address)
         self.cycle = self
         weakref.finalize(self, torch.free, address)
+
+
+def test_the_outermost_calls_of_modules_are_noted(any_torch: FakeTorch, tmp_path: Path) -> None:
+    kind: Any = sys.modules["torch"].nn.Module
+    call = kind.__call__
+
+    class Layer(kind):  # type: ignore[misc]
+        def forward(self, fails: bool) -> int:
+            any_torch.allocate("of a layer")
+            if fails:
+                raise ValueError("a bad batch")
+            return 7
+
+    class Model(kind):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.layers = [Layer(), Layer()]
+
+        def forward(self, fails: bool = False) -> int:
+            return sum(layer(fails) for layer in self.layers)
+
+    model = Model()
+    any_torch.allocate("before")
+    with record(tmp_path / "all.pkl"):
+        assert model() == 14
+        with pytest.raises(ValueError, match="a bad batch"):
+            model(True)
+        model.layers[1](False)
+        model()
+    with open(tmp_path / "all.pkl", "rb") as file:
+        calls = pickle.load(file)["ptmem"]["calls"]
+    begins = [[1, 0], [3, 0], [4, 1], [5, 0]]
+    assert calls == [{"device": 0, "modules": ["Model", "Layer"], "begins": begins, "allocated": 7}]
+    assert kind.__call__ is call
+    # Counters alone need no calls.
+    with record(tmp_path / "all.json"):
+        assert kind.__call__ is call
+        model()
+
+
+def test_calls_are_those_of_the_recorded_steps(torch: FakeTorch, tmp_path: Path) -> None:
+    kind: Any = sys.modules["torch"].nn.Module
+
+    class Model(kind):  # type: ignore[misc]
+        def forward(self) -> None:
+            torch.allocate("of a model")
+
+    start()
+    with record(tmp_path / "one.pkl", steps=2) as recording:
+        for _ in range(3):
+            with recording.step():
+                Model()()
+    with open(tmp_path / "one.pkl", "rb") as file:
+        calls = pickle.load(file)["ptmem"]["calls"]
+    assert [(of["begins"], of["allocated"]) for of in calls] == [([[1, 0]], 2)]
+    assert kind.__call__.__name__ == "__call__"
+
+
+def test_frames_of_the_recorder_are_no_frames_of_the_program() -> None:
+    fake = FakeTorch(Release.V2_8)
+    torch = fake.modules()["torch"]
+    calls = OutermostCalls(lambda _: iter(()))
+    calls.install(torch)
+
+    class Model(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def forward(self) -> list[dict[str, Any]]:
+            frames = list(traceback.walk_stack(sys._getframe()))
+            return [{"name": f.f_code.co_name, "filename": f.f_code.co_filename, "line": at} for f, at in frames]
+
+    frames = Model()()
+    own = [frame for frame in frames if calls.is_own(frame)]
+    assert [frame["filename"] for frame in own] == [fake_torch.__file__], "it has the file of PyTorch's function"
+    others = [frame for frame in frames if frame not in own]
+    blocks = [{"frames": frames}, {"frames": frames}]
+    snapshot = {"segments": [{"frames": list(frames), "blocks": blocks}], "host_traces": [{"frames": list(frames)}]}
+    Frames(snapshot, calls)
+    assert blocks[0]["frames"] == others
+    assert [snapshot["segments"][0]["frames"], snapshot["host_traces"][0]["frames"]] == [others, others]
+    calls.stop()
 
 
 @pytest.fixture

@@ -1,9 +1,12 @@
 //! Loops of inference without names: each round is one call of a model, which calls its layers.
 
+use crate::support::pickle;
 use crate::support::program::Program;
-use ptmem::leak::{LeakOptions, Search};
-use ptmem::phase::steps::How;
+use ptmem::leak::{self, LeakOptions, Search};
+use ptmem::phase::steps::{How, Wanted};
+use ptmem::profile;
 use ptmem::verdict::{Verdict, judge_leaks};
+use serde_json::json;
 
 const CALL: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py:_call_impl:1790";
 const MAIN: &str = "/work/serve.py:main:20";
@@ -339,4 +342,56 @@ fn calls_that_allocate_alone_are_steps_where_they_are_annotated() {
     assert_eq!(judgement.verdict, Verdict::Inconclusive, "{line}");
     let reason = "forward (embed.py:3) allocates 20 times within calls of modules";
     assert!(line.contains(reason) && !line.contains("shorter"), "{line}");
+}
+
+/// The search in a program of 40 allocations whose recorder noted the outermost calls: which of these modules is called before
+/// the allocation of which number. A saved profile gives the same.
+fn search_of_calls(program: &Program, modules: &[&str], begins: &[[u64; 2]], steps: Wanted) -> Search {
+    let calls = json!([{"device": 0, "modules": modules, "begins": begins, "allocated": 40}]);
+    let value = program.value().with("ptmem", json!({"format": 1, "calls": calls}));
+    let options = LeakOptions { steps, ..LeakOptions::default() };
+    let snapshot = pickle::write(&value, pickle::Options::shared());
+    let profile = profile::read(&*snapshot, "program.pkl", options.reading()).unwrap();
+    let saved = profile::saved::text_of(&profile, &[]).unwrap();
+    let saved = profile::read(saved.as_bytes(), "program.ptmem.json", options.reading()).unwrap();
+    let search = leak::search(&profile, &options);
+    assert_eq!(format!("{:?}", search.devices), format!("{:?}", leak::search(&saved, &options).devices));
+    search
+}
+
+fn told(search: &Search) -> (Verdict, String) {
+    let judgement = judge_leaks(search, 0, false);
+    (judgement.verdict, judgement.headline().to_string())
+}
+
+#[test]
+fn noted_calls_of_the_outermost_module_are_steps() {
+    let begins: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, 0]).collect();
+    let found = search_of_calls(&calls_alone(None), &["Model"], &begins, Wanted::Any);
+    let [(device, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!("{:#?}", found.devices) };
+    assert_eq!((device.how.clone(), leak.bytes_per_step), (Some(How::Called("Model".to_owned())), 512 * 8));
+    let parts = search_of_calls(&calls_alone(None), &["Model"], &begins, Wanted::Windows(5));
+    assert_eq!(told(&parts).0, Verdict::Regression, "{parts:#?}");
+}
+
+#[test]
+fn layers_of_noted_calls_are_no_steps() {
+    for steps in [Wanted::Any, Wanted::Windows(5)] {
+        let (verdict, line) = told(&search_of_calls(&calls_alone(None), &["Model"], &[[0, 0], [20, 0]], steps));
+        assert_eq!(verdict, Verdict::Inconclusive, "{line}");
+        assert!(line.contains("Model, the outermost module, is called 2 times; record more calls"), "{line}");
+    }
+    // A function calls each of the layers once.
+    let once: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, call]).collect();
+    let (verdict, line) = told(&search_of_calls(&calls_alone(None), &["Layer"; 20], &once, Wanted::Any));
+    assert_eq!(verdict, Verdict::Inconclusive, "{line}");
+}
+
+#[test]
+fn a_step_of_training_is_more_than_a_call() {
+    let mut program = calls_alone(None);
+    program.alloc_under("gradient", &["/opt/torch/autograd/__init__.py:backward:354", MAIN], 4096);
+    let begins: Vec<[u64; 2]> = (0..20).map(|call| [call * 2, 0]).collect();
+    let found = search_of_calls(&program, &["Model"], &begins, Wanted::Any);
+    assert_eq!(found.devices[0].how, Some(How::Windows));
 }

@@ -48,6 +48,8 @@ class Facts:
         self.torch: Any = None
         #: The digests that identify the program (`Ran`), if recorded.
         self.ran: Any = None
+        #: The outermost calls of modules (`OutermostCalls`), where a history is recorded.
+        self.calls: Any = None
         self.recorder = recorder
         #: The first and the last step that were to be recorded; None for all of the program.
         self.asked = asked
@@ -65,6 +67,14 @@ class Facts:
         self.number_steps(self._last + 1)
         self._start = self._counters()
         self.collections.begin(self.torch)
+        if self.calls is not None:
+            self.calls.begin(self.torch)
+
+    def stop(self) -> None:
+        """Notes nothing from here on."""
+        self.collections.stop()
+        if self.calls is not None:
+            self.calls.stop()
 
     def number_steps(self, first: int) -> None:
         """Restarts the count of steps: the next step that ends has this number."""
@@ -111,11 +121,12 @@ class Facts:
         dumped = {device: counters for device, counters in after.items() if before.get(device) == counters}
         self._dumped = dumped
         _end_step_of_optimizer(snapshot)
-        frames = Frames(snapshot)
+        frames = Frames(snapshot, self.calls)
         snapshot["ptmem"] = {
             **self._about(frames.modules(), ending, message),
             "functions": frames.functions(),
             "counters": self._memory(dumped),
+            "calls": self.calls and self.calls.facts({device: of["calls"][0] for device, of in dumped.items()}),
             "cards": self._cards(after),
         }
         return snapshot
@@ -329,6 +340,12 @@ def stats_of_devices(torch: Any) -> Iterator[tuple[int, Any]]:
             continue  # The GPU is not in use yet.
 
 
+def allocations_of_devices(torch: Any) -> Iterator[tuple[int, int]]:
+    """The number of allocations on each device in use, since the process began."""
+    for device, stats in stats_of_devices(torch):
+        yield device, stats["allocation"]["all"]["allocated"]
+
+
 def gpu_of(torch: Any) -> Any:
     """The part of PyTorch for the GPUs that it is built for: torch.cuda, also for ROCm, or else torch.xpu."""
     if torch.backends.cuda.is_built() or not has_xpu(torch):
@@ -408,12 +425,13 @@ def _version(name: str) -> Optional[str]:
 
 
 class Frames:
-    """The Python frames of a snapshot, by file."""
+    """The Python frames of a snapshot, by file. Takes out of its stacks those of the recorder that calls modules."""
 
-    def __init__(self, snapshot: dict[str, Any]) -> None:
+    def __init__(self, snapshot: dict[str, Any], calls: Any) -> None:
         #: Lines by file and name.
         self.files: dict[str, dict[str, set[int]]] = {}
         seen: set[int] = set()
+        own: set[int] = set()
         for frames in _stacks(snapshot):
             if id(frames) in seen:
                 continue  # Equal stacks are one list.
@@ -421,7 +439,12 @@ class Frames:
             for frame in frames:
                 if id(frame) not in seen:
                     seen.add(id(frame))
-                    self._add(frame)
+                    if calls is not None and calls.is_own(frame):
+                        own.add(id(frame))
+                    else:
+                        self._add(frame)
+            if not own.isdisjoint(map(id, frames)):
+                frames[:] = [frame for frame in frames if id(frame) not in own]
 
     def _add(self, frame: Any) -> None:
         name = frame["filename"]
@@ -466,10 +489,11 @@ def loaded_modules() -> list[str]:
 
 
 def _stacks(snapshot: dict[str, Any]) -> Iterator[Any]:
-    for trace in snapshot.get("device_traces", ()):
+    for trace in (*snapshot.get("device_traces", ()), snapshot.get("host_traces", ())):
         for event in trace:
             yield event.get("frames", ())
-    for segment in snapshot.get("segments", ()):
+    for segment in (*snapshot.get("segments", ()), *snapshot.get("host_segments", ())):
+        yield segment.get("frames", ())
         for block in segment["blocks"]:
             yield block.get("frames", ())
 

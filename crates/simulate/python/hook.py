@@ -242,6 +242,11 @@ class Recorder:
         self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
         self.facts.torch = torch
         self.facts.ran = what_ran()
+        if self.peaks is None:
+            import ptmem_simulate_outermost as outermost
+
+            self.facts.calls = outermost.OutermostCalls(facts.allocations_of_devices)
+            self.facts.calls.install(torch)
         self.exit = Exit()
         self.process = None
         self.began = None

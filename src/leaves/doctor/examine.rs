@@ -231,6 +231,7 @@ fn found_steps(search: &Search, device: DeviceId) -> Examined {
     match found.and_then(|found| found.how.as_ref()) {
         Some(How::Named(name)) => good(format!("{count} by {name}")),
         Some(How::Recurring(label)) => good(format!("{count} by a recurring stack: {label}")),
+        Some(How::Called(module)) => good(format!("{count} by calls of {module}, the outermost module")),
         Some(How::Windows) | None => Examined { advice: Some(advice), ..good("none found") },
     }
 }

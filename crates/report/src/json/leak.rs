@@ -106,6 +106,7 @@ fn steps_by(how: &How) -> String {
     match how {
         How::Named(pattern) => printable(pattern),
         How::Recurring(label) => format!("recurring: {}", printable(label)),
+        How::Called(module) => format!("calls: {}", printable(module)),
         How::Windows => "windows".to_owned(),
     }
 }

@@ -151,6 +151,7 @@ fn steps(device: &DeviceLeaks) -> Fact {
         }
         Some(How::Named(pattern)) => format!("{total} by {pattern}"),
         Some(How::Recurring(label)) => format!("{total} by a recurring stack: {label}"),
+        Some(How::Called(module)) => format!("{total} by calls of {module}, the outermost module"),
         Some(How::Windows) => format!("{total} equal parts of the history"),
     };
     let mut lines = vec![vec![how]];

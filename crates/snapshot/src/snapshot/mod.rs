@@ -25,7 +25,7 @@ use ptmem_base::text::cut;
 pub use copy::Copier;
 pub use error::{Damage, Error};
 pub use run::{Ending, EndingKind, Followed, FunctionsOfFile, Guess, OwnPackage, RecordedSteps, RunFacts};
-pub use run_devices::{CardFacts, CollectedBlocks, Counters, DeviceCounters, DeviceModules};
+pub use run_devices::{CardFacts, CollectedBlocks, Counters, DeviceCounters, DeviceModules, OutermostCalls};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::run_devices::{CardFacts, CollectedBlocks, DeviceCounters, DeviceModules};
+use super::run_devices::{CardFacts, CollectedBlocks, DeviceCounters, DeviceModules, OutermostCalls};
 
 /// Facts about a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +58,9 @@ pub struct RunFacts {
     /// What Python's garbage collector freed, where the recorder notes it. A saved profile has it with its devices.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub collected: Option<Vec<CollectedBlocks>>,
+    /// The outermost calls of modules, by device, where the recorder notes them.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<OutermostCalls>,
     /// The modules that allocated, by device. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub modules: Vec<DeviceModules>,

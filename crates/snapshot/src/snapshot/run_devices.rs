@@ -18,6 +18,19 @@ pub struct CollectedBlocks {
     pub freed: u64,
 }
 
+/// The outermost calls of modules (`nn.Module`) while a device was recorded: those that no other module makes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutermostCalls {
+    /// Device ordinal.
+    pub device: DeviceId,
+    /// Classes of the modules.
+    pub modules: Vec<String>,
+    /// For each call, in order, the number of allocations before it, since the process began, and the index of its module.
+    pub begins: Vec<[u64; 2]>,
+    /// The number of allocations at the dump.
+    pub allocated: u64,
+}
+
 /// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
 /// number is an index into these three lists; the entries at index 0 are empty and mean none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -9,10 +9,9 @@ use ptmem_base::text::{cut, thousands};
 use ptmem_snapshot::snapshot::{Event, Snapshot};
 
 use super::phases::are_known;
-use super::{DeviceProfile, Error};
-use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
+use super::{DeviceProfile, Error, Profile};
+use crate::phase::steps::{self, How, Step, Steps, Wanted};
 use crate::replay::Position;
-use crate::stack::Code;
 use crate::trace::{Part, Window};
 
 /// Maximum number of parts; more would not be readable as a table.
@@ -96,15 +95,15 @@ pub struct Interval {
 /// # Errors
 /// If there are too many parts, or no device has the times or steps that they need.
 pub(super) fn divide(
+    profile: &Profile,
     devices: &mut [DeviceProfile],
     every: &Every,
-    code: &Code<'_>,
     snapshot: Option<&Snapshot>,
 ) -> Result<(), Error> {
     let mut undivided = None;
     let mut is_divided = false;
     for device in devices {
-        match parts(every, device, snapshot, code) {
+        match parts(profile, every, device, snapshot) {
             // Another device may have what this one lacks.
             Err(error @ Error::Undivided { .. }) => undivided = undivided.or(Some(error)),
             parts => {
@@ -135,10 +134,10 @@ fn measured(device: &DeviceProfile, parts: Vec<(String, Window)>) -> Vec<Interva
 
 /// The parts of the history of a device, in order; where they are too many, at least one more than can be shown.
 fn parts(
+    profile: &Profile,
     every: &Every,
     device: &DeviceProfile,
     snapshot: Option<&Snapshot>,
-    code: &Code<'_>,
 ) -> Result<Vec<(String, Window)>, Error> {
     let id = device.device;
     if device.events == 0 {
@@ -153,7 +152,7 @@ fn parts(
         }
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
-            let steps = steps::find(&Course::new(&device.trace), &device.phases.marks(), code, &wanted);
+            let steps = steps::find(&profile.course(device), &device.phases.marks(), &profile.code(), &wanted);
             // Equal parts would not be steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
                 let named = named.as_ref().map(|pattern| Lack::StepsNamed(pattern.as_str().to_owned()));

@@ -39,6 +39,7 @@ pub use open::{Opened, open, read};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 
+use crate::phase::steps::Course;
 pub use crate::replay::{Checks, Counter, Figures, HistoryKind, Layout, Oom, Position, PrivatePool, Timeline};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::tags::HOW_TO_RECORD;
@@ -203,7 +204,7 @@ impl Profile {
     /// Divides the histories as the options ask for. The times of events are known where there is a snapshot.
     fn divide(&mut self, snapshot: Option<&Snapshot>) -> Result<(), Error> {
         self.with_devices(|profile, devices| match &profile.options.every {
-            Some(every) => every::divide(devices, every, &profile.code(), snapshot),
+            Some(every) => every::divide(profile, devices, every, snapshot),
             None => Ok(()),
         })
     }
@@ -311,6 +312,13 @@ impl Profile {
     pub fn name_functions(&mut self, names: &[FunctionsOfFile]) {
         self.facts = Some(Code::new(&self.tables, &self.options.rules, names).facts());
         self.group();
+    }
+
+    /// The allocations of one of its devices, by which steps are found.
+    #[must_use]
+    pub fn course(&self, device: &DeviceProfile) -> Course {
+        let calls = self.run.iter().flat_map(|run| &run.calls).find(|of| of.device == device.device);
+        Course::new(&device.trace, calls)
     }
 
     /// The grouper that gave the stacks their keys and labels.

@@ -41,7 +41,7 @@ pub fn search(profile: &Profile, options: &LeakOptions) -> Search {
             continue;
         }
         let marks = device.phases.marks();
-        let course = Course::new(&device.trace);
+        let course = profile.course(device);
         let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
         let mut found = match steps.filter(|_| device.has_moves()) {
             Some(steps) => {
@@ -176,15 +176,22 @@ impl DeviceSteps<'_> {
         Ok(())
     }
 
-    /// Why the history has no steps. Calls of a model cannot be told from the layers of one call where nothing else allocates.
+    /// Why the history has no steps. Where calls are not noted and nothing else allocates, calls of a model look like the layers
+    /// of one call.
     fn no_steps_found(&self) -> String {
-        let why = match Steps::recurs_in_calls(&self.course, self.grouper.code()) {
-            Some((stack, count)) => format!(
+        let why = match (&self.course.called, Steps::recurs_in_calls(&self.course, self.grouper.code())) {
+            (Some(module), Some(_)) => format!(
+                "{}, the outermost module, is called {}{}",
+                module.name,
+                ptmem_base::text::count(module.count() as u64, "time", "times"),
+                if module.is_called_enough() { ", which does not divide it" } else { "; record more calls" }
+            ),
+            (None, Some((stack, count))) => format!(
                 "{} allocates {count} times within calls of modules, which may be calls of the model, each a step, or layers of one \
-                 call",
+                 call: recordings of ptmem_gate.record() and of simulated GPUs say which",
                 self.grouper.code().label(stack)
             ),
-            None => "it seems to be shorter than a few steps; record more".to_owned(),
+            (_, None) => "it seems to be shorter than a few steps; record more".to_owned(),
         };
         format!("no steps were found in the history: {why}")
     }

@@ -33,10 +33,13 @@ pub fn initializes(code: &Code<'_>, stack: StackId) -> bool {
 }
 
 impl Steps {
-    /// The reason to assume that they build something, if there is one. A round of evaluation calls a model, and loads a batch
-    /// or uses the output outside of that call.
+    /// The reason to assume that they build something, if there is one. A round of evaluation calls a model; where calls are not
+    /// noted, it is known by a batch that is loaded, or an output that is used, outside of that call.
     #[must_use]
     pub fn built_up(&self, course: &Course, code: &Code<'_>) -> Option<BuiltUp> {
+        if self.hold_calls(course) {
+            return None;
+        }
         let rounds = Rounds::new(course, code);
         let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         let all = begins.windows(2).map(|pair| pair[0]..pair[1]);

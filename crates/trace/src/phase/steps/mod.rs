@@ -1,6 +1,7 @@
 //! The steps of a history: by their names, by what recurs, or as equal parts.
 
 mod built;
+mod calls;
 mod rounds;
 mod sizes;
 
@@ -8,10 +9,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ptmem_base::pattern::Pattern;
-use ptmem_snapshot::snapshot::StackId;
+use ptmem_snapshot::snapshot::{OutermostCalls, StackId};
 use rustc_hash::FxHashSet;
 
 pub use self::built::{BuiltUp, initializes};
+pub use self::calls::CalledModule;
 use self::rounds::{Rounds, recurring};
 use super::Source;
 use crate::stack::Code;
@@ -33,7 +35,8 @@ pub struct Mark {
 /// The requested steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// In order of preference: steps named by the profiler, calls of the optimizer, recurring calls, equal parts.
+    /// In order of preference: steps named by the profiler, calls of the optimizer, what recurs, an annotation of the program,
+    /// calls of the outermost module, equal parts.
     #[default]
     Any,
     /// They begin where phases of matching names do.
@@ -49,6 +52,8 @@ pub enum How {
     Named(String),
     /// A stack, by its label, allocates once in each.
     Recurring(String),
+    /// Each is a call of this module, which no other one calls.
+    Called(String),
     /// The history was cut into equal parts.
     Windows,
 }
@@ -121,8 +126,8 @@ pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -
             }
             let enough = named.first().is_none_or(|steps| steps.steps.len() >= FEWEST);
             let recurring = if enough { recurring(course, code) } else { None };
-            let annotated = recurring.or_else(|| repeated(marks, course)).or_else(|| named.into_iter().next());
-            annotated.or_else(|| windows(course.events, WINDOWS))
+            let unnamed = recurring.or_else(|| repeated(marks, course)).or_else(|| calls::called(course, code));
+            unnamed.or_else(|| named.into_iter().next()).or_else(|| windows(course.events, WINDOWS))
         }
     }
 }
@@ -185,7 +190,7 @@ impl Steps {
     /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
     #[must_use]
     pub fn are_plausible(&self, course: &Course, code: &Code<'_>) -> bool {
-        if self.how != How::Windows {
+        if self.how != How::Windows || self.hold_calls(course) {
             return true;
         }
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
@@ -242,12 +247,14 @@ pub struct Course {
     pub events: usize,
     /// Those that events make.
     pub allocations: Vec<Allocated>,
+    /// The module whose calls may be steps, where the recorder notes calls.
+    pub called: Option<CalledModule>,
 }
 
 impl Course {
-    /// The allocations of a trace.
+    /// The allocations of a trace, with the outermost calls of modules, where these are known.
     #[must_use]
-    pub fn new(trace: &Trace) -> Self {
+    pub fn new(trace: &Trace, calls: Option<&OutermostCalls>) -> Self {
         let mut allocations = Vec::new();
         for life in trace.lives() {
             let Some(event) = life.born.event().map(|event| event as usize).filter(|_| life.born < trace.dump()) else {
@@ -257,7 +264,8 @@ impl Course {
             let stack = class.origin.stack();
             allocations.push(Allocated { event, stack, requested: class.requested, freed: life.freed });
         }
-        Self { events: trace.symbols.len(), allocations }
+        let called = calls.and_then(|calls| CalledModule::find(calls, &allocations));
+        Self { events: trace.symbols.len(), allocations, called }
     }
 
     /// The allocations of a range of events.

@@ -1,0 +1,109 @@
+"""Notes where the outermost calls of modules (nn.Module) begin: a call that no other module makes may be a step.
+
+`ptmem simulate` copies this file to the programs that it records: it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any, Callable, Optional
+
+#: Calls that are kept. Of a program that makes more, none are known.
+MOST_CALLS = 20_000
+
+
+class Thread(threading.local):
+    """Whether a module runs in a thread."""
+
+    is_inside = False
+
+
+class OutermostCalls:
+    """The outermost calls of modules since begin()."""
+
+    def __init__(self, numbers: Callable[[Any], Iterator[tuple[int, int]]]) -> None:
+        #: The devices in use, each with the number of allocations since the process began.
+        self._numbers = numbers
+        self._torch: Any = None
+        self._process = 0
+        self._thread = Thread()
+        self._call_of_pytorch: Any = None
+        self._call_and_note: Any = None
+        #: The file of PyTorch's function, for which the one here stands.
+        self._file = ""
+        self._count = 0
+        self._modules: dict[tuple[int, str], int] = {}
+        #: For each device, the number of allocations before each call, and that of its module.
+        self._begins: dict[int, list[list[int]]] = {}
+
+    def begin(self, torch: Any) -> None:
+        """Begins with nothing noted."""
+        self.install(torch)
+        self._process = os.getpid()
+        self._count = 0
+        self._modules.clear()
+        self._begins.clear()
+
+    def install(self, torch: Any) -> None:
+        """Calls of modules are seen from here on. Hooks of PyTorch would slow inner ones down, and show in stacks."""
+        if self._call_and_note is not None:
+            return
+        self._torch = torch
+        self._call_of_pytorch = torch.nn.Module.__call__
+        self._call_and_note = torch.nn.Module.__call__ = self._around(self._call_of_pytorch)
+
+    def _around(self, call: Any) -> Any:
+        thread, note = self._thread, self._note
+        is_compiling = getattr(getattr(self._torch, "compiler", None), "is_compiling", _never)
+
+        def call_and_note(module: Any, *arguments: Any, **options: Any) -> Any:
+            if is_compiling() or thread.is_inside:
+                return call(module, *arguments, **options)
+            note(module)
+            thread.is_inside = True
+            try:
+                return call(module, *arguments, **options)
+            finally:
+                thread.is_inside = False
+
+        # torch.compile treats code by its file: as PyTorch's own, it is treated as what it stands for.
+        own = call.__code__
+        self._file = own.co_filename
+        code = call_and_note.__code__.replace(co_filename=self._file, co_firstlineno=own.co_firstlineno)
+        call_and_note.__code__ = code
+        return call_and_note
+
+    def _note(self, module: Any) -> None:
+        if os.getpid() != self._process or self._count > MOST_CALLS:
+            return
+        self._count += 1
+        number = self._modules.setdefault((id(module), type(module).__name__), len(self._modules))
+        for device, allocations in self._numbers(self._torch):
+            self._begins.setdefault(device, []).append([allocations, number])
+
+    def stop(self) -> None:
+        """Gives PyTorch's function back, unless another one stands for this one."""
+        self._process = 0
+        if self._call_and_note is not None and self._torch.nn.Module.__call__ is self._call_and_note:
+            self._torch.nn.Module.__call__ = self._call_of_pytorch
+            self._call_and_note = None
+
+    def facts(self, allocated: dict[int, int]) -> Optional[list[dict[str, Any]]]:
+        """The calls on each device, of which this is the number of allocations now; None if they are not known."""
+        if self._process == 0 or self._count > MOST_CALLS:
+            return None
+        modules = [name for _, name in self._modules]
+        return [
+            {"device": device, "modules": modules, "begins": self._begins.get(device, []), "allocated": number}
+            for device, number in allocated.items()
+        ]
+
+    def is_own(self, frame: dict[str, Any]) -> bool:
+        """Whether a frame is that of the function here, which the stacks of the program do not have."""
+        return bool(frame["name"] == "call_and_note" and frame["filename"] == self._file)
+
+
+def _never() -> bool:
+    return False

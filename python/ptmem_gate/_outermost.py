@@ -1,0 +1,1 @@
+../../crates/simulate/python/outermost.py
