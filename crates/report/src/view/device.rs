@@ -1,12 +1,14 @@
 //! One device of a snapshot: facts, counters, timeline, failed allocations.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use ptmem_base::sides::Side;
 use ptmem_base::text::{count, thousands};
 use ptmem_base::units::{Delta, Size};
 use ptmem_compare::budget::{DeviceBudget, Overhead};
-use ptmem_trace::profile::{DeviceProfile, Moment, Profile};
+use ptmem_judge::verdict::{About, Check, Judgement, Mark};
+use ptmem_trace::profile::{DeviceProfile, Metric, Moment, Profile};
 use ptmem_trace::replay::{Counter, HistoryKind, Oom};
 use ptmem_trace::stack::Languages;
 use unicode_width::UnicodeWidthStr;
@@ -49,7 +51,7 @@ impl Curve {
 }
 
 /// Facts about the recording.
-pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec<Fact> {
+pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>, judgement: Option<&Judgement>) -> Vec<Fact> {
     let mut facts = vec![Fact::new("recording", recording(device))];
     if !device.actions.is_empty() {
         let actions = device.actions.iter().map(|(name, &count)| format!("{name} {}", thousands(count)));
@@ -62,10 +64,7 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
         facts.push(Fact::of_lines("allocations", vec![vec![allocations, count(figures.free_count, "free", "frees")]]));
     }
     let reserved_peak = known::counter(&figures.reserved, figures.history).peak;
-    let fragmentation = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
-    let at_peak = with_share(fragmentation, reserved_peak) + " at the reserved peak";
-    let at_end = with_share(figures.fragmentation.end, figures.reserved.end) + " at the end";
-    facts.push(Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]));
+    facts.push(fragmentation(device, reserved_peak, judgement));
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
     facts.extend(device.failed_request.iter().map(|label| Fact::new("", format!("first requested by {label}"))));
     let more = figures.ooms.len().saturating_sub(MOST_FAILURES) as u64;
@@ -77,6 +76,18 @@ pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec
         facts.push(overhead(budget.overhead));
     }
     facts
+}
+
+/// The reserved bytes that were not active, with the finding of the limits on them.
+fn fragmentation(device: &DeviceProfile, reserved_peak: Option<u64>, judgement: Option<&Judgement>) -> Fact {
+    let figures = &device.figures;
+    let peak = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
+    let check = judgement.and_then(|judgement| worst_check(device, judgement, &[Metric::Fragmentation]));
+    let found = check.map(|check| format!(": {}", Mark::of(check).word())).unwrap_or_default();
+    let at_peak = format!("{} at the reserved peak{found}", with_share(peak, reserved_peak));
+    let at_end = with_share(figures.fragmentation.end, figures.reserved.end) + " at the end";
+    let fact = Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]);
+    Fact { tone: check.map_or(fact.tone, |check| Tone::Mark(Mark::of(check))), ..fact }
 }
 
 fn recording(device: &DeviceProfile) -> String {
@@ -157,30 +168,53 @@ fn out_of_memory(oom: &Oom) -> Fact {
     Fact { tone: Tone::Worse, ..Fact::of_lines("out of memory", lines) }
 }
 
-/// The four counters.
-pub(super) fn counters(device: &DeviceProfile) -> Table {
+/// The counters, with the finding of the limits on each.
+pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) -> Table {
     let figures = &device.figures;
+    let history = figures.history;
     let rows = [
-        counter_row(Tone::Main, "allocated", &figures.allocated, figures.history),
-        counter_row(Tone::Plain, "active", &figures.active, figures.history),
-        counter_row(Tone::Plain, "requested", &figures.requested, figures.history),
-        counter_row(Tone::Plain, "reserved", &figures.reserved, figures.history),
+        (
+            Tone::Main,
+            "allocated",
+            known_figures(&figures.allocated, history),
+            &[Metric::Peak, Metric::Baseline, Metric::End][..],
+        ),
+        (Tone::Plain, "active", known_figures(&figures.active, history), &[Metric::Active]),
+        (Tone::Plain, "requested", known_figures(&figures.requested, history), &[Metric::Requested]),
+        (Tone::Plain, "reserved", known_figures(&figures.reserved, history), &[Metric::Reserved]),
     ];
-    let heads = [words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end"), words("")];
+    let rows = rows.map(|(tone, name, values, metrics)| {
+        let worst = judgement.and_then(|judgement| worst_check(device, judgement, metrics));
+        let limit = worst.map(|check| format!("{} {}", check.of.name(), check.limit));
+        let mark = worst.map_or(Value::Nothing, |check| Value::Mark { mark: Mark::of(check), limit });
+        let tone = worst.map_or(tone, |check| Tone::Mark(Mark::of(check)));
+        let (figures, error) = values;
+        let cells = [Value::words(name)].into_iter().chain(figures).chain(judgement.map(|_| mark)).chain([error]);
+        Row::new(tone, cells)
+    });
+    let mut heads = vec![words(""), figure("baseline"), figure("peak").main(), figure("at event"), figure("end")];
+    heads.extend(judgement.map(|_| words("")));
+    heads.push(words(""));
     Table::new(heads, rows)
 }
 
-fn counter_row(tone: Tone, name: &str, counter: &Counter, history: HistoryKind) -> Row {
+/// The worst of the absolute limits on some metrics of a device.
+fn worst_check<'j>(device: &DeviceProfile, judgement: &'j Judgement, metrics: &[Metric]) -> Option<&'j Check> {
+    let is_of = |check: &&Check| metrics.iter().any(|metric| check.about() == About::Metric(*metric));
+    let checks = judgement.checks_on(Some(device.device)).filter(|check| check.absolute && check.scope.is_none());
+    checks.filter(is_of).min_by_key(|check| Reverse(check.standing()))
+}
+
+/// The values of a counter, as far as they are known, and their error.
+fn known_figures(counter: &Counter, history: HistoryKind) -> ([Value; 4], Value) {
     let known = known::counter(counter, history);
-    let cells = [
-        Value::words(name),
+    let figures = [
         Value::size(known.baseline),
         Value::size(known.peak),
         known.peak_at.map_or(Value::Unknown, |position| Value::event(position.event())),
         Value::size(counter.end),
-        if counter.is_least { Value::words("or more") } else { error(&known) },
     ];
-    Row::new(tone, cells)
+    (figures, if counter.is_least { Value::words("or more") } else { error(&known) })
 }
 
 /// The bound of the error of the figures that are known.

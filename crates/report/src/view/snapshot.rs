@@ -3,7 +3,9 @@
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Metric;
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{Judged, Judgement, Readings, Standing, diagnostics_of_snapshot, has_ranks, out_of_memory};
+use ptmem_judge::verdict::{
+    Judged, Judgement, Reading, Readings, Standing, diagnostics_of_snapshot, has_ranks, out_of_memory,
+};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::comparison::{amount, of_ranks};
@@ -23,7 +25,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
     let sections = active.iter().map(|device| Section {
         name: device.device.to_string(),
         standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
-        ..section(profile, device, None, options)
+        ..section(profile, device, judgement, None, options)
     });
     let group = Group {
         sources: vec![Source::of_profile(None, profile)],
@@ -43,9 +45,15 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &R
     }
 }
 
-fn section(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &RenderOptions) -> Section {
+fn section(
+    profile: &Profile,
+    device: &DeviceProfile,
+    judgement: Option<&Judgement>,
+    others: Option<&Others<'_>>,
+    options: &RenderOptions,
+) -> Section {
     let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
-    let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
+    let blocks = Shown { profile, device, judgement, picture: picture.as_ref(), others, options }.blocks();
     Section { blocks, picture, ..Section::default() }
 }
 
@@ -71,6 +79,7 @@ fn idle(profile: &Profile, all: bool) -> Option<String> {
 pub(super) struct Shown<'a> {
     pub(super) profile: &'a Profile,
     pub(super) device: &'a DeviceProfile,
+    pub(super) judgement: Option<&'a Judgement>,
     pub(super) picture: Option<&'a Picture>,
     pub(super) others: Option<&'a Others<'a>>,
     pub(super) options: &'a RenderOptions,
@@ -81,9 +90,10 @@ impl Shown<'_> {
     fn blocks(self) -> Vec<Content> {
         let Self { profile, device, options, .. } = self;
         let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
-        let mut blocks = vec![Content::Facts(device::facts(device, budget)), Content::Table(device::counters(device))];
-        blocks.extend(pools::held(device, options).map(Content::Table));
+        let mut blocks = vec![Content::Table(device::counters(device, self.judgement))];
         blocks.extend(device::timeline(device));
+        blocks.push(Content::Facts(device::facts(device, budget, self.judgement)));
+        blocks.extend(pools::held(device, options).map(Content::Table));
         let every = profile.options.every.as_ref();
         blocks.extend(every.map(|every| Content::Table(phases::intervals(device, every))));
         if options.phases {
@@ -122,7 +132,8 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> Vie
 fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &RenderOptions) -> Option<Section> {
     let all = Others::held(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
-    let section = section(&line.of.profile, line.device?, others, options);
+    let Reading { profile, judgement, .. } = line.of;
+    let section = section(profile, line.device?, judgement.as_ref(), others, options);
     Some(Section { name: line.name.clone(), standing: line.standing, ..section })
 }
 
