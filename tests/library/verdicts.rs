@@ -119,8 +119,8 @@ fn a_workspace_of_cublas_hides_no_growth_of_a_small_program() {
 #[test]
 fn memory_that_ran_out_in_the_after_is_a_regression() {
     let ran_out = || compare(allocating(4, vec![]), allocating(4, vec![oom()]));
-    let expected = "FAIL out of memory: 50.00 MiB requested by main (train.py:7), with 4.00 MiB allocated and 20.00 MiB \
-                    reserved, 3.00 MiB free on the device, largest free block of its pool 16.00 MiB";
+    let expected = "FAIL out of memory: 50.00 MiB requested by main (train.py:7). 4.00 MiB were allocated, 20.00 \
+                    MiB reserved, 3.00 MiB free on the device, largest free block of its pool 16.00 MiB.";
     for limits in [&[][..], &["0"], &["end=0", "stack=0"]] {
         let (verdict, line) = told(&judge_diff(&ran_out(), &growth(limits)));
         assert_eq!((verdict, &*line), (Verdict::Regression, expected), "{limits:?}");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::history::{A, event, file, segment};
 use crate::support::pickle::{self, Value as Pickled};
 use crate::support::program::Program;
-use crate::support::tool::{ptmem, text, verdict};
+use crate::support::tool::{explanation, ptmem, text, verdict};
 
 use super::git::{BEFORE, Checkout, MIB};
 
@@ -115,10 +115,12 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     let checkout = edited("+y1 +y2 +y3 +z1", "+y1 +y2 +y3 +z1 +z2 +z3");
     let limits = ["--git", "main", "--max-growth", "0", "--max-growth", "stack=0"];
     let output = checkout.ptmem(&limits);
-    let lead = "FAIL peak grew 2.00 MiB (+50.0 %), allowed 0 B. No stack of the growth at the peak leads to an edit; none of it \
-                has a Python stack. The only edit of the change that can matter is m.py:4 (now `h = wider(x)`) (inferred).";
-    assert_eq!(verdict(&output).1, lead);
+    let only = "No stack of the growth at the peak leads to an edit; none of it has a Python stack. The only edit of the change \
+                that can matter is m.py:4 (now `h = wider(x)`) (inferred).";
     let report = text(&output.stdout);
+    assert_eq!(explanation(&report), only);
+    let line = verdict(&output).1;
+    assert!(line.starts_with("FAIL peak grew 2.00 MiB (+50.0 %), allowed 0 B, most by "), "{line}");
     assert!(report.contains("through = \"h = wider(x)\"") && !report.contains("leads to edit"), "{report}");
 
     // A part without Python frames is said.
@@ -136,9 +138,10 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
 
     // A test that did not run cannot matter, another module can.
     checkout.write("tests/test_m.py", "def test():\n    assert f(2)\n");
-    assert_eq!(verdict(&checkout.ptmem(&limits)).1, verdict(&output).1);
+    let lead_now = || explanation(&text(&checkout.ptmem(&limits).stdout));
+    assert_eq!(lead_now(), only);
     checkout.write("other.py", "x = 1\n");
-    let lead = verdict(&checkout.ptmem(&limits)).1;
+    let lead = lead_now();
     assert!(lead.contains("Stacks lead from less than half of the growth at the peak to one edit"), "{lead}");
 
     // A file that was not read may have one that can.
@@ -146,11 +149,28 @@ fn a_single_edit_leads_by_inference_and_one_of_two_does_not() {
     for at in 0..20 {
         checkout.write(&format!("tests/test_{at}.py"), format!("x = 1  # {}\n", "y".repeat(900)).repeat(1_000));
     }
-    let lead = verdict(&checkout.ptmem(&limits)).1;
+    let lead = lead_now();
     assert!(
         lead.ends_with(" 6 changed files were not read: the change is large.") && !lead.contains("inferred"),
         "{lead}"
     );
+}
+
+#[test]
+fn growth_that_exceeds_that_of_the_peak_is_said_with_what_shrank() {
+    let checkout = edited("+y1 +y2 +z1 +x1", "+y1 +x1 +x2 +x3 +x4");
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
+    let lead = explanation(&text(&output.stdout));
+    let all = "All of the growth at the peak (3.00 MiB; other stacks shrank by 2.00 MiB) passes";
+    assert!(lead.starts_with(all), "{lead}");
+    let line = verdict(&output).1;
+    assert!(line.starts_with("FAIL peak grew 1.00 MiB (+25.0 %), allowed 0 B, most by "), "{line}");
+    assert!(line.ends_with(" (+3.00 MiB, others -2.00 MiB)"), "{line}");
+    // The before has its peak later, with what is not there yet at the place of the after's peak.
+    let elsewhere = edited("+x1 +y1 +y2 +z1", "+x1 +x2 +x3 +x4 +y1");
+    let lead = cause(&elsewhere, "0")["lead"].as_str().unwrap().to_owned();
+    let all = "All of the growth at the peak (3.00 MiB; the before held 2.00 MiB more at its peak) passes";
+    assert!(lead.starts_with(all), "{lead}");
 }
 
 #[test]
@@ -161,7 +181,7 @@ fn growth_passes_through_the_lines_of_a_block_whose_head_is_new() {
     checkout.write("m.py", format!("{head}    with wide():\n{}\n{tail}", block.trim_end().replace("    ", "        ")));
     checkout.commit("wide");
     checkout.record(&[(&["/ci/m.py:forward:4"], 2)], &[(&["/ci/m.py:forward:5"], 4)]);
-    let lead = verdict(&checkout.ptmem(&["--git", "main", "--max-growth", "0"])).1;
+    let lead = explanation(&text(&checkout.ptmem(&["--git", "main", "--max-growth", "0"]).stdout));
     assert!(lead.contains("passes through m.py:5, where this change adds `with wide():`"), "{lead}");
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::program::Program;
-use crate::support::tool::{git, text, verdict};
+use crate::support::tool::{explanation, git, text, verdict};
 
 pub(super) const MIB: u64 = 1 << 20;
 
@@ -162,12 +162,14 @@ fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
     let checkout = grown();
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%"]);
     let through = "passes through forward, where this change writes";
-    let line = format!(
-        "FAIL peak grew 14.00 MiB (+70.0 %), allowed 5 %. All of the growth at the peak {through} `h = wider(x)` \
-         (src/net/model.py:4). Largest: layer (src/net/model.py:4) (more allocations)."
+    let lead = format!(
+        "All of the growth at the peak {through} `h = wider(x)` (src/net/model.py:4). Largest: layer (src/net/model.py:4) (more \
+         allocations)."
     );
-    assert_eq!(verdict(&output), (1, line));
     let report = text(&output.stdout);
+    assert_eq!(explanation(&report), lead);
+    let line = "FAIL peak grew 14.00 MiB (+70.0 %), allowed 5 %, most by layer (src/net/model.py:4) (+7.00 MiB)";
+    assert_eq!(verdict(&output), (1, line.to_owned()));
     let rows: Vec<_> = report.lines().filter(|line| line.contains("grew") && line.contains("model.py")).collect();
     assert!(rows[0].contains("grew, leads to edit  layer (") && rows[1].contains("relu ("), "{report}");
     assert_eq!(checkout.led(), [led(4, "line scope", 14)]);
@@ -245,7 +247,9 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
     let lead = "50 % of the growth at the peak (2.00 MiB of 4.00 MiB) passes through net.py:13, where this change writes \
                 `z = torch.gelu(y)`. Largest: relu (net.py:13) (more allocations). The change has other edits that can \
                 matter: 50 %: extra/new file.py:2 (added `return x`).";
-    assert_eq!(verdict(&report).1, format!("FAIL peak grew 4.00 MiB (+100.0 %), allowed 0 B. {lead}"));
+    assert_eq!(explanation(&text(&report.stdout)), lead);
+    let line = verdict(&report).1;
+    assert_eq!(line, "FAIL peak grew 4.00 MiB (+100.0 %), allowed 0 B, most by relu (net.py:13) (+2.00 MiB)");
 }
 
 #[test]

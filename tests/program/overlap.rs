@@ -41,14 +41,14 @@ fn another_program_is_no_improvement() {
     assert_eq!(code, 0);
     assert_eq!(
         line,
-        "PASS the after has only 8 of the 27 call stacks of the before; peak shrank 273.27 MiB (-97.5 %), allowed 5 %"
+        "PASS the after has only 8 of the before's 27 call stacks; peak shrank 273.27 MiB (-97.5 %), allowed 5 %"
     );
     let (code, line) = judged(&fixtures, files, &["--strict"]);
     assert_eq!(code, 3);
-    assert!(line.starts_with("INCONCLUSIVE the after has only 8 of the 27 call stacks of the before; "), "{line}");
+    assert!(line.starts_with("INCONCLUSIVE the after has only 8 of the before's 27 call stacks; "), "{line}");
     // Without a limit, and in the other direction, where the whole before is there.
     let ungated = verdict(&ptmem(&fixtures, &["diff", "before.pkl", "leak.pkl"])).1;
-    assert!(ungated.starts_with("PASS the after has only 8 of the 27 call stacks"), "{ungated}");
+    assert!(ungated.starts_with("PASS the after has only 8 of the before's 27 call stacks"), "{ungated}");
     let (code, line) = judged(&fixtures, ["leak.pkl", "before.pkl"], &[]);
     assert_eq!((code, line.starts_with("FAIL peak grew")), (1, true), "{line}");
 }
@@ -62,7 +62,7 @@ fn a_small_part_of_a_program_is_no_improvement() {
         ("most.pkl", program(3, 0..20)),
         ("once.pkl", program(1, 0..30)),
     ]);
-    let lead = "PASS the after has only 12 of the 30 call stacks of the before; peak shrank";
+    let lead = "PASS the after has only 12 of the before's 30 call stacks; peak shrank";
     let (code, line) = judged(folder.path(), ["whole.pkl", "part.pkl"], &[]);
     assert_eq!((code, line.starts_with(lead)), (0, true), "{line}");
     assert_eq!(judged(folder.path(), ["whole.pkl", "part.pkl"], &["--strict"]).0, 3);
@@ -89,7 +89,7 @@ fn a_fraction_of_the_calls_of_the_same_functions_is_no_improvement() {
     };
     let folder = folder_of(&[("all.pkl", calls(0..30)), ("one.pkl", calls(29..30)), ("half.pkl", calls(0..22))]);
     let (code, line) = judged(folder.path(), ["all.pkl", "one.pkl"], &[]);
-    let lead = "PASS only 6.5 % of the allocations of the before have a counterpart in the after; peak shrank";
+    let lead = "PASS only 6.5 % of the before's allocations have a counterpart in the after; peak shrank";
     assert_eq!((code, line.starts_with(lead)), (0, true), "{line}");
     let (_, line) = judged(folder.path(), ["all.pkl", "half.pkl"], &[]);
     assert!(!line.contains("counterpart"), "{line}");
@@ -115,7 +115,7 @@ fn a_stored_before_is_kept_where_the_after_is_another_program() {
     let report = text(&ptmem(folder.path(), &["gate", "-v"]).stdout);
     assert!(report.contains("[little-in-common]") && !report.contains("[improved]"), "{report}");
     let note = text(&ptmem(folder.path(), &["gate", "--update"]).stderr);
-    assert!(note.contains("base.json stays as it is: the after has only 12 of the 30 call stacks"), "{note}");
+    assert!(note.contains("base.json stays as it is: the after has only 12 of the before's 30 call stacks"), "{note}");
     assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), stored);
 }
 
@@ -131,7 +131,7 @@ fn of_several_comparisons_the_unlike_one_leads() {
         }
     }
     let (code, line) = judged(folder.path(), ["before", "after"], &[]);
-    assert_eq!((code, line.starts_with("PASS rank 1: the after has only 12 of the 30")), (0, true), "{line}");
+    assert_eq!((code, line.starts_with("PASS rank 1: the after has only 12 of the before's 30")), (0, true), "{line}");
 }
 
 /// The cells of the first table of a report in Markdown, by the name of their row.

@@ -22,6 +22,17 @@ fn assert_fits(columns: usize, arguments: &[&str]) {
     for line in report.lines() {
         assert!(line.width() <= columns, "{arguments:?}: {} columns: {line}", line.width());
     }
+    assert_verdict_is_short(&report);
+}
+
+/// A verdict that is decided takes at most two lines.
+fn assert_verdict_is_short(report: &str) {
+    let line = verdict_line(report);
+    if line.is_empty() || line.starts_with("INCONCLUSIVE") {
+        return;
+    }
+    let rest = report.lines().skip_while(|other| *other != line).skip(1).take_while(|line| line.starts_with("  "));
+    assert!(rest.count() <= 1, "{report}");
 }
 
 #[test]
@@ -32,7 +43,9 @@ fn no_line_of_any_command_is_longer_than_the_terminal_is_wide() {
         assert_fits(80, &["show", path, "-v", "--phases"]);
         assert_fits(80, &["leak", path]);
         assert_fits(80, &["doctor", path]);
+        assert_fits(80, &["check", path, "--max", "peak=1MiB", "--max", "end=1MiB", "--max", "reserved=1MiB"]);
         assert_fits(80, &["diff", "before.pkl", path, "--max-growth", "5%", "--max-growth", "stack=0", "--explain"]);
+        assert_fits(80, &["diff", path, "before.pkl", "--max-growth", "5%"]);
     }
     for arguments in [
         &["show", "wrapped.pkl"][..],
@@ -43,6 +56,10 @@ fn no_line_of_any_command_is_longer_than_the_terminal_is_wide() {
         &["leak", "fragmentation-series"],
         &["history", "leak-series"],
         &["check", "wrapped.pkl", "--max", "peak=1MiB", "--max", "reserved=1MiB", "-v"],
+        &["diff", "metadata-phases.pkl", "mid-forward.pkl", "--max-growth", "5%"],
+        &["diff", "no-leak.pkl", "oom.pkl", "--max-growth", "5%"],
+        &["diff", "private-pool.pkl", "protocol2.pkl", "--max-growth", "5%"],
+        &["diff", "protocol2.pkl", "settings.pkl", "--max-growth", "5%"],
     ] {
         assert_fits(80, arguments);
         assert_fits(200, arguments);

@@ -52,6 +52,13 @@ pub fn verdict_line(report: &str) -> String {
     last.unwrap_or_default().to_owned()
 }
 
+/// The line above that of the verdict, which explains it further.
+pub fn explanation(report: &str) -> String {
+    let line = verdict_line(report);
+    let above = report.lines().take_while(|other| *other != line).last();
+    above.unwrap_or_default().to_owned()
+}
+
 /// A word on standard error, also of a test that passes: `eprintln` would be kept back. `.ci/checks` counts them.
 pub fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "{message}");

@@ -78,11 +78,11 @@ impl fmt::Display for Overlap {
             let part = if stacks.part == 0 { "none".to_owned() } else { format!("only {}", stacks.part) };
             return write!(
                 f,
-                "the after has {part} of the {} of the before",
+                "the after has {part} of the before's {}",
                 count(stacks.whole, "call stack", "call stacks")
             );
         }
         let share = format_share(allocations.part, allocations.whole).unwrap_or_default();
-        write!(f, "only {share} of the allocations of the before have a counterpart in the after")
+        write!(f, "only {share} of the before's allocations have a counterpart in the after")
     }
 }

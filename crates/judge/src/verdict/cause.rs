@@ -7,6 +7,7 @@ use ptmem_compare::diff::{DeviceDiff, Diff, PhaseRow};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
+use super::peak::others_shrank;
 use super::{About, Check, Comparison, Judgement, Outcome, Verdict};
 
 /// Checks that are named behind another one.
@@ -22,7 +23,8 @@ pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
         let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
         check.edit = edit(check, device);
         if check.edit.is_none() && check.reason.is_none() {
-            check.reason = figure(check, device).and_then(|figure| most(&diff.grown_at(device, figure)));
+            let grown = figure(check, device).map(|figure| diff.grown_at(device, figure)).unwrap_or_default();
+            check.reason = most(&grown, check.delta.unwrap_or_default());
         }
     }
     if judgement.verdict == Verdict::Regression {
@@ -93,8 +95,8 @@ impl Judgement {
     }
 }
 
-/// The rows that make up half of a growth, in words: a report lists only the rows at the peak.
-fn most(grown: &[Grown]) -> Option<String> {
+/// The rows that make up half of a growth, in words: a report lists only the rows at the peak. All rows gained `delta`.
+fn most(grown: &[Grown], delta: i128) -> Option<String> {
     let whole: u64 = grown.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
     let mut named = 0_u64;
     let mut parts = Vec::new();
@@ -105,7 +107,8 @@ fn most(grown: &[Grown]) -> Option<String> {
             break;
         }
     }
-    (!parts.is_empty()).then(|| format!("largest growth there: {}", parts.join(", ")))
+    let others = others_shrank(named.into(), delta - i128::from(named));
+    (!parts.is_empty()).then(|| format!("largest growth there: {}{others}", parts.join(", ")))
 }
 
 /// The figure of a device that a check is about, where the rows of its moment explain its growth.

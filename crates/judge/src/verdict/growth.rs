@@ -95,7 +95,7 @@ impl<'a> Gated<'a> {
         if let About::Metric(metric) = self.growth.target.about
             && let Some(bytes) = metric.value(self.sides.after)
         {
-            words += &format!("; {} of the after is {}", metric.name(), Size(bytes));
+            words += &format!("; {} is now {}", metric.name(), Size(bytes));
         }
         Some(Check { outcome: Outcome::Pass, mended: true, words: Some(words), ..self.check() })
     }

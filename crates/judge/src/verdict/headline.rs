@@ -64,7 +64,11 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
     let gated = parts.iter().find(|part| !part.judgement.checks.is_empty());
     let of_part = gated.or(parts.first()).filter(|part| part.judgement.verdict == verdict);
     let Some(&part) = of_part.or(of_all) else {
-        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned(), cause: None };
+        return Headline {
+            verdict: Verdict::Inconclusive,
+            sentence: "nothing was compared".to_owned(),
+            details: Vec::new(),
+        };
     };
     let line = part.judgement.headline();
     if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
@@ -82,8 +86,7 @@ pub(super) fn headline(parts: &[Part<'_>], together: &[Part<'_>], noun: &str) ->
             sentence
         }
     };
-    let cause = line.cause.filter(|_| verdict == Verdict::Regression);
-    Headline { verdict, sentence, cause }
+    Headline { verdict, sentence, details: line.details }
 }
 
 /// The name of a part, to precede its sentence.

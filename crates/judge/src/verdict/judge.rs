@@ -10,7 +10,8 @@ use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
 use super::{
-    About, Beside, Check, Excuse, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict, cause, peak,
+    About, Beside, Check, Excuse, GrownMost, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, Verdict,
+    cause, peak,
 };
 
 /// Judges a comparison.
@@ -52,10 +53,10 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 }
 
 /// The row that grew most where a check fails by the peak of its device.
-fn most_of_failed(diff: &Diff, check: &Check) -> Option<(String, i128)> {
+fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
     let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_growth() && check.reason.is_none();
     let device = diff.devices.iter().find(|device| is_of_peak && device.id() == check.device)?;
-    peak::most(diff, device)
+    peak::most(diff, device, check.delta?)
 }
 
 /// How little of the before the first device of the after has on which that is little.

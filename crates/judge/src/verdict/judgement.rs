@@ -7,7 +7,7 @@ use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_trace::profile::Metric;
 
-use super::{About, Beside, Check, Level, Outcome, PeakChange, Standing, Verdict};
+use super::{About, Beside, Check, GrownMost, Level, Outcome, PeakChange, Standing, Verdict};
 
 /// All checks and what they amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Judgement {
     /// The figure without a limit that grew most, where that is more than the peak did.
     pub beside: Option<Beside>,
     /// The row that grew most where a peak grew by too much, with the bytes that it gained.
-    pub most: Option<(String, i128)>,
+    pub most: Option<GrownMost>,
     /// The edit that explains a regression, in sentences.
     pub cause: Option<String>,
 }

@@ -1,5 +1,7 @@
 //! Memory that ran out.
 
+use std::fmt;
+
 use ptmem_base::device::DeviceId;
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{Diff, Sides};
@@ -21,19 +23,19 @@ impl Judge {
 
     /// Memory that ran out is more than the device has, whatever the limits say.
     pub(super) fn out_of_memory(&mut self, device: &DeviceProfile, thresholds: &Thresholds) {
-        let words = out_of_memory(device).filter(|_| !thresholds.allow_oom);
-        self.checks.extend(words.map(|words| exceeded(device.device, words)));
+        let failures = Failures::of(device).filter(|_| !thresholds.allow_oom);
+        self.checks.extend(failures.map(|failures| failures.check(device.device)));
     }
 
     /// The same for a search for leaks. Where memory ran out in the first snapshot of a series and in the latest, both
     /// ends are those of runs cut short, and nothing follows about the time between them.
     pub(super) fn out_of_memory_of_leaks(&mut self, device: &DeviceLeaks, mode: Mode) {
         let Some(failure) = &device.failure else { return };
-        let words = sentence(&failure.first, failure.request.as_deref(), failure.count);
-        let check = exceeded(device.device, words.clone());
+        let failures = Failures { first: &failure.first, request: failure.request.as_deref(), count: failure.count };
+        let check = failures.check(device.device);
         self.checks.push(match mode {
             Mode::Series if failure.from_the_first => {
-                let reason = format!("{words}; it also ran out in the first snapshot, so both runs were cut short");
+                let reason = format!("{failures}; it also ran out in the first snapshot, so both runs were cut short");
                 Check { outcome: Outcome::Inconclusive, reason: Some(reason), words: None, ..check }
             }
             Mode::Series | Mode::Steps => check,
@@ -41,43 +43,55 @@ impl Judge {
     }
 }
 
-fn exceeded(device: DeviceId, words: String) -> Check {
-    Check {
-        device: Some(device),
-        outcome: Outcome::Exceeded,
-        reason: Some(words.clone()),
-        words: Some(words),
-        ..Check::new(About::OutOfMemory, "none".to_owned(), Level::Fail)
-    }
+/// Requests of a device that failed for lack of memory.
+struct Failures<'d> {
+    first: &'d Oom,
+    /// The label of its stack.
+    request: Option<&'d str>,
+    count: usize,
 }
 
 /// The first failed allocation of a device in words.
 pub fn out_of_memory(device: &DeviceProfile) -> Option<String> {
-    let first = device.figures.ooms.first().filter(|_| device.ran_out_of_memory())?;
-    Some(sentence(first, device.failed_request.as_deref(), device.figures.ooms.len()))
+    let failures = Failures::of(device)?;
+    Some(format!("{failures}; {}", failures.held()))
 }
 
-/// The first request that failed: its size, its stack, the memory held, and the largest block that could have served
-/// it; and the number of failures.
-fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
-    let mut text = format!("out of memory: {} requested", Size(oom.requested));
-    if let Some(label) = request {
-        text.push_str(&format!(" by {label}"));
+impl<'d> Failures<'d> {
+    fn of(device: &'d DeviceProfile) -> Option<Self> {
+        let first = device.figures.ooms.first().filter(|_| device.ran_out_of_memory())?;
+        Some(Self { first, request: device.failed_request.as_deref(), count: device.figures.ooms.len() })
     }
-    match (oom.allocated, oom.reserved) {
-        (Some(allocated), Some(reserved)) => {
-            text.push_str(&format!(", with {} allocated and {} reserved", Size(allocated), Size(reserved)));
+
+    fn check(&self, device: DeviceId) -> Check {
+        Check {
+            device: Some(device),
+            outcome: Outcome::Exceeded,
+            reason: Some(self.held()),
+            words: Some(self.to_string()),
+            ..Check::new(About::OutOfMemory, "none".to_owned(), Level::Fail)
         }
-        (Some(allocated), None) => text.push_str(&format!(", with {} allocated", Size(allocated))),
-        (None, _) => {}
     }
-    text.push_str(&format!(", {} free on the device", Size(oom.device_free)));
-    if let Some(largest) = oom.largest_free {
-        text.push_str(&format!(", largest free block of its pool {}", Size(largest)));
+
+    /// The memory held and free when the first request failed, and the largest block that could have served it.
+    fn held(&self) -> String {
+        let Oom { allocated, reserved, device_free, largest_free, .. } = *self.first;
+        let allocated = allocated.map(|bytes| format!("{} were allocated", Size(bytes)));
+        let reserved = reserved.map(|bytes| format!("{} reserved", Size(bytes)));
+        let free = format!("{} free on the device", Size(device_free));
+        let largest = largest_free.map(|bytes| format!("largest free block of its pool {}", Size(bytes)));
+        allocated.into_iter().chain(reserved).chain([free]).chain(largest).collect::<Vec<_>>().join(", ")
     }
-    match count {
-        0 | 1 => {}
-        times => text.push_str(&format!("; {times} requests failed")),
+}
+
+/// The first request that failed: its size and its stack; and the number of failures.
+impl fmt::Display for Failures<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "out of memory: {} requested", Size(self.first.requested))?;
+        self.request.map_or(Ok(()), |label| write!(f, " by {label}"))?;
+        match self.count {
+            0 | 1 => Ok(()),
+            times => write!(f, "; {times} requests failed"),
+        }
     }
-    text
 }

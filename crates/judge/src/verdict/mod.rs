@@ -37,7 +37,7 @@ pub use member::{Member, Missing, Rank, has_ranks, numbers};
 pub use memory::out_of_memory;
 pub(crate) use named::names;
 pub use partial::Bound;
-pub use peak::{Beside, PeakChange};
+pub use peak::{Beside, GrownMost, PeakChange};
 pub use ranks::Ranks;
 pub use threshold::{GrowthLimit, Level, Maximum, ParseThresholdError, Target};
 pub use words::{Headline, Verdict};

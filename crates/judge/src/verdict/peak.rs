@@ -1,9 +1,11 @@
 //! The change of the peak, and of figures beside it, in words.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use ptmem_base::device::DeviceId;
 use ptmem_base::sides::{Side, Sides};
+use ptmem_base::text::shorten;
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
@@ -21,8 +23,8 @@ pub struct PeakChange {
     pub device: Option<DeviceId>,
     /// The peak on both sides.
     pub peak: Sides<u64>,
-    /// The row that grew most, with the bytes that it gained.
-    pub most: Option<(String, i128)>,
+    /// The row that grew most.
+    pub most: Option<GrownMost>,
     /// How far the change is known where a side lacks a part; the error is the reason why its direction is not.
     bound: Result<Option<Bound>, String>,
 }
@@ -40,7 +42,7 @@ impl PeakChange {
         let peak = Sides::BOTH.map(|&side| known_peak(sides.of(side), side)).both()?;
         let partial = partial(diff, device, sides, thresholds);
         let bound = partial.map(|partial| partial.bound_of_peak(peak.delta())).transpose();
-        Some(Self { device: device.id(), peak, most: most(diff, device), bound })
+        Some(Self { device: device.id(), peak, most: most(diff, device, peak.delta()), bound })
     }
 
     /// Bytes gained.
@@ -49,11 +51,42 @@ impl PeakChange {
     }
 }
 
-/// The row of a device that grew most at the peak, with the bytes that it gained.
-pub(super) fn most(diff: &Diff, device: &DeviceDiff) -> Option<(String, i128)> {
+/// The row of a device that grew most at the peak.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrownMost {
+    /// Its label.
+    pub label: String,
+    /// Bytes that it gained.
+    pub gained: i128,
+    /// Bytes that all others gained together.
+    pub others: i128,
+}
+
+impl GrownMost {
+    /// The same with a shorter label.
+    pub(super) fn shortened(&self, width: usize) -> Self {
+        Self { label: shorten(&self.label, width), ..self.clone() }
+    }
+}
+
+impl fmt::Display for GrownMost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { label, gained, others } = self;
+        write!(f, "most by {label} ({}{})", Delta(*gained), others_shrank(*gained, *others))
+    }
+}
+
+/// The change of all other rows, to follow those that grew, where it makes the sum of these exceed that of all.
+pub(super) fn others_shrank(gained: i128, others: i128) -> String {
+    let is_more = others < 0 && Delta(gained).to_string() != Delta(gained + others).to_string();
+    if is_more { format!(", others {}", Delta(others)) } else { String::new() }
+}
+
+/// The row that grew most at a peak that grew by this.
+pub(super) fn most(diff: &Diff, device: &DeviceDiff, delta: i128) -> Option<GrownMost> {
     let rows = device.rows.iter().filter(|row| row.kind.is_memory());
-    let most = rows.max_by_key(|row| row.delta()).filter(|row| row.delta() > 0 && has_rows_at_peak(diff))?;
-    Some((most.label.clone(), most.delta()))
+    let most = rows.min_by_key(|row| Reverse(row.delta())).filter(|row| row.delta() > 0 && has_rows_at_peak(diff))?;
+    Some(GrownMost { label: most.label.clone(), gained: most.delta(), others: delta - most.delta() })
 }
 
 /// A figure without a limit that grew by more than the peak did.
@@ -141,6 +174,6 @@ impl fmt::Display for PeakChange {
             Ok(bound) => write!(f, "peak {}", change(self.delta(), Some(self.peak.before), *bound))?,
         }
         let most = self.most.as_ref().filter(|_| self.delta() > 0);
-        most.map_or(Ok(()), |(label, delta)| write!(f, ", most by {label} ({})", Delta(*delta)))
+        most.map_or(Ok(()), |most| write!(f, ", {most}"))
     }
 }

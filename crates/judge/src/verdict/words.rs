@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use ptmem_base::text::count;
-use ptmem_base::units::{Delta, Size, format_percent};
+use ptmem_base::text::{count, shorten};
+use ptmem_base::units::{Size, format_percent};
 
-use super::{About, Bound, Check, Judgement, Level, Outcome};
+use super::{About, Bound, Check, GrownMost, Judgement, Level, Outcome};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -47,22 +47,30 @@ impl Verdict {
     }
 }
 
-/// The verdict in one line.
+/// The verdict in a line, with what explains it further.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
     /// The verdict, whose word leads the line.
     pub verdict: Verdict,
     /// The rest of the line: the figure and the limit that explain it.
     pub sentence: String,
-    /// The edit that explains the growth, in sentences with code between backticks.
-    pub cause: Option<String>,
+    /// What would make the line long, and the edit that explains the growth, in sentences with code between backticks.
+    pub details: Vec<String>,
 }
 
+/// Columns of two lines of a terminal, less what breaks between words leave empty.
+const TWO_LINES: usize = 150;
+
+/// The shortest that a label becomes in a line of the verdict: the table has it in full.
+const SHORTEST_LABEL: usize = 24;
+
 impl Headline {
-    /// The sentence, and the cause.
+    /// The sentence, and what explains it further.
     #[must_use]
     pub fn in_full(&self) -> String {
-        self.cause.as_ref().map_or_else(|| self.sentence.clone(), |cause| format!("{}. {cause}", self.sentence))
+        let details = self.details.iter().map(|detail| format!(". {}", detail.trim_end_matches('.')));
+        let end = if self.details.is_empty() { "" } else { "." };
+        format!("{}{}{end}", self.sentence, details.collect::<String>())
     }
 }
 
@@ -76,9 +84,41 @@ impl Judgement {
     /// The verdict in one line, with the figure and the limit.
     #[must_use]
     pub fn headline(&self) -> Headline {
+        // Of an inconclusive verdict, the reason is the sentence.
+        let is_decided = self.verdict != Verdict::Inconclusive;
+        let reason = self.decisive().filter(|check| is_decided && check.level == Level::Fail);
+        let reason = reason.and_then(|check| check.reason.as_ref());
+        let most = self.most.as_ref();
+        let whole = self.line(true, most);
+        let sentence = if is_decided && !self.fits(&whole) { self.shortened(most) } else { whole };
+        let detail = reason.filter(|reason| !sentence.contains(reason.as_str()));
+        Headline { verdict: self.verdict, sentence, details: detail.into_iter().chain(&self.cause).cloned().collect() }
+    }
+
+    /// The rest of the line of the verdict, with or without the reason of its check, and the stack that grew most.
+    fn line(&self, has_reason: bool, most: Option<&GrownMost>) -> String {
         let unlike = self.unlike.as_ref().map(|unlike| format!("{unlike}; ")).unwrap_or_default();
-        let sentence = format!("{unlike}{}{}", self.explain(), self.but_beside());
-        Headline { verdict: self.verdict, sentence, cause: self.cause.clone() }
+        format!("{unlike}{}{}", self.explain(has_reason, most), self.but_beside())
+    }
+
+    /// Whether a line takes about two lines of a terminal.
+    fn fits(&self, line: &str) -> bool {
+        self.verdict.word().len() + 1 + line.chars().count() <= TWO_LINES
+    }
+
+    /// The line without the reason, and as far as it takes with shorter labels, or without the stack that grew most.
+    fn shortened(&self, most: Option<&GrownMost>) -> String {
+        let most = most.filter(|most| self.fits(&self.line(false, Some(&most.shortened(SHORTEST_LABEL)))));
+        let of_check = self.decisive().and_then(|check| check.scope.as_ref());
+        let mut line = self.line(false, most);
+        for label in most.iter().map(|most| &most.label).chain(of_check) {
+            let excess = (self.verdict.word().len() + 1 + line.chars().count()).saturating_sub(TWO_LINES);
+            if excess > 0 {
+                let room = label.chars().count().saturating_sub(excess).max(SHORTEST_LABEL);
+                line = line.replacen(label.as_str(), &shorten(label, room), 1);
+            }
+        }
+        line
     }
 
     /// The growth beside a pass, to follow its sentence.
@@ -88,7 +128,7 @@ impl Judgement {
     }
 
     /// The figure and the limit that explain the verdict.
-    fn explain(&self) -> String {
+    fn explain(&self, has_reason: bool, most: Option<&GrownMost>) -> String {
         let Some(check) = self.decisive() else {
             return self.ungated();
         };
@@ -99,16 +139,15 @@ impl Judgement {
             return format!("{cause} the result untrustworthy ({})", names.join(", "));
         }
         let mut line = match check.level {
-            Level::Fail => self.sentence(check),
+            Level::Fail if has_reason => self.sentence(check),
+            Level::Fail => self.sentence(&Check { reason: None, ..check.clone() }),
             Level::Warn => "only warnings were requested".to_owned(),
         };
-        if let Some((label, delta)) =
-            self.most.as_ref().filter(|_| self.verdict == Verdict::Regression && self.cause.is_none())
-        {
-            line.push_str(&format!(", most by {label} ({})", Delta(*delta)));
+        if let Some(most) = most.filter(|_| self.verdict == Verdict::Regression) {
+            line.push_str(&format!(", {most}"));
         }
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
-        if self.verdict == Verdict::Regression && more > 0 && self.cause.is_none() {
+        if self.verdict == Verdict::Regression && more > 0 {
             let more = match check.about() {
                 About::Leaks => count(more as u64, "more leak", "more leaks"),
                 _ => count(more as u64, "more check fails", "more checks fail"),

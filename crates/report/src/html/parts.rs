@@ -18,7 +18,7 @@ pub(super) fn headline(view: &View, options: &RenderOptions) -> Markup {
                     span.verdict { (headline.verdict.word()) }
                     " " (name(&headline.sentence))
                 }
-                @if let Some(cause) = &headline.cause { p.cause { (with_code(cause)) } }
+                @for detail in &headline.details { p.cause { (with_code(&capitalized(detail))) } }
             }
             None => {
                 h1 { "GPU memory of " code { (name(view.first_path())) } }

@@ -13,7 +13,9 @@ use ptmem_judge::verdict::{Standing, Verdict};
 use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
-use super::view::{CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, View, Way, arrows};
+use super::view::{
+    CheckLine, Content, Curve, Explanation, Fact, Group, Remark, Source, View, Way, arrows, capitalized,
+};
 use super::{DEFAULT_KEY, MOST_COMMENT_BYTES, RenderOptions};
 use escape::{block, code, prose, sentence};
 use page::Page;
@@ -155,9 +157,10 @@ fn heading(page: &mut Page, view: &View, options: &RenderOptions) {
     let key = options.markdown.comment_key.as_ref().filter(|key| *key != DEFAULT_KEY);
     let key = key.map(|key| format!(" {}", code(key))).unwrap_or_default();
     page.text.push_str(&format!("### {icon} {}{key}: {sentence}\n", headline.verdict.word()));
-    if let Some(cause) = &headline.cause {
+    for detail in &headline.details {
         // Code is between backticks.
-        let parts = cause.split('`').enumerate();
+        let detail = capitalized(detail);
+        let parts = detail.split('`').enumerate();
         let parts = parts.map(|(at, part)| if at % 2 == 1 { code(part) } else { prose(part) });
         page.add(&format!("\n{}\n", parts.collect::<String>()));
     }

@@ -8,7 +8,7 @@ use ptmem_base::text::{count, printable};
 use ptmem_judge::verdict::Headline;
 use unicode_width::UnicodeWidthStr;
 
-use super::super::view::{CheckLine, Group, Remark};
+use super::super::view::{CheckLine, Group, Remark, capitalized};
 use super::style::{self, DIM, YELLOW};
 use super::{NARROWEST_TEXT, Page};
 
@@ -92,9 +92,12 @@ impl Page {
 
     pub(super) fn headline(&mut self, headline: &Headline) -> fmt::Result {
         self.gap();
+        for detail in &headline.details {
+            writeln!(self.text, "{}", self.whole(&capitalized(detail), 0))?;
+        }
         let style = style::of_verdict(headline.verdict);
         let word = headline.verdict.word();
-        let sentence = wrap(&printable(&headline.in_full()), word.width() + 1, 2, self.room.line);
+        let sentence = wrap(&printable(&headline.sentence), word.width() + 1, 2, self.room.line);
         writeln!(self.text, "{style}{word}{style:#} {sentence}")
     }
 }

@@ -204,8 +204,7 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     let known = slopes.into_iter().filter_map(|(name, slope)| Some((name, slope?)));
     // Where nothing grows or shrinks, the sentence below says so.
     let known = known.filter(|_| slopes.iter().any(|(_, slope)| slope.is_some_and(|slope| slope != 0)));
-    let mut facts: Vec<Fact> =
-        known.map(|(name, slope)| Fact::new(name, format!("{} per {noun}", Delta(slope)))).collect();
+    let mut facts: Vec<Fact> = known.map(|(name, slope)| total(device, name, slope, noun)).collect();
     facts.extend(growth.runs_out_after.map(|left| {
         let full = match left {
             0 => "is full".to_owned(),
@@ -215,6 +214,15 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
     }));
     facts.extend(device.budget.map(|budget| overhead(budget.overhead)));
     facts
+}
+
+/// The growth of one total. That of allocated bytes differs from what leaks by all else.
+fn total(device: &DeviceLeaks, name: &'static str, slope: i128, noun: &str) -> Fact {
+    let allocated = device.leaks.iter().filter(|leak| leak.metric != LeakMetric::Fragmentation);
+    let leaked: i128 = allocated.map(|leak| leak.bytes_per_step).sum();
+    let is_other = name == "allocated" && leaked > 0 && Delta(leaked).to_string() != Delta(slope).to_string();
+    let rest = is_other.then(|| format!("{} of it not by what leaks", Delta(slope - leaked)));
+    Fact::of_lines(name, vec![[format!("{} per {noun}", Delta(slope))].into_iter().chain(rest).collect()])
 }
 
 /// What grows of one metric, the fastest first; `None` if nothing does.

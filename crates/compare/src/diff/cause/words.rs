@@ -56,7 +56,7 @@ impl Cause {
         let edit = &self.edits[lead.edit];
         let mut text = match lead.share {
             Some(share) => self.through(share),
-            None => format!("No stack of the growth {} leads to an edit", self.place),
+            None => format!("No stack of the growth {}{} leads to an edit", self.place, self.gross()),
         };
         if lead.is_inferred {
             text += &self.without_python();
@@ -93,7 +93,9 @@ impl Cause {
         }
         let why = match self.grown {
             0 => format!("No stack grew {}", self.place),
-            _ => format!("Stacks lead from less than half of the growth {} to one edit", self.place),
+            _ => {
+                format!("Stacks lead from less than half of the growth {}{} to one edit", self.place, self.gross())
+            }
         };
         Some(format!("{why}{}. Edits that can matter: {listed}.{}", self.without_python(), self.without_unread()))
     }
@@ -147,10 +149,33 @@ impl Cause {
     /// A part of the growth in words.
     fn part(&self, bytes: u64) -> String {
         if bytes == self.grown {
-            format!("All of the growth {}", self.place)
-        } else {
-            format!("{} of the growth {} ({} of {})", self.percent(bytes), self.place, Size(bytes), Size(self.grown))
+            return format!("All of the growth {}{}", self.place, self.gross());
         }
+        let gross = self.others_shrank();
+        let part = format!("{} of {}{gross}", Size(bytes), Size(self.grown));
+        format!("{} of the growth {} ({part})", self.percent(bytes), self.place)
+    }
+
+    /// The growth of all rows that grew, in brackets, where the figure grew by less.
+    fn gross(&self) -> String {
+        match self.others_shrank() {
+            shrank if shrank.is_empty() => shrank,
+            shrank => format!(" ({}{shrank})", Size(self.grown)),
+        }
+    }
+
+    /// Why the figure grew by less than the rows that grew, as the rest of a sentence.
+    fn others_shrank(&self) -> String {
+        let is_seen =
+            |less: u64| less > 0 && Size(self.grown).to_string() != Size(self.grown.saturating_sub(less)).to_string();
+        let mut text = String::new();
+        if is_seen(self.shrunk) {
+            text += &format!("; other stacks shrank by {}", Size(self.shrunk));
+        }
+        if is_seen(self.elsewhere) {
+            text += &format!("; the before held {} more at its peak", Size(self.elsewhere));
+        }
+        text
     }
 
     /// A part of the growth in percent, rounded down.
