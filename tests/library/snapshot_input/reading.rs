@@ -199,7 +199,7 @@ fn unknown_keys_and_actions_are_skipped() {
     let segment = segment(4096, 2 << 20).with("colour", odd.clone());
     let value = snapshot_of(list([segment]), list([list([unknown, event])])).with("categories", odd.clone());
     let (actions, addr) = read_with(&value, |snapshot| {
-        let name = |event: &Event| event.action.name(&snapshot.tables).to_owned();
+        let name = |event: &Event| event.action_name(&snapshot.tables).to_owned();
         (snapshot.events.iter().map(name).collect::<Vec<_>>(), snapshot.events[1].addr)
     });
     assert_eq!(actions, ["annotate", "alloc"]);
@@ -253,7 +253,7 @@ fn an_event_is_read_the_same_whatever_stands_before_it() {
         let tags = snapshot.tables.tags(event.tags);
         let text = |id: Option<_>| id.map(|id| snapshot.tables.string(id).to_owned());
         let tags = (tags.stream, text(tags.compile_context), text(tags.user_metadata), tags.pool_id);
-        let action = event.action.name(&snapshot.tables).to_owned();
+        let action = event.action_name(&snapshot.tables).to_owned();
         (action, event.addr, event.size, event.time(), stack_of(snapshot, event), tags)
     };
     let file = |events: Vec<Value>| snapshot_of(list([]), list([list(events)]));

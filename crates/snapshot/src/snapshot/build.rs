@@ -45,6 +45,13 @@ impl RecordKind {
 /// Lists and dictionaries that are neither stacks nor records: a few, and one of blocks for each segment.
 const MOST_PARTS: usize = 1 << 21;
 
+/// The items of a list or of a tuple: one of the two is empty.
+#[derive(Clone, Copy, Default)]
+struct Items<'b> {
+    kept: &'b [Short],
+    whole: &'b [Value],
+}
+
 /// The visitor that builds a [`Snapshot`].
 #[derive(Default)]
 pub(super) struct Builder {
@@ -77,7 +84,7 @@ pub(super) struct Builder {
     met: FxHashSet<Value>,
     lacks_block_addresses: bool,
     /// The tags of the latest event, unparsed: those of the next event are nearly always equal.
-    latest_tags: Option<([Value; 4], TagsId)>,
+    latest_tags: Option<([Value; 5], TagsId)>,
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
     frame_changes: u32,
     scratch: Vec<FrameId>,
@@ -122,6 +129,9 @@ impl Builder {
         }
         if self.tables.largest() >= MOST as usize {
             return Err(Some(Damage::TooMany("distinct strings or stacks")));
+        }
+        if self.tables.all_tags().len() >= TagsId::MOST {
+            return Err(Some(Damage::TooMany("distinct tags")));
         }
         Ok(())
     }
@@ -214,28 +224,32 @@ impl Builder {
         Some(stack)
     }
 
-    fn list_items(&self, value: Value) -> Option<Cow<'_, [Value]>> {
+    /// The items of a list that is not a stack, or of a tuple.
+    fn items(&self, value: Value) -> Option<Items<'_>> {
         match value.kind() {
             ValueKind::List(index) => match self.lists.get(index as usize)?.list() {
-                List::Items(at) | List::NoStack(at) => {
-                    Some(self.items[at as usize].iter().map(|&item| self.kept(item)).collect())
-                }
-                List::Empty => Some(Cow::default()),
+                List::Items(at) | List::NoStack(at) => Some(Items { kept: &self.items[at as usize], whole: &[] }),
+                List::Empty => Some(Items::default()),
                 // An empty list has no type of its own.
-                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then(Cow::default),
+                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then(Items::default),
             },
-            ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|items| Cow::Borrowed(&**items)),
+            ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|whole| Items { kept: &[], whole }),
             _ => None,
         }
     }
 
-    /// The number of items of a list that is not a stack, without a copy of them.
+    /// The items one after the other, without a copy of all.
+    fn each(&self, items: Items<'_>) -> impl Iterator<Item = Value> {
+        items.kept.iter().map(|&item| self.kept(item)).chain(items.whole.iter().copied())
+    }
+
+    fn list_items(&self, value: Value) -> Option<Cow<'_, [Value]>> {
+        let items = self.items(value)?;
+        Some(if items.kept.is_empty() { Cow::Borrowed(items.whole) } else { self.each(items).collect() })
+    }
+
     fn list_len(&self, value: Value) -> usize {
-        let ValueKind::List(index) = value.kind() else { return 0 };
-        match self.lists.get(index as usize).map(|list| list.list()) {
-            Some(List::Items(at) | List::NoStack(at)) => self.items[at as usize].len(),
-            _ => 0,
-        }
+        self.items(value).map_or(0, |items| items.kept.len() + items.whole.len())
     }
 
     /// The two numbers that name a pool.

@@ -191,7 +191,7 @@ pub enum BlockState {
     Inactive,
 }
 
-/// One entry of a device trace, compact because a snapshot holds millions.
+/// One entry of a device trace, in 32 bytes because a snapshot holds millions.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     /// Address; for [`Action::Oom`] the free bytes of the device instead (`device_free`).
@@ -215,6 +215,15 @@ impl Event {
     /// One of which no key was read.
     fn empty(tags: TagsId) -> Self {
         Self { addr: 0, size: 0, time_us: Self::NO_TIME, stack: None, tags, action: Action::Snapshot }
+    }
+
+    /// The name of the action in the file, at most 64 bytes of it.
+    #[must_use]
+    pub fn action_name<'t>(&self, tables: &'t Tables) -> &'t str {
+        match self.action {
+            Action::Other => tables.tags(self.tags).action.map_or("", |name| cut(tables.string(name), 64)),
+            known => known.into(),
+        }
     }
 
     /// The time, where the release wrote one.
@@ -246,20 +255,14 @@ pub enum Action {
     Snapshot,
     /// An allocation failed; size: bytes that it would have occupied.
     Oom,
-    /// Anything else; skipped.
+    /// Anything else; skipped. Its name is in [`Tags::action`].
     #[strum(disabled)]
-    Other(StringId),
+    Other,
 }
 
 impl Action {
-    /// The name in the file, at most 64 bytes of it.
-    #[must_use]
-    pub fn name(self, tables: &Tables) -> &str {
-        match self {
-            Self::Other(name) => cut(tables.string(name), 64),
-            known => known.into(),
-        }
-    }
+    /// The number of actions.
+    pub const COUNT: usize = Self::Other as usize + 1;
 }
 
 /// An entry of `external_annotations`: a `record_function` marker.

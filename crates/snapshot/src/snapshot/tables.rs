@@ -39,10 +39,29 @@ id!(
     /// A stack in [`Tables`]. Equal ids are equal stacks, frame by frame.
     StackId
 );
-id!(
-    /// A set of tags in [`Tables`].
-    TagsId
-);
+/// A set of tags in [`Tables`], in three bytes: they fill the room beside the action in an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TagsId([u8; 3]);
+
+impl TagsId {
+    /// The most sets of tags.
+    pub(super) const MOST: usize = 1 << 24;
+
+    /// The id of the entry at `index`; ids are only made for entries that exist.
+    #[must_use]
+    pub fn from_index(index: usize) -> Self {
+        let [a, b, c, ..] = index.min(Self::MOST - 1).to_le_bytes();
+        Self([a, b, c])
+    }
+
+    /// Position in its table.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        let [a, b, c] = self.0.map(usize::from);
+        a | b << 8 | c << 16
+    }
+}
 
 /// A frame of a call stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +89,8 @@ pub struct Tags {
     pub user_metadata: Option<StringId>,
     /// `pool_id`, in PyTorch 2.12 and later.
     pub pool_id: Option<(u64, u64)>,
+    /// `action`, of events of [`Action::Other`](super::Action::Other) alone.
+    pub action: Option<StringId>,
 }
 
 /// The tables of a snapshot.

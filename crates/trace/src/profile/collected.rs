@@ -30,7 +30,7 @@ pub(super) fn allocations(snapshot: &Snapshot, device: DeviceId, events: &[Event
             | Action::SegmentUnmap
             | Action::Snapshot
             | Action::Oom
-            | Action::Other(_) => {}
+            | Action::Other => {}
         }
     }
     found.reverse();

@@ -37,7 +37,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> 
             duration_us: duration(events),
             ran_over: device.overflowed == Some(true),
             collected: collected::allocations(&snapshot, id, events),
-            actions: actions(&replay, &snapshot.tables),
+            actions: actions(&replay, events, &snapshot.tables),
             times: times(events, first_us),
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             phases: phases::measured(&snapshot, id, events, &replay, &mut diagnostics),
@@ -116,10 +116,14 @@ fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<
 }
 
 /// Number of events by the name of their action.
-fn actions(replay: &Replay, tables: &Tables) -> BTreeMap<String, u64> {
+fn actions(replay: &Replay, events: &[Event], tables: &Tables) -> BTreeMap<String, u64> {
     let mut actions = BTreeMap::new();
-    for (action, count) in &replay.actions {
-        *actions.entry(action.name(tables).to_owned()).or_insert(0) += count;
+    for (&action, &count) in replay.actions.iter().filter(|&(&action, _)| action != Action::Other) {
+        actions.insert(<&str>::from(action).to_owned(), count);
+    }
+    let has_others = replay.actions.contains_key(&Action::Other);
+    for event in events.iter().filter(|event| has_others && event.action == Action::Other) {
+        *actions.entry(event.action_name(tables).to_owned()).or_insert(0) += 1;
     }
     actions
 }

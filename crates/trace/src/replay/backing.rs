@@ -55,7 +55,7 @@ impl Backing {
                     segments.add(event.addr, event.size, pool_of(event), home_of(event, small, tables));
                     reserved += i128::from(event.size);
                 }
-                Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other(_) => {}
+                Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other => {}
             }
         }
         Self { segments, homes, vanished, reserved }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ptmem_snapshot::snapshot::{Action, Event};
+use strum::IntoEnumIterator;
 
 /// Counts from a first look at the events of a device.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    by_action: BTreeMap<Action, Tally>,
+    by_action: [Tally; Action::COUNT],
     /// Events that are older than one before them.
     pub(super) backwards: u64,
 }
@@ -25,7 +26,7 @@ impl Census {
         let mut census = Self::default();
         let mut latest = i64::MIN;
         for event in events {
-            let tally = census.by_action.entry(event.action).or_default();
+            let tally = &mut census.by_action[event.action as usize];
             tally.events += 1;
             tally.sizes += i128::from(event.size);
             if let Some(time) = event.time() {
@@ -38,16 +39,17 @@ impl Census {
 
     /// Number of events.
     pub(super) fn count(&self, action: Action) -> u64 {
-        self.by_action.get(&action).map_or(0, |tally| tally.events)
+        self.by_action[action as usize].events
     }
 
     /// The sizes of the events of an action together.
     pub(super) fn sizes(&self, action: Action) -> i128 {
-        self.by_action.get(&action).map_or(0, |tally| tally.sizes)
+        self.by_action[action as usize].sizes
     }
 
     /// Number of events by action, of those that occur.
-    pub(super) fn actions(self) -> BTreeMap<Action, u64> {
-        self.by_action.into_iter().map(|(action, tally)| (action, tally.events)).collect()
+    pub(super) fn actions(&self) -> BTreeMap<Action, u64> {
+        let all = Action::iter().chain([Action::Other]);
+        all.map(|action| (action, self.count(action))).filter(|&(_, count)| count > 0).collect()
     }
 }

@@ -54,7 +54,7 @@ impl Layout {
                 | Action::FreeCompleted
                 | Action::Snapshot
                 | Action::Oom
-                | Action::Other(_) => return None,
+                | Action::Other => return None,
             };
             let home = if comes { homes.next() } else { None };
             Some(SegmentPart { address: event.addr, bytes: event.size, is_mapped, home: home.unwrap_or_default() })

@@ -225,6 +225,6 @@ fn segment_move(event: &Event) -> Move {
         | Action::FreeCompleted
         | Action::Snapshot
         | Action::Oom
-        | Action::Other(_) => Move::Nothing,
+        | Action::Other => Move::Nothing,
     }
 }

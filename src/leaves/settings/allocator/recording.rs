@@ -245,7 +245,7 @@ impl<'s> Reader<'s> {
                     let lane = self.lane(home);
                     self.requests.push(Request::Fail { size: event.size, lane });
                 }
-                Action::FreeRequested | Action::Snapshot | Action::Other(_) => {}
+                Action::FreeRequested | Action::Snapshot | Action::Other => {}
             }
             is_fresh = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
         }

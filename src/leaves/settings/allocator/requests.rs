@@ -139,7 +139,7 @@ pub(crate) fn curve(events: &[Event], reserved_before: u64) -> Vec<(u64, bool)> 
             Action::SegmentAlloc | Action::SegmentMap => reserved = reserved.saturating_add(event.size),
             Action::SegmentFree | Action::SegmentUnmap => reserved = reserved.saturating_sub(event.size),
             Action::Alloc | Action::Oom => curve.push((reserved, event.action == Action::Alloc)),
-            Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other(_) => {}
+            Action::FreeRequested | Action::FreeCompleted | Action::Snapshot | Action::Other => {}
         }
     }
     curve

@@ -27,7 +27,7 @@ impl Builder {
     fn action(&self, value: Value) -> Option<Action> {
         let id = Self::string_id(value)?;
         let known = self.actions.iter().find(|(name, _)| *name == id);
-        Some(known.map_or(Action::Other(id), |&(_, action)| action))
+        Some(known.map_or(Action::Other, |&(_, action)| action))
     }
 
     #[inline]
@@ -85,14 +85,15 @@ impl Builder {
     #[inline]
     fn fill_event(&mut self, at: usize, mut present: Present, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
         let mut event = self.events[at];
-        let mut tags = [Value::ABSENT; 4];
-        let [stream, compile_context, user_metadata, pool_id] = &mut tags;
+        let mut tags = [Value::ABSENT; 5];
+        let [stream, compile_context, user_metadata, pool_id, other_action] = &mut tags;
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::Action) => {
                     if let Some(action) = self.action(value) {
                         event.action = action;
                         present.action = true;
+                        *other_action = if action == Action::Other { value } else { Value::ABSENT };
                     }
                 }
                 Some(Key::Addr | Key::DeviceFree) => {
@@ -127,9 +128,9 @@ impl Builder {
         Dict::Record(RecordKind::Event, container::index(at))
     }
 
-    /// `before` with the values that are present of stream, compile context, metadata and pool.
+    /// `before` with the values that are present of stream, compile context, metadata, pool and unknown action.
     #[inline]
-    fn tags_with(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
+    fn tags_with(&mut self, before: TagsId, values: [Value; 5]) -> TagsId {
         match self.latest_tags {
             Some((latest, tags)) if before == Self::no_tags() && values == latest => tags,
             _ => self.new_tags(before, values),
@@ -137,9 +138,9 @@ impl Builder {
     }
 
     #[cold]
-    fn new_tags(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
+    fn new_tags(&mut self, before: TagsId, values: [Value; 5]) -> TagsId {
         let mut tags = *self.tables.tags(before);
-        let [stream, compile_context, user_metadata, pool_id] = values;
+        let [stream, compile_context, user_metadata, pool_id, other_action] = values;
         if stream != Value::ABSENT {
             tags.stream = self.integer(stream);
         }
@@ -151,6 +152,9 @@ impl Builder {
         }
         if pool_id != Value::ABSENT {
             tags.pool_id = self.pool_id(pool_id);
+        }
+        if other_action != Value::ABSENT {
+            tags.action = Self::string_id(other_action);
         }
         let id = self.tables.intern_tags(tags);
         // A container may hold something else when it comes again.

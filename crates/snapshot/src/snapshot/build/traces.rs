@@ -18,13 +18,45 @@ fn check_event(event: &Event, present: Present) -> Result<(), Error> {
         return Err(invalid("the key 'action' is not a string"));
     }
     // Events of an unknown kind are skipped, whatever they hold.
-    if !matches!(event.action, Action::Other(_)) {
+    if event.action != Action::Other {
         required(present.size.then_some(()), Key::Size, UNSIGNED)?;
         let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
         let addr = present.addr || event.action == Action::Snapshot;
         required(addr.then_some(()), key, UNSIGNED)?;
     }
     Ok(())
+}
+
+/// The places of events, in the order of their devices.
+#[derive(Default)]
+struct Order {
+    /// The number of events that stay where they were read: nearly always all.
+    stay: usize,
+    /// The places of those that follow.
+    moved: Vec<u32>,
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        self.stay + self.moved.len()
+    }
+
+    fn push(&mut self, place: u32) {
+        if self.moved.is_empty() && place as usize == self.stay {
+            self.stay += 1;
+        } else {
+            self.moved.push(place);
+        }
+    }
+
+    fn apply(self, mut events: Vec<Event>) -> Vec<Event> {
+        if self.moved.is_empty() {
+            events.truncate(self.stay);
+            return events;
+        }
+        let moved = self.moved.iter().map(|&place| events[place as usize]);
+        events[..self.stay].iter().copied().chain(moved).collect()
+    }
 }
 
 impl Builder {
@@ -35,7 +67,7 @@ impl Builder {
         of_host: Option<Value>,
         devices: &mut BTreeMap<DeviceId, Device>,
     ) -> Result<Vec<Event>, Error> {
-        let mut all: Vec<u32> = Vec::new();
+        let mut all = Order::default();
         if let Some(list) = of_devices {
             let traces = self.list_items(list).map(Cow::into_owned);
             let traces = traces.ok_or_else(|| invalid("not a list").within("device_traces"))?;
@@ -48,13 +80,7 @@ impl Builder {
             let added = self.finish_trace(trace, Ok(DeviceId::Host), &mut all, devices);
             added.map_err(|error| error.within("host_traces"))?;
         }
-        // Nearly always the events were read one device after the other and stay where they are.
-        let mut events = std::mem::take(&mut self.events);
-        if (0..).zip(&all).all(|(place, &at)| at == place) {
-            events.truncate(all.len());
-            return Ok(events);
-        }
-        Ok(all.into_iter().map(|at| events[at as usize]).collect())
+        Ok(all.apply(std::mem::take(&mut self.events)))
     }
 
     /// Checks the events of a device, and adds their places to those of all.
@@ -62,7 +88,7 @@ impl Builder {
         &mut self,
         trace: Value,
         device: Result<DeviceId, Error>,
-        all: &mut Vec<u32>,
+        all: &mut Order,
         devices: &mut BTreeMap<DeviceId, Device>,
     ) -> Result<(), Error> {
         let first = all.len();
@@ -70,13 +96,11 @@ impl Builder {
         if all.len() + self.list_len(trace) > self.events.len() + MOST_REPEATED {
             return Err(invalid("has more entries than the file has events; the file is damaged"));
         }
-        let handles = self.list_items(trace).map(Cow::into_owned);
-        let handles = handles.ok_or_else(|| invalid("not a list of events"))?;
-        if !handles.is_empty() && !self.met.insert(trace) {
+        if self.list_len(trace) > 0 && !self.met.insert(trace) {
             return Err(invalid("is the same list as that of another device; the file is damaged"));
         }
-        all.reserve(handles.len());
-        for (i, handle) in handles.into_iter().enumerate() {
+        let handles = self.items(trace).ok_or_else(|| invalid("not a list of events"))?;
+        for (i, handle) in self.each(handles).enumerate() {
             all.push(self.finish_event(handle).map_err(|error| error.within(format_args!("[{i}]")))?);
         }
         if all.len() > first {
@@ -112,5 +136,28 @@ impl Builder {
             let by_settings = of_all.filter(|&over| !over || most.is_some_and(|most| device.events.len() >= most));
             device.overflowed = flag.map(|flag| flag != 0).or(by_settings.filter(|_| id.is_device()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_the_order_of_their_lists() {
+        for places in [&[0, 1, 2][..], &[0, 2, 1], &[1, 2], &[0, 1], &[]] {
+            let mut order = Order::default();
+            places.iter().for_each(|&place| order.push(place));
+            assert_eq!(order.len(), places.len());
+            let event = Event::empty(Builder::no_tags());
+            let events = (0..3).map(|addr| Event { addr, ..event }).collect();
+            let ordered: Vec<u64> = order.apply(events).iter().map(|event| event.addr).collect();
+            assert_eq!(ordered, places.iter().map(|&place| u64::from(place)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_event_takes_32_bytes() {
+        assert_eq!(size_of::<Event>(), 32);
     }
 }
