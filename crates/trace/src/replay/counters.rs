@@ -52,15 +52,28 @@ impl Gauge {
     }
 
     #[inline]
-    fn add(&mut self, step: &Step, at: Position) {
-        self.now += step.bytes;
+    fn add(&mut self, bytes: i128, at: Position) {
+        self.now += bytes;
         if self.now > self.peak {
             self.peak = self.now;
             self.peak_at = at;
         }
+    }
+
+    /// A block comes, or one goes, or both at once.
+    #[inline]
+    fn turn(&mut self, measure: Measure, comes: Option<&Class>, goes: Option<&Class>, at: Position) {
+        if comes.is_none() && goes.is_none() {
+            return;
+        }
+        let gained = comes.map_or(0, |class| class.size(measure));
+        let lost = goes.map_or(0, |class| class.size(measure));
+        self.add(gained - lost, at);
         if let Some(bounds) = &mut self.bounds {
-            bounds.below += step.below;
-            bounds.above += step.above;
+            let comes = comes.map_or_else(Spread::default, |class| spread(class, measure));
+            let goes = goes.map_or_else(Spread::default, |class| spread(class, measure));
+            bounds.below += i128::from(comes.below) - i128::from(goes.below);
+            bounds.above += i128::from(comes.above) - i128::from(goes.above);
             bounds.lowest_peak = bounds.lowest_peak.max(self.now - bounds.below);
             bounds.highest_peak = bounds.highest_peak.max(self.now + bounds.above);
         }
@@ -88,46 +101,6 @@ impl Gauge {
     }
 }
 
-/// The change that a move makes to a [`Gauge`].
-struct Step {
-    bytes: i128,
-    below: i128,
-    above: i128,
-}
-
-impl Step {
-    /// A block with a spread comes, another one goes.
-    fn new(bytes: i128, comes: Spread, goes: Spread) -> Self {
-        let below = i128::from(comes.below) - i128::from(goes.below);
-        let above = i128::from(comes.above) - i128::from(goes.above);
-        Self { bytes, below, above }
-    }
-}
-
-/// The change that a move makes.
-struct Change {
-    /// By [`Measure`].
-    steps: [Step; 4],
-    /// Bytes of the block that it hands out.
-    begun: u64,
-    /// True if it changes nothing, so that its event may be a marker.
-    is_nothing: bool,
-}
-
-impl Change {
-    fn new(one: Move, trace: &Trace) -> Self {
-        let classes = [one.begins().map(|block| block.class), one.frees(), one.completes()];
-        let [begun, freed, completed] = classes.map(|class| class.map(|class| &trace.classes[class as usize]));
-        let steps = Measure::ALL.map(|measure| {
-            let goes = if measure == Measure::Allocated { freed } else { completed };
-            let [comes, goes] =
-                [begun, goes].map(|class| class.map_or_else(Spread::default, |class| spread(class, measure)));
-            Step::new(one.change(measure, &trace.classes), comes, goes)
-        });
-        Self { steps, begun: begun.map_or(0, |class| class.bytes), is_nothing: one == Move::Nothing }
-    }
-}
-
 /// The error bound of the bytes that a block of a class counts.
 fn spread(class: &Class, measure: Measure) -> Spread {
     match measure {
@@ -151,27 +124,15 @@ pub(super) struct Counters {
     pub(super) allocated_total: u128,
 }
 
-/// How often moves occur, on average, for their changes to be kept: those of moves that do not repeat would take more memory than
-/// the file.
-const LEAST_REPEATED: usize = 8;
-
 /// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
 pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
     let mut counters = Counters::at_start(trace);
-    let do_repeat = trace.moves.len() <= trace.symbols.len() / LEAST_REPEATED;
-    let known: Vec<Change> = trace.moves.iter().filter(|_| do_repeat).map(|&one| Change::new(one, trace)).collect();
     let mut pools = pools.into_iter();
     for (i, (&symbol, event)) in trace.symbols.iter().zip(events).enumerate() {
-        let new;
-        let change = if do_repeat {
-            &known[symbol as usize]
-        } else {
-            new = Change::new(trace.moves[symbol as usize], trace);
-            &new
-        };
         let now = Position::after(i);
-        if !change.is_nothing {
-            counters.add(change, now);
+        let one = trace.moves[symbol as usize];
+        if one != Move::Nothing {
+            counters.add(one, &trace.classes, now);
         } else if event.action == Action::Oom {
             counters.fail(event, now, pools.next().flatten());
         } else if event.action == Action::Snapshot && !is_of_private_pool(event, tables) {
@@ -212,14 +173,21 @@ impl Counters {
 
     /// Goes over a move.
     #[inline]
-    fn add(&mut self, change: &Change, now: Position) {
-        for (gauge, step) in self.gauges.iter_mut().zip(&change.steps) {
-            gauge.add(step, now);
+    fn add(&mut self, one: Move, classes: &[Class], now: Position) {
+        let begun = one.begins().map(|block| &classes[block.class as usize]);
+        let freed = one.frees().map(|class| &classes[class as usize]);
+        let completed = one.completes().map(|class| &classes[class as usize]);
+        let [allocated, active, requested, reserved] = &mut self.gauges;
+        allocated.turn(Measure::Allocated, begun, freed, now);
+        active.turn(Measure::Active, begun, completed, now);
+        requested.turn(Measure::Requested, begun, completed, now);
+        self.allocated_total += begun.map_or(0, |class| class.bytes.into());
+        if matches!(one, Move::Reserve(_) | Move::Release(_)) {
+            reserved.add(one.change(Measure::Reserved, classes), now);
+            if reserved.peak_at == now {
+                self.active_at_reserved_peak = active.now;
+            }
         }
-        if self.of(Measure::Reserved).peak_at == now {
-            self.active_at_reserved_peak = self.of(Measure::Active).now;
-        }
-        self.allocated_total += u128::from(change.begun);
     }
 
     /// Holds a `snapshot` event against the active bytes.

@@ -48,7 +48,8 @@ impl Spread {
 
 impl Class {
     /// The bytes that one of its blocks adds.
-    pub(super) fn size(&self, measure: Measure) -> i128 {
+    #[inline]
+    pub(crate) fn size(&self, measure: Measure) -> i128 {
         match measure {
             Measure::Allocated | Measure::Active => self.bytes.into(),
             Measure::Requested => self.requested.into(),
@@ -143,17 +144,18 @@ impl Move {
     /// Its contribution to a counter.
     #[must_use]
     pub fn change(self, measure: Measure, classes: &[Class]) -> i128 {
-        let begun = self.begins().map(|block| block.class);
         let ended = match measure {
             Measure::Allocated => self.frees(),
             Measure::Active | Measure::Requested => self.completes(),
             Measure::Reserved => None,
         };
-        let sizes = [begun, ended].map(|class| class.map_or(0, |class| classes[class as usize].size(measure)));
         match self {
             Self::Reserve(bytes) if measure == Measure::Reserved => bytes.into(),
             Self::Release(bytes) if measure == Measure::Reserved => -i128::from(bytes),
-            _ => sizes[0] - sizes[1],
+            _ => {
+                let gained = self.begins().map_or(0, |block| classes[block.class as usize].size(measure));
+                gained - ended.map_or(0, |class| classes[class as usize].size(measure))
+            }
         }
     }
 }
