@@ -9,6 +9,8 @@ use super::rounding::{Pool, SHARED_POOL};
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
+    /// How often ranges came or went.
+    pub(super) changes: u32,
 }
 
 /// A range, by its start.
@@ -57,6 +59,7 @@ impl Home {
 
 impl SegmentMap {
     pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
+        self.changes += 1;
         let mut start = start;
         let mut end = start.saturating_add(size);
         let mut home = home;
@@ -86,6 +89,7 @@ impl SegmentMap {
         if size == 0 {
             return false;
         }
+        self.changes += 1;
         let end = start.saturating_add(size);
         let first = self.find(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();

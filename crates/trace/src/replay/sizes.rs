@@ -70,6 +70,7 @@ pub(super) fn find(
         rooms: vec![Room { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }; allocations.len()],
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
+        known: vec![Known { changes: u32::MAX, segment: None }; addresses.len()],
         found,
         backing,
         pools,
@@ -121,6 +122,16 @@ struct Finder<'s> {
     overlapping: FxHashMap<u32, u64>,
     /// Known sizes that no rule explains, and the size that the rules give.
     unexplained: FxHashMap<u32, u64>,
+    /// The segment at each address, as it was found last: segments change rarely, and few addresses serve all allocations.
+    known: Vec<Known>,
+}
+
+/// The segment at an address: its start, its end and its pool.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// [`SegmentMap::changes`](super::segment_map::SegmentMap::changes) when it was found.
+    changes: u32,
+    segment: Option<(u64, u64, Pool)>,
 }
 
 impl Finder<'_> {
@@ -160,6 +171,17 @@ impl Finder<'_> {
             }
         }
         Some(())
+    }
+
+    /// The segment at the address of a place.
+    #[inline]
+    fn segment(&mut self, place: u32, address: u64) -> Option<(u64, u64, Pool)> {
+        let segments = &self.backing.segments;
+        let known = &mut self.known[place as usize];
+        if known.changes != segments.changes {
+            *known = Known { changes: segments.changes, segment: segments.find(address) };
+        }
+        known.segment
     }
 
     fn follow_segment(&mut self, event: &Event, now: Position) {
@@ -219,7 +241,7 @@ impl Finder<'_> {
         let Allocation { requested, place, born, .. } = allocations[index as usize];
         let addr = event.addr;
         let least = self.found.rules.least(requested)?;
-        let segment = self.backing.segments.find(addr);
+        let segment = self.segment(place, addr);
         if let Some(before) = occupied.before(place) {
             let start = occupied.address(&allocations[before as usize]);
             self.learn_from_neighbour(before, &mut allocations[before as usize], start, addr, segment);
