@@ -152,7 +152,7 @@ impl DeviceProfile {
         if !are_known(&self.figures) {
             return;
         }
-        self.phases.add_passes(&self.trace, code);
+        self.phases.complete(&self.trace, code);
         if self.at.is_none() && !moment.phase_names().is_empty() && !moment.needs_times() {
             self.at = self.place_of(moment, None);
         }

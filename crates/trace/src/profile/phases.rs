@@ -91,10 +91,11 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases of a device with these figures. The numbers of `all`, and their bytes, are not known yet.
+    /// The phases of a device with these figures. The numbers of `all` are not known yet; their bytes are only once
+    /// [`Phases::complete`] was called.
     pub(super) fn new(mut all: Vec<Occurrence>, cut: u64, figures: &Figures, trace: &Trace) -> Self {
         join_steps_of_optimizers(&mut all, trace);
-        arrange(&mut all, trace);
+        arrange(&mut all);
         if are_known(figures) {
             return Self { all, cut, ..Self::default() };
         }
@@ -112,11 +113,19 @@ impl Phases {
         wanted.map(|phase| phase.window).collect()
     }
 
-    /// Adds the passes of training that call stacks show, unless the program names its own.
-    pub(super) fn add_passes(&mut self, trace: &Trace, code: &stack::Code<'_>) {
-        if self.cut > 0 || self.all.iter().any(|phase| Pass::is(&phase.name)) {
-            return;
+    /// Adds the passes of training that call stacks show, unless the program names its own, and measures the bytes of all
+    /// phases.
+    pub(super) fn complete(&mut self, trace: &Trace, code: &stack::Code<'_>) {
+        if self.cut == 0 && !self.all.iter().any(|phase| Pass::is(&phase.name)) {
+            self.add_passes(trace, code);
         }
+        let windows: Vec<Window> = self.all.iter().map(|phase| phase.window).collect();
+        for (phase, held) in self.all.iter_mut().zip(trace.parts(&windows)) {
+            phase.held = held;
+        }
+    }
+
+    fn add_passes(&mut self, trace: &Trace, code: &stack::Code<'_>) {
         let optimizers = self.all.iter().filter(|phase| phase.is_step_of_optimizer()).map(|phase| phase.window);
         let passes = phase::passes(trace, code, &optimizers.collect::<Vec<_>>()).into_iter().map(|pass| Occurrence {
             name: Arc::from(<&str>::from(pass.name)),
@@ -127,7 +136,7 @@ impl Phases {
             ..Occurrence::default()
         });
         self.all.extend(passes.take(MOST_PHASES.saturating_sub(self.all.len())));
-        arrange(&mut self.all, trace);
+        arrange(&mut self.all);
     }
 
     /// Those that a saved profile keeps: passes follow from its stacks.
@@ -189,15 +198,13 @@ fn leave_out_unfinished(rounds: &mut Vec<Round>, trace: &Trace) {
     }
 }
 
-/// Puts occurrences in order, numbers them, measures their bytes, and finds their depth.
-fn arrange(all: &mut [Occurrence], trace: &Trace) {
+/// Puts occurrences in order, numbers them, and finds their depth.
+fn arrange(all: &mut [Occurrence]) {
     // PyTorch's own step of an optimizer is what that pass consists of.
     all.sort_by(|a, b| a.order().cmp(&b.order()));
-    let windows: Vec<Window> = all.iter().map(|phase| phase.window).collect();
     let mut numbers: HashMap<(Source, Arc<str>), u32> = HashMap::new();
     let mut around: Vec<(Position, Source)> = Vec::new();
-    for (phase, held) in all.iter_mut().zip(trace.parts(&windows)) {
-        phase.held = held;
+    for phase in all {
         let number = numbers.entry((phase.source, Arc::clone(&phase.name))).or_default();
         phase.number = *number;
         *number += 1;
