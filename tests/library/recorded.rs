@@ -124,7 +124,7 @@ fn no_label_blames_the_unwinder() {
         let profile = load(&path, GroupBy::Stack);
         for &by in GroupBy::ALL.iter().filter(|by| !by.is_origin()) {
             let grouper = profile.grouper_by(by);
-            for stack in profile.devices.iter().flat_map(|device| device.grouped(&grouper)) {
+            for stack in profile.devices.iter().flat_map(|device| device.grouped(&grouper).into_owned()) {
                 let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];
                 assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{}: {}", path.display(), stack.label);
             }

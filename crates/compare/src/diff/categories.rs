@@ -34,9 +34,9 @@ pub(super) fn groupers(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
 pub(super) fn changes(devices: Sides<Option<&DeviceProfile>>, groupers: &Sides<Grouper<'_>>) -> Vec<CategoryChange> {
     let mut by_name: BTreeMap<(usize, String), Sides<u64>> = BTreeMap::new();
     for (side, device) in devices.each() {
-        for total in device.map(|device| device.grouped(groupers.of(side))).unwrap_or_default() {
+        for total in device.map(|device| device.grouped(groupers.of(side))).unwrap_or_default().iter() {
             let bytes = total.at.bytes;
-            let held = by_name.entry((place(&total.label), total.label)).or_default().of_mut(side);
+            let held = by_name.entry((place(&total.label), total.label.clone())).or_default().of_mut(side);
             *held = held.saturating_add(bytes);
         }
     }

@@ -113,7 +113,7 @@ pub(super) fn held(about: About, profile: &Profile, device: &DeviceProfile) -> B
 /// Bytes of each module of a device with all its parts, at the requested moment, by its path.
 fn modules_of(profile: &Profile, device: &DeviceProfile) -> BTreeMap<String, u64> {
     let mut held = BTreeMap::new();
-    for total in device.grouped(&profile.grouper_by(GroupBy::Module)) {
+    for total in device.grouped(&profile.grouper_by(GroupBy::Module)).iter() {
         if total.bucket.is_some() || total.label.starts_with('<') {
             continue;
         }

@@ -1,6 +1,7 @@
 //! The figures of one device.
 
 use ptmem_base::device::DeviceId;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Not;
 
@@ -14,7 +15,7 @@ use super::phases::{Phases, are_known};
 use super::totals::{self, ExactStack, Grouping, Held, StackTotal, Sums};
 use super::{Layout, Moment};
 use crate::replay::{Figures, HistoryKind, Position, PrivatePool};
-use crate::stack::{Code, Grouper, Key, Languages};
+use crate::stack::{Code, GroupBy, Grouper, Key, Languages};
 use crate::trace::Trace;
 
 /// The figures without the workspaces of cuBLAS, whose size depends on the library and the card, not on the program.
@@ -62,6 +63,9 @@ pub struct DeviceProfile {
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     #[serde(skip)]
     pub stacks: Vec<StackTotal>,
+    /// The grouping of `stacks`.
+    #[serde(skip)]
+    pub(crate) grouped_by: Option<GroupBy>,
     /// The named parts of the history.
     #[serde(skip)]
     pub phases: Phases,
@@ -170,6 +174,7 @@ impl DeviceProfile {
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
+        self.grouped_by = Some(grouper.by());
         for total in &mut self.stacks {
             let modules = run.and_then(|run| run.module_counts.get(&total.label));
             total.modules = modules.map_or(0, |&count| usize::try_from(count).unwrap_or(usize::MAX));
@@ -279,9 +284,12 @@ impl DeviceProfile {
         totals
     }
 
-    /// The stacks in the groups of another grouping.
-    pub fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        Grouping::new(&self.totals(grouper), grouper).finish(grouper)
+    /// The stacks in the groups of any grouping.
+    pub fn grouped(&self, grouper: &Grouper<'_>) -> Cow<'_, [StackTotal]> {
+        if self.grouped_by == Some(grouper.by()) {
+            return Cow::Borrowed(&self.stacks);
+        }
+        Cow::Owned(Grouping::new(&self.totals(grouper), grouper).finish(grouper))
     }
 
     /// Allocated bytes at the moment of [`super::ReadOptions::at`].
