@@ -98,7 +98,7 @@ fn a_saved_profile_keeps_the_course_and_the_highest() {
     let snapshot = profile(&path);
     let text = saved::text_of(&snapshot, &[]).unwrap();
     let read = profile::read(text.as_bytes(), "saved", ReadOptions::default()).unwrap();
-    let lengths = [&snapshot, &read].map(|of| of.devices[0].trace.begun().count());
+    let lengths = [&snapshot, &read].map(|of| of.devices[0].trace.begun().len());
     assert_eq!(lengths, [400, 400]);
     let highest = [&snapshot, &read].map(|of| {
         let stacks = of.devices[0].stacks.iter();

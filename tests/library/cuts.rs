@@ -91,7 +91,7 @@ fn allocations(profile: &Profile, device: DeviceId) -> Vec<u32> {
         _ => String::new(),
     });
     let keys: Vec<String> = keys.collect();
-    let begun: Vec<usize> = device.trace.begun().map(|(_, class)| class as usize).collect();
+    let begun: Vec<usize> = device.trace.begun().into_iter().map(|(_, class)| class as usize).collect();
     let stacks: HashSet<&String> = begun.iter().map(|&class| &keys[class]).collect();
     let is_by_size = stacks.len() < LEAST_STACKS;
     let mut known = HashMap::new();

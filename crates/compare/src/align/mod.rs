@@ -85,9 +85,11 @@ pub struct AlignedSide<'r> {
 
 impl AlignedSide<'_> {
     /// The place just after each recorded allocation, and its class.
-    fn allocations(&self) -> impl Iterator<Item = (Position, u32)> {
+    fn allocations(&self) -> Vec<(Position, u32)> {
         let trace = &self.device.trace;
-        trace.begun().take_while(|(at, _)| *at < trace.dump())
+        let mut begun = trace.begun();
+        begun.truncate(begun.partition_point(|&(at, _)| at < trace.dump()));
+        begun
     }
 }
 

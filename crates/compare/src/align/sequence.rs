@@ -38,32 +38,43 @@ pub(super) struct Common<'r> {
 /// have.
 pub(super) fn common<'r>(runs: &Sides<AlignedSide<'r>>, paired: &Paired) -> Common<'r> {
     let by_stack = of_classes(runs, paired);
-    let mut symbols = symbols(runs, &by_stack);
+    let allocations = runs.map_at_once(AlignedSide::allocations);
+    let mut symbols = symbols(&allocations, &by_stack);
     let longer = symbols.before.len().max(symbols.after.len());
-    let stacks = symbols.each().map(|(_, symbols)| counts(symbols).len());
     let mut is_unlike = false;
-    if longer >= LEAST_ALLOCATIONS && stacks.into_iter().any(|stacks| stacks < LEAST_STACKS) {
+    if longer >= LEAST_ALLOCATIONS && symbols.each().into_iter().any(|(_, symbols)| are_few(symbols)) {
         let mut sizes = Interner::default();
         let by_size = runs.zip(by_stack).map(|(run, of_class)| {
             let classes = run.device.trace.classes.iter().zip(of_class);
             classes.map(|(class, &symbol)| sizes.number(&(symbol, class.requested))).collect()
         });
-        let sized = self::symbols(runs, &by_size);
+        let sized = self::symbols(&allocations, &by_size);
         is_unlike = !are_alike(&sized);
         if !is_unlike {
             symbols = sized;
         }
     }
-    let sequences = runs.zip(symbols).map(|(run, symbols)| {
+    let sequences = runs.zip(allocations).zip(symbols).map_at_once(|((run, allocations), symbols)| {
         let steps = FoldedSteps::of(symbols);
         Sequence {
             device: run.device,
-            born: run.allocations().map(|(born, _)| born).collect(),
+            born: allocations.iter().map(|&(born, _)| born).collect(),
             steps,
             symbols: steps.map_or_else(|| symbols.clone(), |steps| steps.reduced(symbols)),
         }
     });
     Common { sequences, is_unlike }
+}
+
+/// True for fewer distinct symbols than evidence takes.
+fn are_few(symbols: &[u32]) -> bool {
+    let mut seen: Vec<u32> = Vec::new();
+    symbols.iter().all(|symbol| {
+        if !seen.contains(symbol) {
+            seen.push(*symbol);
+        }
+        seen.len() < LEAST_STACKS
+    })
 }
 
 /// The number of the group that each class belongs to. Groups that are the same ones have that of the before.
@@ -88,9 +99,9 @@ fn of_classes(runs: &Sides<AlignedSide<'_>>, paired: &Paired) -> Sides<Vec<u32>>
 }
 
 /// The numbers of all allocations, by those of their classes.
-fn symbols(runs: &Sides<AlignedSide<'_>>, of_classes: &Sides<Vec<u32>>) -> Sides<Vec<u32>> {
-    let sides = runs.zip(of_classes.map(|of_class| of_class));
-    sides.map(|(run, of_class)| run.allocations().map(|(_, class)| of_class[class as usize]).collect())
+fn symbols(allocations: &Sides<Vec<(Position, u32)>>, of_classes: &Sides<Vec<u32>>) -> Sides<Vec<u32>> {
+    let sides = allocations.map(|allocations| allocations).zip(of_classes.map(|of_class| of_class));
+    sides.map(|(allocations, of_class)| allocations.iter().map(|&(_, class)| of_class[class as usize]).collect())
 }
 
 /// How often each symbol occurs.

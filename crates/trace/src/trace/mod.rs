@@ -261,8 +261,9 @@ impl Trace {
 
     /// The blocks that came within the recording, in order: when, and the class of each. Those that the final state
     /// implies come last, at [`Trace::dump`].
-    pub fn begun(&self) -> impl Iterator<Item = (Position, u32)> {
-        self.placed().filter_map(|(at, symbol)| Some((at, self.moves[symbol as usize].begins()?.class)))
+    #[must_use]
+    pub fn begun(&self) -> Vec<(Position, u32)> {
+        self.placed().filter_map(|(at, symbol)| Some((at, self.moves[symbol as usize].begins()?.class))).collect()
     }
 
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every

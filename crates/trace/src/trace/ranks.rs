@@ -59,7 +59,7 @@ impl Blocks {
     /// class.
     fn follow(trace: &Trace, mut ended: impl FnMut(&Self, Block) -> Option<u32>) -> Option<()> {
         let mut all: Vec<usize> = trace.start.iter().map(|start| (start.allocated + start.pending) as usize).collect();
-        trace.begun().for_each(|(_, class)| all[class as usize] += 1);
+        trace.begun().into_iter().for_each(|(_, class)| all[class as usize] += 1);
         let trees: Vec<Tree> = all.iter().map(|&blocks| Tree(vec![0; blocks + 1])).collect();
         let alive = [trees.clone(), trees];
         let mut blocks = Self { alive, of_class: vec![Vec::new(); all.len()], index: Vec::new() };

@@ -78,7 +78,8 @@ impl<'d> Lives<'d> {
             by_row
         });
         let trace = &devices.before.trace;
-        let born = trace.begun().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
+        let born =
+            trace.begun().into_iter().map(|(at, class)| (at, trace.classes[class as usize].origin.stack())).collect();
         let corresponds = device.places.as_ref().is_some_and(|places| places.reason.is_none());
         let size = |life: &Life| devices.before.trace.classes[life.class as usize].bytes;
         let sizes = of.before.iter().map(|lives| lives.iter().map(size).collect()).collect();
