@@ -8,6 +8,7 @@ from ._facts import (
     Facts,
     Peaks,
     allocations_of_devices,
+    collected,
     collector_paused,
     gpu_of,
     has_xpu,
@@ -76,7 +77,7 @@ class History:
         """Drops the recorded events, and continues recording. Blocks keep the stacks of their allocation."""
         record = gpu_of(self.torch).memory._record_memory_history
         self.facts.torch = self.torch
-        with collector_paused():
+        with collected():
             options: dict[str, Any] = {"max_entries": self.max_entries, "stacks": self.stacks, "clear_history": True}
             try:
                 record(**options, record_pinned_host_memory=True)  # PyTorch 2.14 and later

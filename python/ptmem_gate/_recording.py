@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from ._facts import Facts, collector_paused, gpu_of, holds_figures, kind_of, last_line, path_of_rank
+from ._facts import Facts, collected, gpu_of, holds_figures, kind_of, last_line, path_of_rank
 from ._history import (
     Figures,
     History,
@@ -291,7 +291,7 @@ class Recording(ContextDecorator):
 
     def _begin_anew(self) -> None:
         """Discards the history from before the steps to record."""
-        with collector_paused():
+        with collected():
             if self._watch is not None:
                 self._watch.begin(gpu_of(self._history.torch).memory._snapshot())
             self._history.restart()

@@ -592,6 +592,61 @@ fn a_recorded_step_is_exact_by_the_counters_of_pytorch() {
     assert_eq!(figures["allocated"]["baseline_error"], 0, "{}", figures["allocated"]);
 }
 
+/// Steps that leave reference cycles behind. What the environment brings makes more objects in the first step, after which
+/// the garbage collector runs at another time.
+const LEAVES_CYCLES: &str = "
+import plugin, torch
+
+class Node:
+    def __init__(self):
+        self.me = self
+        self.x = torch.zeros(1 << 18, device='cuda')
+
+def run():
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        for _ in range(3):
+            Node()
+        if step == 0:
+            plugin.made()
+        model(torch.randn(64, 512, device='cuda')).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_same_commit_in_two_folders_and_two_environments_is_equal() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
+    let by_package = "import ptmem_gate\nwith ptmem_gate.record('out.pkl', steps=(2, 3)):\n    run()\n";
+    for (name, rest, options) in
+        [("simulate", "run()\n", &["--record", "out.pkl,steps=2..3"][..]), ("package", by_package, &[])]
+    {
+        let recorded = [("one", 0), ("another/folder", 100_000)].map(|(folder, objects)| {
+            let folder = place.path().join(name).join(folder);
+            let environment = folder.join("environment");
+            fs::create_dir_all(&environment).unwrap();
+            fs::write(folder.join("script.py"), format!("{LEAVES_CYCLES}\n{rest}")).unwrap();
+            tool::commit(&folder, &["script.py"]);
+            let plugin = format!("def made():\n    return [[] for _ in range({objects})]\n");
+            fs::write(environment.join("plugin.py"), plugin).unwrap();
+            let mut command = Command::new(PTMEM);
+            command.current_dir(&folder).arg("simulate").args(options).arg("--").arg(&python).arg("script.py");
+            let path = std::env::join_paths([environment.as_path(), Path::new(package)]).unwrap();
+            let output = command.env("PYTHONPATH", path).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            figures_of(&folder, "out.pkl")
+        });
+        // The segments from before the steps differ, and with them their events.
+        for figure in ["/allocated/baseline", "/allocated/peak", "/allocated/end", "/active/peak", "/allocations"] {
+            assert_eq!(recorded[0].pointer(figure).unwrap(), recorded[1].pointer(figure).unwrap(), "{name}: {figure}");
+        }
+    }
+}
+
 /// What a program writes itself says where its code came from, also where its command sets `PYTHONPATH` anew.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

@@ -386,6 +386,18 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+@contextlib.contextmanager
+def collected() -> Iterator[None]:
+    """Begins a recording: Python's garbage collector runs now, and then no more until it has begun.
+
+    When it runs next then depends on what is recorded alone. Without this, it depends on all that Python did before,
+    such as reading the names of the installed packages, and garbage of that time counts into the figures.
+    """
+    with collector_paused():
+        gc.collect()
+        yield
+
+
 def _held(snapshot: Any) -> set[tuple[int, int]]:
     """The devices and addresses of the blocks that are held."""
     held = set()

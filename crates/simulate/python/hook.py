@@ -310,7 +310,7 @@ class Recorder:
 
     def record(self):
         """Turns the history on, and notes the counters where it begins."""
-        with self.tools.collector_paused():
+        with self.tools.collected():
             self.turn_on()
             self.facts.begin()
 
@@ -336,7 +336,7 @@ class Recorder:
 
     def begin_anew(self):
         """Forgets the history so far; blocks keep their frames."""
-        with self.tools.collector_paused():
+        with self.tools.collected():
             if self.watch is not None:
                 self.watch.begin(self.torch.cuda.memory._snapshot())
             # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
