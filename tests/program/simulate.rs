@@ -373,6 +373,83 @@ while x.any():
     assert_eq!(text(&output.stdout), "2 3 4 7\n", "{}", text(&output.stderr));
 }
 
+/// As BoTorch checks the scale of its inputs. `guard` marks the conditions.
+#[test]
+fn texts_are_made_and_told_by_functions_as_well() {
+    let program = r#"
+import logging
+import warnings
+
+logger = logging.getLogger(__name__)
+
+def check_scaling(x, strict=False, raises=False):
+    message = None
+    if strict and (x == 0).any():  # guard
+        message = "contained"
+    elif (x < 0).any() or (x > 1).any():  # guard
+        message = "scaled"
+    if message is not None:  # guard
+        message = f"The data is not {message}. " + "Please scale it: {}".format(x.tolist())
+        if raises:  # guard
+            raise ValueError(message)
+        warnings.warn(message, UserWarning)
+
+def warn_of(x, count=None):
+    """Warns, once or again."""
+    if count is None:
+        logger.warning("bad: %s", x)
+        return
+    warn_again(x, count)
+
+def warn_again(x, count):
+    logging.getLogger("x").warning("%s" % x)
+    warn_of(x, count)
+
+def helped(x):
+    if x.any():  # guard
+        warn_of(x)
+
+def decides(x):
+    mode = "fast"
+    if x.any():
+        mode = "slow"
+    if mode == "slow":
+        x.clone()
+
+def counts(x):
+    if x.any():
+        warnings.warn(f"{x.sum()}")
+
+def gives(x):
+    if x.any():
+        message = "bad"
+        warnings.warn(message)
+    return message
+
+def returns(x):
+    if x.any():
+        warnings.warn("bad")
+        return None
+    return x.clone()
+
+def keeps(x):
+    global last
+    if x.any():
+        last = "bad"
+
+def calls(x):
+    if x.any():
+        counts(x)
+"#;
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("program.py"), program).unwrap();
+    let script = "import program, ptmem_simulate_guards as g; print(*sorted(g.guards(program.__file__)))";
+    let output = command(place.path(), &[], &["python3", "-c", script]).current_dir(place.path()).output().unwrap();
+    let numbered = (1..).zip(program.lines()).filter(|(_, line)| line.ends_with("# guard"));
+    let expected: Vec<String> = numbered.map(|(number, _): (u32, _)| number.to_string()).collect();
+    assert_eq!(text(&output.stdout).trim(), expected.join(" "), "{}", text(&output.stderr));
+}
+
 #[test]
 fn only_python_frames_are_recorded_if_asked() {
     let program = r#"
@@ -394,20 +471,25 @@ print(*calls)
     }
 }
 
-/// A check of PyTorch's that only raises is a guard, whatever the line of the program does with the result.
+/// A check of PyTorch's that only raises is a guard, whatever the line of the program does with the result. So is a
+/// condition that a function of the program returns, where its caller only tells of it.
 #[test]
 fn the_line_that_reads_a_value_decides_whether_it_is_a_guard() {
     let library = "import os, ptmem_simulate_guesses as guesses\nOWN = os.path.dirname(guesses.__file__)\n\
                    def check():\n    assert (place := guesses.Place.current(OWN, __file__))\n    return place\n\
                    def test():\n    return guesses.Place.current(OWN, __file__)\n\
                    def validate():\n    if not (place := test()):\n        raise ValueError\n    return place\n";
-    let program = "import library\nfor place in library.check(), library.test(), library.validate():\n    \
+    let program = "import library\ndef is_bad():\n    return library.test()\n\
+                   def checked():\n    if not (place := is_bad()):\n        raise ValueError\n    return place\n\
+                   def used():\n    place = is_bad()\n    return place\n\
+                   for place in library.check(), library.test(), library.validate(), checked(), used():\n    \
                    print(place.mark(), place.line, place.is_guard())\n";
     let place = TempDir::new().unwrap();
     fs::write(place.path().join("library.py"), library).unwrap();
     fs::write(place.path().join("program.py"), program).unwrap();
     let output = command(place.path(), &[], &["python3", "program.py"]).current_dir(place.path()).output().unwrap();
-    let expected = ["True", "False", "True"].map(|is_guard| format!("program.py:<module> 2 {is_guard}\n")).concat();
+    let expected = "program.py:<module> 11 True\nprogram.py:<module> 11 False\nprogram.py:<module> 11 True\n\
+                    program.py:is_bad 3 True\nprogram.py:is_bad 3 False\n";
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
 }
 

@@ -1,17 +1,14 @@
 """Where the program decided by values that a simulated GPU does not know."""
 
-import ast
-import functools
-import linecache
 import os
 import sys
+
+from ptmem_simulate_guards import guards, returned
 
 # Kinds of decisions, by their numbers in the library, as recordings name them.
 KINDS = ("sizes", "conditions", "whole numbers")
 # Most places that a recording lists.
 MOST_PLACES = 100
-# Names of functions and objects that only print or log.
-TELLING = frozenset(("print", "log", "logger", "logging", "warnings"))
 
 
 def place_of(file):
@@ -24,22 +21,25 @@ class Place:
 
     def __init__(self, file=None, function=None, line=None, readers=()):
         self.file, self.function, self.line = file, function, line
-        # The files and lines from the one that read the value, which may be PyTorch's, to this one.
+        # The files and lines from the one that read the value, which may be PyTorch's, to this one and its callers that
+        # get a condition returned.
         self.readers = readers
 
     @classmethod
     def current(cls, own, foreign):
         """The innermost line outside of `own` and `foreign`, prefixes of paths. The latter may have read the value."""
         frame = sys._getframe()
-        readers = []
+        place, readers = None, []
         while frame is not None:
-            file = frame.f_code.co_filename
+            file, line = frame.f_code.co_filename, frame.f_lineno
             if not file.startswith((own, "<")):
-                readers.append((file, frame.f_lineno))
+                readers.append((file, line))
                 if not file.startswith(foreign):
-                    return cls(file, frame.f_code.co_name, frame.f_lineno, readers)
+                    place = place or cls(file, frame.f_code.co_name, line, readers)
+                    if line not in returned(file):
+                        return place
             frame = frame.f_back
-        return cls(readers=readers)
+        return place or cls(readers=readers)
 
     def mark(self):
         """The file and the function, which survive a moved line: `train.py:has_nan`."""
@@ -85,35 +85,3 @@ class Guesses:
                 for (kind, mark), (count, line) in self.places.items()
             ],
         }
-
-
-@functools.cache
-def guards(file):
-    """Lines of conditions in a file that only lead to an error or a message."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return frozenset()
-    lines = set()
-    for node in ast.walk(tree):
-        only_fails = isinstance(node, ast.Assert)
-        only_tells = isinstance(node, ast.If) and all(map(only_tells_or_fails, [*node.body, *node.orelse]))
-        if only_fails or only_tells:
-            lines.update(range(node.lineno, node.test.end_lineno + 1))
-    return frozenset(lines)
-
-
-def only_tells_or_fails(statement):
-    """True for `pass`, `raise`, and calls that print or log what is at hand."""
-    if isinstance(statement, (ast.Pass, ast.Raise)):
-        return True
-    call = getattr(statement, "value", None)
-    if not (isinstance(statement, ast.Expr) and isinstance(call, ast.Call)):
-        return False
-    root = call.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    makes = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.NamedExpr, ast.Await)
-    computes = any(isinstance(node, makes) for argument in arguments for node in ast.walk(argument))
-    return isinstance(root, ast.Name) and root.id in TELLING and not computes

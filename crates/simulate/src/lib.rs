@@ -67,6 +67,7 @@ pub const PYTHON: [(&str, &str); 22] = [
     ("ptmem_simulate_sent.py", include_str!("../python/sent.py")),
     ("ptmem_simulate_one_rank.py", include_str!("../python/one_rank.py")),
     ("ptmem_simulate_guesses.py", include_str!("../python/guesses.py")),
+    ("ptmem_simulate_guards.py", include_str!("../python/guards.py")),
     ("ptmem_simulate_values.py", include_str!("../python/values.py")),
     ("ptmem_simulate_calls.py", include_str!("../python/calls.py")),
     ("ptmem_simulate_operators.py", include_str!("../python/operators.py")),
