@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::support::fixtures::folder;
 use crate::support::tool::{git, text};
 
-/// A repository with eight commits, of which the fifth makes memory grow and the sixth cannot be run.
+/// A repository with eight commits, of which the fifth makes memory grow and the sixth cannot be run. None can where
+/// another has compiled.
 pub(super) struct History {
     folder: TempDir,
 }
@@ -28,7 +29,8 @@ impl History {
             fs::write(
                 root.join("run.sh"),
                 format!(
-                    "# {number}\necho {number} >> '{}'\nwhile [ -e '{}' ]; do sleep 0.1; done\n{end}\n",
+                    "# {number}\necho {number} >> '{}'\nwhile [ -e '{}' ]; do sleep 0.1; done\n\
+                     mkdir -p $TORCHINDUCTOR_CACHE_DIR; mkdir $TORCHINDUCTOR_CACHE_DIR/kernel || exit 8\n{end}\n",
                     history.runs().display(),
                     history.hold().display(),
                 ),
@@ -66,6 +68,7 @@ impl History {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.root()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
         command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+        command.env("TORCHINDUCTOR_CACHE_DIR", self.folder.path().join("kernels"));
         command.args(["bisect"]).args(arguments).args(["--steps", "none", "--"]).args(recorded);
         command
     }

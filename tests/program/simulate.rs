@@ -175,6 +175,23 @@ fn losses_go_to_no_dashboard_and_sets_of_strings_have_one_order_unless_the_user_
     }
 }
 
+/// A workflow that keeps a cache: the first side would compile and benchmark kernels, and the second find them compiled.
+#[test]
+fn no_run_finds_what_another_has_compiled() {
+    let place = TempDir::new().unwrap();
+    let kept = place.path().join("kept");
+    let mut command = command(place.path(), &[], &["env"]);
+    let names =
+        ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TRITON_CACHE_MANAGER"];
+    let output = command.envs(names.map(|name| (name, &kept))).output().unwrap();
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    for name in names {
+        let value = lines.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap();
+        assert_ne!(Path::new(value), kept, "{name}");
+    }
+    assert!(lines.contains(&"TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE=0"), "{lines:?}");
+}
+
 #[test]
 fn a_recording_that_was_not_made_is_an_error() {
     let place = TempDir::new().unwrap();

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::arguments::Record;
+use crate::compiled::{empty_caches, has_compiled};
 use crate::fact::Fact;
 use crate::ledger::Ledger;
 use crate::report::{Followed, PeerValue};
@@ -21,9 +22,6 @@ use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 /// Prefix of the folder's name. The folder contains generated code, so labels of stacks fold its name.
 const PREFIX: &str = "ptmem-simulate-";
 
-/// Folders in it for caches of `torch.compile`, with the variables that name them.
-const CACHES: [(&str, &str); 2] =
-    [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")];
 /// Variables that are set unless the user set them. Losses of a run in which nothing is computed belong on no dashboard, and a
 /// program that allocates in the order of a set of strings needs one order on both sides.
 const DEFAULTS: [(&str, &str); 2] = [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0")];
@@ -86,10 +84,9 @@ impl Folder {
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
             ("TRITON_LIBCUDA_PATH", libraries.into()),
         ];
-        // Timings of a simulated GPU must not stay in the caches of real ones.
-        let caches = CACHES.map(|(variable, name)| (variable, self.path.join(name).into()));
-        let defaults = DEFAULTS.map(|(variable, value)| (variable, value.into()));
-        environment.extend(caches.into_iter().chain(defaults).filter(|(variable, _)| env::var_os(variable).is_none()));
+        environment.extend(empty_caches(&self.path));
+        let unset = DEFAULTS.into_iter().filter(|(variable, _)| env::var_os(variable).is_none());
+        environment.extend(unset.map(|(variable, value)| (variable, value.into())));
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }
@@ -167,7 +164,7 @@ impl Drop for Folder {
     /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one
     /// attempt.
     fn drop(&mut self) {
-        let caches = CACHES.iter().any(|(_, name)| self.path.join(name).exists());
+        let caches = has_compiled(&self.path);
         for _ in 0..ATTEMPTS {
             // A file that cannot be removed now is tried again later; failing to remove it is not an error.
             let _ = fs::remove_dir_all(&self.path);

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod card;
+mod compiled;
 #[path = "../library/src/fact.rs"]
 mod fact;
 mod folder;
@@ -31,6 +32,7 @@ use anyhow::Result;
 
 pub use arguments::{SimulateArguments, StandInsArguments, Steps};
 pub use card::Card;
+pub use compiled::empty_caches;
 pub use run::run;
 pub use stand_ins::run as add_stand_ins;
 

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::config::Recording;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
-use ptmem_simulate::{Card, Steps};
+use ptmem_simulate::{Card, Steps, empty_caches};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
 
@@ -216,8 +216,13 @@ impl Recorder {
         let steps = folder.join("steps");
         command.env(STEPS_VARIABLE, &steps);
         let doing = part.doing("recording", Some(steps));
+        let compiled = folder.join("compiled");
+        if !candidate.is_simulated {
+            command.envs(empty_caches(&compiled));
+        }
         let Ended { code, memory } = process::run(&mut command, &log, &doing)?;
         drop(doing);
+        let _ = fs::remove_dir_all(compiled);
         if let Some(recorded) = usable(folder, code) {
             let _ = fs::write(folder.join(MEMORY), memory.to_string());
             fs::write(folder.join(EXIT), code.to_string())?;
