@@ -9,6 +9,7 @@ mod support;
 
 mod align;
 mod architecture;
+mod benchmarks;
 mod code_changes;
 mod configuration_schema;
 mod cuts;

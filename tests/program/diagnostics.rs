@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::Edited;
-use crate::support::history::{A, B, KIB, MIB, Tensors, event, frames, free, segment, snapshot, train};
+use crate::support::history::{A, B, KIB, MIB, Tensors, event, frame, frames, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{commit, git, ptmem, text};
 use crate::support::{fixtures, signed};
@@ -325,6 +325,12 @@ fn produce(code: Code) -> Codes {
             case.diff(&story([]), &named, &["--max-growth", "phase=5%"])
         }
         Code::CourseGuessed => case.show(&of_run(json!({"followed": [["conditions", 2, "train.py:7"]]}))),
+        Code::KernelBenchmarks => {
+            let stack = vec![frame("do_bench", "/env/site-packages/triton/testing.py", 1)];
+            let mut measured = passing_block();
+            measured[0] = event("alloc", A + 4 * MIB, 6 * MIB).with("frames", stack);
+            case.show(&story(measured))
+        }
         Code::GuessedAlike => {
             let guesses = json!([{"what": "conditions", "at": "train.py:stops", "count": 2}]);
             let run = of_run(json!({"followed": [["conditions", 2, "train.py:7"]], "guesses": guesses}));

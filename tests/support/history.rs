@@ -115,6 +115,6 @@ pub fn train(tensors: Tensors) -> Value {
     snapshot(vec![weights, room], events)
 }
 
-fn frame(name: &str, file: &str, line: u64) -> Value {
+pub fn frame(name: &str, file: &str, line: u64) -> Value {
     Value::dict([("name", name.into()), ("filename", file.into()), ("line", line.into())])
 }

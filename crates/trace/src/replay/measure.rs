@@ -3,6 +3,7 @@
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 
+use super::benchmarks::Benchmarks;
 use super::census::Census;
 use super::counters::{self, Counters};
 use super::layout::Layout;
@@ -36,13 +37,17 @@ pub(super) fn measure(
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
-    let of_event = std::mem::take(&mut lifetimes.of_event);
+    let events = view.events();
+    let benchmarks = Benchmarks::find(&snapshot.tables, events, &lifetimes);
+    let mut of_event = std::mem::take(&mut lifetimes.of_event);
+    benchmarks.leave_out(&mut of_event);
     let placed = lifetimes.allocations.iter().filter(|_| wanted.layout);
     let addresses: Vec<u64> = placed.map(|one| lifetimes.addresses[one.place as usize]).collect();
-    let events = view.events();
-    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags: wanted.tags };
+    let tags = wanted.tags;
+    let tracer = Tracer { snapshot, events, lifetimes: &mut lifetimes, sizes: &sizes, tags, benchmarks: &benchmarks };
     let (trace, numbers) = tracer.trace(of_event, dump);
-    let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
+    let placed = (0..).zip(&addresses).filter(|&(index, _)| !benchmarks.has(index));
+    let numbered = placed.map(|(index, &address)| (numbers.of(index), address)).collect();
     let layout = wanted.layout.then(|| Layout::new(view, numbered));
     let counters = counters::run(events, &snapshot.tables, &trace, pools);
     let findings = Findings {
@@ -52,15 +57,18 @@ pub(super) fn measure(
         sizes: &sizes,
         counters: &counters,
         trace: &trace,
+        benchmarks: &benchmarks,
         history: history(view, &lifetimes, &census, stated),
         end: final_state(device),
         freeing: if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted },
     };
     let mut figures = findings.figures()?;
-    let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
+    let raises = Measure::ALL.map(|measure| benchmarks.raise(measure, &lifetimes.allocations, &trace));
+    let contradictions = stated.map(|stated| stated::compare(stated, &mut figures, raises)).unwrap_or_default();
     let mut diagnostics = findings.diagnostics(&figures.checks);
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
+    diagnostics.extend(benchmarks.diagnostic(id, &allocations, events.len()));
     let private_pools = private_pools::find(view);
     let actions = census.actions();
     Ok(Replay { figures, actions, trace, allocations, addresses, layout, private_pools, diagnostics })
@@ -85,6 +93,7 @@ pub(super) struct Findings<'a> {
     pub(super) sizes: &'a Sizes,
     pub(super) counters: &'a Counters,
     pub(super) trace: &'a Trace,
+    benchmarks: &'a Benchmarks,
     pub(super) history: HistoryKind,
     /// The counters in the final state, by [`Measure`].
     end: [i128; 4],
@@ -118,8 +127,8 @@ impl Findings<'_> {
                     .then(|| fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak)),
                 end: Some(fragmentation(self.end[Measure::Reserved as usize], self.end[Measure::Active as usize])),
             },
-            allocation_count: self.census.count(Action::Alloc),
-            free_count: self.census.count(self.freeing),
+            allocation_count: self.census.count(Action::Alloc) - self.benchmarks.count(),
+            free_count: self.census.count(self.freeing).saturating_sub(self.benchmarks.count()),
             allocated_total: u64::try_from(counters.allocated_total)
                 .map_err(|_| Error::Overflow { device: self.view.id, what: "allocated in total" })?,
             ooms: counters.ooms.iter().map(|&oom| self.oom(oom)).collect(),

@@ -12,6 +12,7 @@
 
 mod allocation;
 mod backing;
+mod benchmarks;
 mod census;
 mod counters;
 mod diagnose;

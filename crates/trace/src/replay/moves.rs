@@ -4,6 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{Action, Event, Snapshot};
 
+use super::benchmarks::Benchmarks;
 use super::lifetimes::{Lifetimes, NONE};
 use super::sizes::Sizes;
 use super::{Allocation, Position};
@@ -17,20 +18,24 @@ pub(super) struct Tracer<'r> {
     pub(super) lifetimes: &'r mut Lifetimes,
     pub(super) sizes: &'r Sizes,
     pub(super) tags: Option<&'r DeviceTags>,
+    pub(super) benchmarks: &'r Benchmarks,
 }
 
 /// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
-/// the others follow in the order of their allocations.
-pub(super) struct Numbers {
+/// the others follow in the order of their allocations, without those of benchmarks.
+pub(super) struct Numbers<'r> {
     /// The indices of the older ones, in order, and their numbers.
     older: Vec<(u32, u32)>,
+    benchmarks: &'r Benchmarks,
 }
 
-impl Numbers {
+impl Numbers<'_> {
     pub(super) fn of(&self, index: u32) -> u32 {
         match self.older.binary_search_by_key(&index, |&(older, _)| older) {
             Ok(place) => self.older[place].1,
-            Err(before) => index + u32::try_from(self.older.len() - before).unwrap_or(u32::MAX),
+            Err(before) => {
+                index - self.benchmarks.before(index) + u32::try_from(self.older.len() - before).unwrap_or(u32::MAX)
+            }
         }
     }
 }
@@ -90,10 +95,10 @@ impl Moves {
     }
 }
 
-impl Tracer<'_> {
+impl<'r> Tracer<'r> {
     /// The trace up to the last event, and from there to the final state, and the numbers that it gives blocks. `symbols` are
     /// [`Lifetimes::of_event`], whose memory the symbols of the moves take.
-    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> (Trace, Numbers) {
+    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> (Trace, Numbers<'r>) {
         let classes = self.classify(dump);
         let mut start = vec![Start::default(); classes.len()];
         let numbers = self.number_older(&mut start);
@@ -124,7 +129,8 @@ impl Tracer<'_> {
     fn classify(&mut self, dump: Position) -> Vec<Class> {
         let latest = vec![u32::MAX; self.snapshot.tables.stacks().len()];
         let mut classes = Classes { all: Interner::default(), latest };
-        for index in 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX) {
+        let all = 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX);
+        for index in all.filter(|&index| !self.benchmarks.has(index)) {
             let class = self.class(index, dump);
             self.lifetimes.allocations[index as usize].place = classes.number(class);
         }
@@ -158,7 +164,7 @@ impl Tracer<'_> {
     }
 
     /// Gives the blocks that are there at the start their numbers: by class, pending ones first.
-    fn number_older(&self, start: &mut [Start]) -> Numbers {
+    fn number_older(&self, start: &mut [Start]) -> Numbers<'r> {
         let mut older: Vec<(u32, bool, u32)> = Vec::with_capacity(self.lifetimes.older.len());
         for &index in &self.lifetimes.older {
             let allocation = &self.lifetimes.allocations[index as usize];
@@ -171,14 +177,14 @@ impl Tracer<'_> {
         let mut numbers: Vec<(u32, u32)> =
             older.into_iter().zip(0..).map(|((.., index), number)| (index, number)).collect();
         numbers.sort_unstable();
-        Numbers { older: numbers }
+        Numbers { older: numbers, benchmarks: self.benchmarks }
     }
 }
 
 /// Turns allocations, which have their classes for places, into moves.
 struct Recorder<'r> {
     allocations: &'r [Allocation],
-    numbers: Numbers,
+    numbers: Numbers<'r>,
     moves: Moves,
     ended: Vec<u32>,
 }

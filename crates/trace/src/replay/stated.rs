@@ -47,8 +47,9 @@ fn added(number: u64, part: i128) -> u64 {
     u64::try_from(i128::from(number) + part).unwrap_or(number)
 }
 
-/// Sets the bounds of the figures by the counters; the contradictions, in words.
-pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<String> {
+/// Sets the bounds of the figures by the counters; the contradictions, in words. `raises` are the bytes by which the peaks of
+/// the counters are higher, by [`Measure`](crate::trace::Measure): of allocations that the figures leave out.
+pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures, raises: [u64; 4]) -> Vec<String> {
     if figures.history != HistoryKind::Recorded {
         return Vec::new();
     }
@@ -58,9 +59,10 @@ pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<Str
         ("requested", &mut figures.requested),
         ("reserved", &mut figures.reserved),
     ];
-    let narrowed = counters.into_iter().filter(|(_, counter)| !counter.is_least).filter_map(|(name, counter)| {
+    let known = counters.into_iter().zip(raises).filter(|((_, counter), _)| !counter.is_least);
+    let narrowed = known.filter_map(|((name, counter), raise)| {
         let stated = Stated::of(stated, &format!("{name}_bytes"))?;
-        Some(format!("{name} {}", stated.narrow(counter)?))
+        Some(format!("{name} {}", stated.narrow(counter, raise)?))
     });
     narrowed.collect()
 }
@@ -84,10 +86,10 @@ impl Stated {
     }
 
     /// Sets the bounds of a figure to its distance from the counter; the first contradiction in words, if there is one.
-    fn narrow(&self, counter: &mut Counter) -> Option<String> {
+    fn narrow(&self, counter: &mut Counter, raise: u64) -> Option<String> {
         let end = counter.end.filter(|end| *end != self.end).map(|end| words("at the dump", self.end, end));
         let baseline = self.narrow_baseline(counter);
-        let peak = self.narrow_peak(counter);
+        let peak = self.narrow_peak(counter, raise);
         end.or(baseline).or(peak)
     }
 
@@ -98,8 +100,9 @@ impl Stated {
         (off > error).then(|| words("at the start", self.start, baseline))
     }
 
-    fn narrow_peak(&self, counter: &mut Counter) -> Option<String> {
-        let (peak, error) = counter.peak.zip(counter.peak_error)?;
+    fn narrow_peak(&self, counter: &mut Counter, raise: u64) -> Option<String> {
+        let (own, error) = counter.peak.zip(counter.peak_error)?;
+        let peak = own.saturating_add(raise);
         let off = peak.abs_diff(self.peak_at_end);
         // A peak that did not rise was before the recording, and one that fell was reset by the program.
         let is_of_recording = self.peak_at_end > self.peak_at_start && (off <= error || peak < self.peak_at_end);
@@ -139,10 +142,10 @@ mod tests {
     #[test]
     fn counters_narrow_bounds_or_contradict_them() {
         let mut exact = counter(100, 200, 10);
-        assert_eq!(stated(100, 150, 200).narrow(&mut exact), None);
+        assert_eq!(stated(100, 150, 200).narrow(&mut exact, 0), None);
         assert_eq!((exact.baseline_error, exact.peak_error), (Some(0), Some(0)));
         let mut near = counter(100, 200, 10);
-        assert_eq!(stated(104, 300, 300).narrow(&mut near), None, "the peak is before the recording");
+        assert_eq!(stated(104, 300, 300).narrow(&mut near, 0), None, "the peak is before the recording");
         assert_eq!((near.baseline_error, near.peak_error), (Some(4), Some(10)));
         for (stated, moment) in [
             (stated(111, 150, 200), "at the start"),
@@ -150,12 +153,12 @@ mod tests {
             (Stated { end: 51, ..stated(100, 150, 200) }, "at the dump"),
         ] {
             let mut figures = counter(100, 200, 10);
-            let found = stated.narrow(&mut figures).unwrap();
+            let found = stated.narrow(&mut figures, 0).unwrap();
             assert!(found.starts_with(moment), "{found}");
             let is_within = 100_u64.abs_diff(stated.start) <= figures.baseline_error.unwrap();
             assert!(is_within, "{moment}: a baseline that the counter contradicts is not exact");
         }
         // The program reset the peak in between.
-        assert_eq!(stated(100, 150, 160).narrow(&mut counter(100, 200, 10)), None);
+        assert_eq!(stated(100, 150, 160).narrow(&mut counter(100, 200, 10), 0), None);
     }
 }

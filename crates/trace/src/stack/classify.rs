@@ -1,6 +1,8 @@
 //! Whose code a frame is.
 
-use super::path::{cell, file_name, folded, installed, standard_library};
+use ptmem_snapshot::snapshot::{Frame, Tables};
+
+use super::path::{cell, clean, file_name, folded, installed, standard_library};
 
 /// Whose code a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +106,16 @@ fn is_pytorch(package: &str) -> bool {
     ["torch/", "functorch/"].iter().any(|folder| package.starts_with(folder))
 }
 
+/// True for a function of the compiler that measures how fast a kernel is.
+pub(crate) fn is_benchmark(tables: &Tables, frame: &Frame) -> bool {
+    if !tables.string(frame.name).contains("bench") {
+        return false;
+    }
+    let path = clean(tables.string(frame.filename));
+    let package = installed(&path).or_else(|| path.split_once("/pytorch/").map(|(_, rest)| rest));
+    package.is_some_and(|package| package.starts_with("torch/_inductor/") || package.starts_with("triton/"))
+}
+
 /// The functions of a file that only pass calls on: `*`, or their names with spaces in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PassThrough(&'static str);
@@ -139,7 +151,6 @@ impl PassThrough {
 
 #[cfg(test)]
 mod tests {
-    use super::super::path::clean;
     use super::*;
 
     #[test]

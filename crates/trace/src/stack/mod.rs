@@ -32,6 +32,7 @@ use sha1::{Digest as _, Sha1};
 pub use category::{CATEGORIES, OTHER, Pass};
 pub use checkout::Checkout;
 pub use classify::Owner;
+pub(crate) use classify::is_benchmark;
 pub use code::{Code, Digest, Lines, Token};
 pub use exact::{CppDigest, ExactKeys, is_python};
 pub use facts::Facts;
