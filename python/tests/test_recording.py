@@ -159,6 +159,13 @@ def test_what_reference_cycles_hold_is_noted(any_torch: FakeTorch, tmp_path: Pat
     assert gc.callbacks == callbacks
 
 
+@pytest.mark.usefixtures("no_other_collections")
+def test_what_was_garbage_before_is_not_recorded(any_torch: FakeTorch, tmp_path: Path) -> None:
+    Block(any_torch, 512)
+    with record(tmp_path / "all.pkl"):
+        assert any_torch.held == []
+
+
 def test_of_a_program_that_failed_nothing_is_collected(any_torch: FakeTorch, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="out of luck"), record(tmp_path / "all.pkl"):
         Block(any_torch, 512)
