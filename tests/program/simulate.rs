@@ -43,7 +43,7 @@ fn exit_codes_and_streams_pass_through_and_nothing_is_left_behind() {
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(text(&output.stdout), "out\n");
     let stderr = text(&output.stderr);
-    assert!(stderr.starts_with("err\nptmem simulate: nothing was computed on 1 simulated GPU"), "{stderr}");
+    assert!(stderr.starts_with("err\nptmem simulate: ran on 1 simulated GPU"), "{stderr}");
     assert!(stderr.contains("the command failed with exit code 7 before it asked for a CUDA device"), "{stderr}");
     assert_empty(place.path());
     let (output, _) = simulate(&[], "true");

@@ -12,7 +12,8 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
-from unknown_values import unknown_values  # noqa: F401
+from decisions import differences
+from unknown_values import unknown, unknown_values  # noqa: F401
 from whole_numbers import boxes, fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
@@ -307,9 +308,9 @@ def checks():
 
 def finite():
     """A loop that checks whether its loss is finite: an unknown number is. Its text decides nothing."""
-    loss = torch.randn((), device="cuda").exp()
+    loss = unknown(()).exp()
     assert str(loss)
-    assert str(torch.randn(9, 9, device="cuda"))
+    assert str(unknown(9, 9))
     assert torch.isfinite(loss)
     assert not torch.isnan(loss)
     assert not torch.isinf(loss)
@@ -403,14 +404,14 @@ def values():
 
 def supposed():
     """Where values are not known, the program takes its usual course, and indices are those of something."""
-    logits = torch.randn(64, 8, device="cuda")
-    tokens = torch.multinomial(functional.softmax(torch.randn(3, 1000, device="cuda"), -1), 1)
+    logits = unknown(64, 8)
+    tokens = torch.multinomial(functional.softmax(unknown(3, 1000), -1), 1)
     assert not (tokens == 2).all()
     assert tokens.min() >= 0
     assert tokens.max() < 1000
-    assert not (torch.rand(4, device="cuda") == 0).any()
+    assert not unknown(()) == 0
     # Where only the best tokens are left, the others are known and those are not.
-    best, places = torch.randn(3, 1000, device="cuda").topk(10)
+    best, places = unknown(3, 1000).topk(10)
     left = torch.full((3, 1000), float("-inf"), device="cuda").scatter_(1, places, best)
     assert not (torch.multinomial(functional.softmax(left, -1), 1) == 0).any()
     assert not (left.argmax(-1) == 0).any()
@@ -418,11 +419,26 @@ def supposed():
     counts = functional.one_hot(experts, 8).sum((0, 1)).tolist()
     assert counts == [16] * 8, counts
     assert [len(part) for part in logits.repeat(2, 1).split(counts)] == counts
-    for places in (torch.randperm(100, device="cuda"), torch.rand(100, device="cuda").argsort()):
+    for places in (torch.randperm(100, device="cuda"), unknown(100).argsort()):
         assert sorted(places.tolist()) == list(range(100)), places
-    boxes = torch.randn(200, 4, device="cuda")
+    boxes = unknown(200, 4)
     large, small = boxes[:, 2] > 0.5, boxes[:, 2] <= 0.5
-    assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, 200 - KEPT * 2)
+    assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, KEPT * 2)
+
+
+def masks():
+    """One mask of known numbers in three forms, and a mask that a limit of what is computed would leave out."""
+    points = torch.linspace(0, 640, 8400).cuda()
+    low = torch.linspace(0, 600, 600).cuda().unsqueeze(1)
+    deltas = torch.stack((points - low, low + 8 - points), -1)
+    counts = [len(mask.nonzero()) for mask in (deltas.amin(-1) > 0, (deltas > 0).all(-1), (deltas > 0).sum(-1) == 2)]
+    assert counts == [62_992] * 3, counts
+
+
+def decided():
+    """Sizes that follow from values, in ten programs that the CPU runs as well."""
+    wrong = differences()
+    assert not wrong, wrong
 
 
 def padded_encoder():
@@ -448,27 +464,6 @@ def doubtful():
     torch.zeros(5, 4, 4, device="cuda").baddbmm_(
         torch.ones(5, 4, 4, device="cuda"), torch.ones(5, 4, 4, device="cuda")
     ).cpu()
-
-
-def rounded():
-    """Values that a GPU may round in another way than the host, or write in another order: 10 of 14 reads.
-
-    Two of them are those of `bincount`, which asks for the largest number.
-    """
-    thirds = torch.tensor([1.0, 2.0, 4.0], device="cuda") / torch.tensor(3.0, device="cuda")
-    twice = torch.tensor([1, 1], device="cuda")
-    thirds.exp().cpu()
-    thirds.sum().cpu()
-    (thirds / 3).cpu()
-    torch.zeros(3, device="cuda").index_put((twice,), thirds[:2]).cpu()
-    torch.zeros(3, device="cuda").index_add(0, twice, thirds[:2]).cpu()
-    (thirds * 1e30).to(torch.int32).cpu()
-    torch.arange(0, 1, 0.1, device="cuda").cpu()
-    (thirds.bfloat16() < 0.1).cpu()
-    (thirds.bfloat16() < 0.5).cpu()
-    twice.bincount(thirds[:2]).cpu()
-    thirds.clone().lgamma_().cpu()
-    thirds.cpu()
 
 
 def backward_last():

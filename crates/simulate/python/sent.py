@@ -12,7 +12,7 @@ import pickle
 
 from ptmem_simulate_calls import Call
 from ptmem_simulate_operators import ENGINES
-from ptmem_simulate_values import KNOWN, LARGEST
+from ptmem_simulate_values import KNOWN, SMALL
 
 # Reductions of whole numbers, as functions of tensors.
 REDUCTIONS = {"sum": "sum", "max": "amax", "min": "amin"}
@@ -89,7 +89,7 @@ class ValueExchange:
         """True if values go over the store. All ranks of the group find the same."""
         if self.quiet or not ENGINES or self.c10d._rank_not_in_group(group):
             return False
-        fits = (tensor.is_cuda and tensor.numel() * tensor.element_size() <= LARGEST for tensor in tensors)
+        fits = (tensor.is_cuda and tensor.numel() * tensor.element_size() <= SMALL for tensor in tensors)
         return all(fits) and not self.torch.cuda.is_current_stream_capturing()
 
     def ranks_of(self, group):
@@ -102,8 +102,8 @@ class ValueExchange:
 
     def say(self, place, tensor):
         """Sends the values of a tensor, or that they are not known."""
-        values, trust = ENGINES[0].read(tensor)
-        said = values.contiguous().tolist() if trust == KNOWN else None
+        known = ENGINES[0].trust(tensor) == KNOWN
+        said = ENGINES[0].read(tensor).contiguous().tolist() if known else None
         self.c10d._get_default_store().set(f"{place}/{self.public.get_rank()}", pickle.dumps(said))
 
     def hear(self, place, sender, like):

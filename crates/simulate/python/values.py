@@ -10,24 +10,27 @@ import os
 import threading
 import warnings
 
+import ptmem_simulate_draws as draws
 import ptmem_simulate_guesses as guesses
+import ptmem_simulate_host as host
 
-# Certainty of values, as the library counts it. Assumed and never written values are not known.
-KNOWN, DOUBTFUL, SUPPOSED, ABSENT = range(4)
+# Certainty of values, as the library counts it: `SHARE` of what follows from a mask of which only a share is assumed.
+KNOWN, DOUBTFUL, SUPPOSED, SHARE, ABSENT = range(5)
 # What a program can do with values that are not known.
 SIZE, CONDITION, NUMBER = range(3)
-# Most bytes of a tensor that is computed: as many as the library keeps of a copy.
-LARGEST = 1 << 20
-# Most elements that are computed of values which are not set: positions and lengths, not tensors of data.
-MOST_ABSENT = 1 << 10
+# Most bytes of what is only supposed, and of a message between ranks.
+SMALL = 1 << 20
+# A limit from which on everything is computed.
+EVERYTHING = 1 << 63
+# Most rows of a tensor that have a certainty of their own; of more, all are as uncertain as one.
+MOST_ROWS = 1 << 12
 # Operators that also take numbers for tensors where Python calls them.
 TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div"))
-# Elements that the values of a larger tensor can repeat: thousandths of its elements pass a condition.
-PERIOD = 1000
 # Operators for all devices at once that end in a kernel or a copy.
 COMPOSITE = frozenset(
     (
         "aten::copy_",
+        "aten::convolution",
         "_c10d_functional::all_gather_into_tensor",
         "_c10d_functional::all_reduce",
         "_c10d_functional::broadcast",
@@ -38,6 +41,10 @@ MAKERS = frozenset(("tril_indices", "triu_indices"))
 # Overloads that PyTorch calls with a number in the memory of the device, which it cannot hand over to Python. The
 # operators that do so have a rule of their own.
 TAKES_NUMBERS_OF_DEVICE = frozenset(("aten::pow.Tensor_Tensor_out", "aten::isin.Tensor_Tensor_out"))
+# Operators that change what a tensor is, not what it has.
+NO_VALUES = frozenset(("set", "resize", "resize_as", "record_stream", "_cudnn_init_dropout_state", "_pin_memory", "_resize_output"))
+# The memory of all devices, as an object of Python.
+MEMORY = ctypes.c_char * (1 << 47)
 WITH_NAMES = 3  # METH_VARARGS | METH_KEYWORDS
 
 
@@ -54,11 +61,12 @@ class Library:
         place, size, number = ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int
         self.library = ctypes.PyDLL(None)
         self.trust = self.find("trust", number, place, size)
-        self.read = self.find("read", None, place, size, place, place)
-        self.write = self.find("write", None, place, size, place, number)
-        self.write_each = self.find("write_each", None, place, size, place, place)
+        self.view = self.find("view", number, place, size)
+        self.hold = self.find("hold", number, place, size, size, size, number)
+        self.cover = self.find("cover", number, place, size, number)
+        self.drop = self.find("drop", None, place, size, size, size, number)
         self.repeat = self.find("repeat", None, place, size, place, size, number)
-        self.period = self.find("period", number, place, size, size, place)
+        self.uniform = self.find("uniform", number, place, size, size, place)
         self.doubt = self.find("doubt", None, place, size)
         self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64)
         self.end = self.find("end", None, ctypes.c_int64)
@@ -84,10 +92,9 @@ class Library:
         return self.make(ctypes.byref(self.method), plan, None)
 
 
-def share_to_keep():
-    """Share of the elements that pass conditions which are not known (`--keep`)."""
-    pairs = (pair.partition("=") for pair in os.environ.get("PTMEM_SIMULATE", "").split(";"))
-    return next((int(value) / 100 for name, _, value in pairs if name == "keep"), 0.5)
+def settings():
+    """The settings of the run, by name."""
+    return dict(pair.partition("=")[::2] for pair in os.environ.get("PTMEM_SIMULATE", "").split(";"))
 
 
 def flatten(values):
@@ -101,21 +108,15 @@ def flatten(values):
     return found
 
 
-class Repeated:
-    """Values of a large tensor: these over and over."""
-
-    def __init__(self, values):
-        self.values = values
-
-
 class Work:
     """An operator that runs: what its results get at the end."""
 
-    __slots__ = ("answer", "earlier", "earlier_answer", "engine", "overwrites", "results", "trust", "written")
+    __slots__ = ("answer", "earlier", "earlier_answer", "engine", "partial", "results", "trust", "written")
 
-    def __init__(self, engine, results, trust, answer, written, overwrites=False):
-        self.engine, self.results, self.trust, self.answer, self.written = engine, results, trust, answer, written
-        self.overwrites = overwrites
+    def __init__(self, engine, results, trust, answer, written, partial=False):
+        self.engine, self.results, self.trust, self.written = engine, results, trust, written
+        # Writes to a few elements: the others stay.
+        self.partial = partial
         thread = engine.thread
         self.earlier_answer = thread.answer
         if answer is not None:
@@ -130,11 +131,13 @@ class Work:
         self.engine.library.end(self.earlier)
         if not result:
             return
-        real = flatten(result) or self.written
-        results = self.results or [None] * len(real)
-        trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(real)
-        for place, values, trust in zip(real, results, trusts):
-            self.engine.store(place, values, trust, self.overwrites)
+        places = flatten(result)
+        places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
+        results = self.results or []
+        trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
+        for index, place in enumerate(places):
+            values = results[index] if index < len(results) else None
+            self.engine.store(place, values, trusts[index], self.partial)
 
 
 class PerThread(threading.local):
@@ -153,109 +156,154 @@ class Engine:
         self.torch = torch
         self.library = Library()
         self.thread = PerThread()
-        self.keep = share_to_keep()
+        self.draws = draws.Draws(torch)
+        found = settings()
+        # The share of elements that pass conditions which are not known.
+        self.keep = int(found.get("keep", 50)) / 100
+        self.limit = int(found.get("compute", SMALL))
         self.libraries = []
         self.guesses = guesses.Guesses()
         self.folder = os.path.dirname(os.path.abspath(__file__))
         self.prefixes = (self.folder + os.sep, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
 
-    def install(self, namespace, rules):
-        """Puts a function before all operators of a namespace that have a rule."""
+    def install(self, namespace, rules, rule=None):
+        """Puts a function before all operators of a namespace that have a rule, or with `rule` before all others, too."""
         public = self.torch._C
         library = self.torch.library.Library(namespace, "IMPL")
         self.libraries.append(library)
         start = namespace + "::"
         for name in public._dispatch_get_all_op_names():
             base, _, overload = name[len(start) :].partition(".")
-            rule = rules.get(base) or rules.get(base.rstrip("_")) if name.startswith(start) else None
-            on_device = name in COMPOSITE or public._dispatch_has_kernel_for_dispatch_key(name, "CUDA")
-            if rule is None or not on_device or name in TAKES_NUMBERS_OF_DEVICE:
+            if not name.startswith(start) or name in TAKES_NUMBERS_OF_DEVICE:
                 continue
-            if public._dispatch_has_kernel_for_dispatch_key(name, "BackendSelect") and base not in MAKERS:
-                continue  # It makes a tensor, and another operator fills it.
+            known = rules.get(base) or rules.get(base.rstrip("_"))
+            if not (known or rule) or not self.runs_on_device(name, base):
+                continue
             packet = getattr(getattr(self.torch.ops, namespace), base)
-            operator = Operator(self, name, getattr(packet, overload or "default"), rule)
+            operator = Operator(self, name, getattr(packet, overload or "default"), known or rule)
+            if not known and not operator.computes():
+                continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Of the makers, which have such a function.
                 library.impl(name[len(start) :], self.library.without_frame(operator.plan), "BackendSelect")
 
+    def runs_on_device(self, name, base):
+        """True for an operator that has a kernel for the device, or ends in one, and fills what it makes."""
+        has = self.torch._C._dispatch_has_kernel_for_dispatch_key
+        on_device = name in COMPOSITE or has(name, "CUDA")
+        # An operator before the choice of the device makes a tensor, and another one fills it.
+        return on_device and (base in MAKERS or not has(name, "BackendSelect"))
+
     def span(self, tensor):
         """Elements from the first to the last of a tensor."""
+        if tensor.is_contiguous():
+            return tensor.numel()
         if tensor.numel() == 0:
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
+    def rows(self, tensor):
+        """Elements of a row, the distance of rows, and their number; none where it has too many, or no such rows."""
+        width, pitch, count = 1, 0, 1
+        for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+            if size == 1:
+                continue
+            if count == 1 and stride == width:
+                width *= size
+            elif count == 1 or stride == pitch * count:
+                pitch, count = pitch or stride, count * size
+            else:
+                return None
+        return (width, pitch, count) if count <= MOST_ROWS and (count == 1 or pitch >= width) else None
+
     def trust(self, tensor):
-        """Certainty of the least certain element."""
-        if tensor.is_contiguous():
-            size = tensor.numel() * tensor.element_size()
-            return self.library.trust(tensor.data_ptr(), size) if size else KNOWN
-        return self.read(tensor)[1]
+        """Certainty of the least certain element. A mask that nobody knows is true for a share."""
+        span, size, at = self.span(tensor), tensor.element_size(), tensor.data_ptr()
+        if span == 0:
+            return KNOWN
+        trust = self.library.trust(at, span * size)
+        if trust > KNOWN and span != tensor.numel():
+            rows = self.rows(tensor)
+            if rows is not None:
+                width, pitch, count = rows
+                trust = max(self.library.trust(at + row * pitch * size, width * size) for row in range(count))
+        return trust
+
+    def uniform(self, tensor):
+        """The element that a tensor was filled with, on the host, if it was."""
+        size, span = tensor.element_size(), self.span(tensor)
+        if span == 0:
+            return None
+        value = self.torch.empty(1, dtype=tensor.dtype)
+        trust = self.library.uniform(tensor.data_ptr(), span * size, size, value.data_ptr())
+        return value if trust >= 0 else None
+
+    def at(self, tensor):
+        """The memory of a tensor, as one of the host."""
+        memory = MEMORY.from_address(tensor.data_ptr())
+        whole = self.torch.frombuffer(memory, dtype=tensor.dtype, count=self.span(tensor))
+        return whole.as_strided(tensor.shape, tensor.stride())
 
     def read(self, tensor):
-        """A tensor of the host with the same elements in the same places, and their certainty."""
-        torch, size = self.torch, tensor.element_size()
+        """A tensor of the host with the same elements; None where they are beyond the limit."""
         span = self.span(tensor)
         if span == 0:
-            return torch.empty(tensor.shape, dtype=tensor.dtype), KNOWN
-        values = torch.empty(span * size, dtype=torch.uint8)
-        trusts = torch.empty(span * size, dtype=torch.uint8)
-        self.library.read(tensor.data_ptr(), span * size, values.data_ptr(), trusts.data_ptr())
-        strides = tensor.stride()
-        trust = trusts.view(span, size).amax(1).as_strided(tensor.shape, strides).max().item()
-        return values.view(tensor.dtype).as_strided(tensor.shape, strides), trust
+            return self.torch.empty(tensor.shape, dtype=tensor.dtype)
+        value = self.uniform(tensor)
+        if value is not None:
+            return value.view(()).expand(tensor.shape)
+        if span * tensor.element_size() > self.limit:
+            return None
+        return self.at(tensor) if self.library.view(tensor.data_ptr(), span * tensor.element_size()) else None
 
-    def period(self, tensor):
-        """The first elements of a tensor, which the others repeat, and their certainty; ABSENT if they do not."""
-        torch, size, span = self.torch, tensor.element_size(), self.span(tensor)
-        values = torch.empty(min(PERIOD, span) * size, dtype=torch.uint8)
-        trust = self.library.period(tensor.data_ptr(), span * size, PERIOD * size, values.data_ptr())
-        values = values.view(tensor.dtype)
-        if trust == ABSENT and span * size <= LARGEST and tensor.is_contiguous():
-            every, trust = self.read(tensor)
-            values = every.view(-1)[:PERIOD]
-            if not torch.equal(every.view(-1)[PERIOD:], every.view(-1)[:-PERIOD]):
-                trust = ABSENT
-        if trust != ABSENT and span and torch.equal(values, values[:1].expand(len(values))):
-            return values[:1], trust
-        return values, trust if span == tensor.numel() else ABSENT
-
-    def store(self, place, values, trust, overwrites=False):
-        """Gives a tensor on the device values, or notes that it has others, which are not known, or may have."""
-        if not place.is_cuda or place.layout is not self.torch.strided:
+    def store(self, place, values, trust, partial=False):
+        """Gives a tensor on the device values, or notes that it has others, which are not known."""
+        if not place.is_cuda or place.layout is not self.torch.strided or place.is_quantized:
             return
-        repeated = isinstance(values, Repeated)
-        if values is not None and not repeated and values.numel() != place.numel() and not self.thread.depth:
-            self.followed(SIZE)  # The operator found its size in another way than by what it was told.
+        is_uniform = values is not None and values.numel() == 1 and place.numel() != 1
         if place.numel() == 0:
             return
-        at, size = place.data_ptr(), place.element_size()
-        if repeated and self.span(place) == place.numel():
-            bytes_of_one = values.values.to(place.dtype).contiguous()
-            period = bytes_of_one.numel() * size
-            self.library.repeat(at, place.numel() * size, bytes_of_one.data_ptr(), period, trust)
-        elif values is None or repeated or values.shape != place.shape or values.dtype != place.dtype:
-            if overwrites and place.is_contiguous():
-                self.library.write(at, place.numel() * size, 0, ABSENT)
-            else:
-                self.library.doubt(at, self.span(place) * size)
-        elif place.is_contiguous():
-            values = values.contiguous()
-            self.library.write(at, values.numel() * size, values.data_ptr(), trust)
-        else:
-            self.store_apart(place, values, trust)
+        if values is not None and not (is_uniform or self.thread.depth) and values.numel() != place.numel():
+            self.followed(SIZE)  # The operator found its size in another way than by what it was told.
+        fits = is_uniform or (values is not None and (values.shape == place.shape or values.numel() == place.numel() == 1))
+        if not fits or values.dtype != place.dtype or not self.write(place, values, trust):
+            self.drop(place, trust, partial)
 
-    def store_apart(self, place, values, trust):
-        """The same for elements that are not contiguous: the bytes between them are kept."""
-        torch, size, span = self.torch, place.element_size(), self.span(place)
-        around = torch.empty(span * size, dtype=torch.uint8)
-        trusts = torch.empty(span * size, dtype=torch.uint8)
-        at = place.data_ptr()
-        self.library.read(at, span * size, around.data_ptr(), trusts.data_ptr())
-        around.view(place.dtype).as_strided(place.shape, place.stride()).copy_(values)
-        strides = [stride * size for stride in place.stride()]
-        trusts.as_strided((*place.shape, size), (*strides, 1)).fill_(trust)
-        self.library.write_each(at, span * size, around.data_ptr(), trusts.data_ptr())
+    def write(self, place, values, trust):
+        """Writes values to a tensor; false where they are beyond the limit. One value stands for all."""
+        at, size, span = place.data_ptr(), place.element_size(), self.span(place)
+        is_dense = span == place.numel()
+        if is_dense and values.numel() == 1:
+            self.library.repeat(at, span * size, values.contiguous().data_ptr(), size, trust)
+            return True
+        if trust == SHARE and span * size > SMALL:
+            return False  # The share is enough.
+        rows = (span, 0, 1) if is_dense else self.rows(place)
+        if rows is None:
+            done = self.library.cover(at, span * size, trust)
+        else:
+            width, pitch, count = rows
+            done = self.library.hold(at, width * size, pitch * size, count, trust)
+        if done:
+            self.at(place).copy_(values.view(()).expand(place.shape) if values.numel() == 1 else values)
+        return done
+
+    def passes(self, mask):
+        """The share of elements that pass conditions which are not known, spread evenly."""
+        places = self.torch.arange(mask.numel(), dtype=self.torch.float64)
+        return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
+
+    def drop(self, place, trust, partial=False):
+        """Notes that nobody knows what a tensor has, or what some of its elements have."""
+        is_mask = trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL
+        if is_mask and self.write(place, self.passes(place), trust):
+            return None
+        at, size, span = place.data_ptr(), place.element_size(), self.span(place)
+        rows = self.rows(place) or (span, 0, 1)
+        if partial:
+            return self.library.doubt(at, span * size)
+        width, pitch, count = rows
+        return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 
     def followed(self, kind):
         """Notes that something followed from values that are not known, and in which line of the program."""
@@ -282,11 +330,15 @@ class Operator:
         self.written = [
             index
             for index, argument in enumerate(overload._schema.arguments)
-            if argument.alias_info is not None and argument.alias_info.is_write
+            if argument.name in host.CHANGED or (argument.alias_info is not None and argument.alias_info.is_write)
         ]
         types = enumerate(str(argument.type) for argument in overload._schema.arguments)
         self.of_numbers = [] if self.base in TAKES_NUMBERS else [place for place, kind in types if kind == "Tensor"]
+        self.outs = {argument.name for argument in overload._schema.arguments if argument.is_out}
         self.makes = self.base in MAKERS
+        self.scales = any(name == "beta" for name, _ in self.arguments)
+        self.draws = engine.torch.Tag.nondeterministic_seeded in overload.tags
+        self.takes_generator = any(name == "generator" for name, _ in self.arguments)
         self.calls = {}
         public = engine.torch._C
         self.keys_of = public._dispatch_keys
@@ -295,6 +347,16 @@ class Operator:
         self.identity = getattr(public.DispatchKeySet, "raw_repr", repr)  # Releases before 2.4 have no number.
         below = public._dispatch_keyset_full_after(public.DispatchKey.BackendSelect)
         self.below = below - public.DispatchKeySet(public.DispatchKey.PythonDispatcher)
+
+    def computes(self):
+        """True for an operator that writes values and also runs on the host."""
+        schema = self.overload._schema
+        is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in schema.returns)
+        makes = bool(self.written) or any("Tensor" in str(value.type) for value in schema.returns)
+        has = self.engine.torch._C._dispatch_has_kernel_for_dispatch_key
+        keys = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+        on_host = self.base in host.OPERATORS or any(has(self.name, key) for key in keys)
+        return makes and on_host and not is_view and self.base not in NO_VALUES
 
     def call_for(self, keys):
         """The operator's function for a set of dispatch keys, and True if it is that of plain tensors on a device."""
@@ -339,7 +401,7 @@ class Operator:
                 import traceback
 
                 traceback.print_exc()
-            return call, Work(self.engine, None, SUPPOSED, None, self.written_of(arguments, named)), arguments
+            return call, Work(self.engine, None, ABSENT, None, self.written_of(arguments, named)), arguments
 
     def as_tensors(self, arguments):
         """Numbers that are passed for tensors as the tensors that they were: Python gets them as numbers."""
@@ -371,6 +433,8 @@ class Operator:
 
     def written_of(self, arguments, named):
         """Tensors that are written, for operators without a result."""
+        if not self.written:
+            return []
         values = self.bound(arguments, named)
         return flatten(values[self.arguments[index][0]] for index in self.written)
 

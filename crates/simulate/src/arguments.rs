@@ -9,7 +9,7 @@ use clap::Args;
 use ptmem_base::units::{Size, parse_size};
 
 use crate::job::{Job, JobArguments};
-use crate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
+use crate::{Addresses, Card, Compute, Events, LARGEST_MEMORY, MOST_GPUS, Settings, Unsupported};
 
 const EXIT_CODES: &str = include_str!("exit_codes.txt").trim_ascii_end();
 const EXAMPLES: &str = include_str!("help.txt").trim_ascii_end();
@@ -32,6 +32,9 @@ pub struct SimulateArguments {
     /// Memory of each card [default: that of the card]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub(super) memory: Option<u64>,
+    /// Memory that may hold values, which the host computes; all computes whatever it can
+    #[arg(long, value_name = "LIMIT", default_value_t = Compute::DEFAULT)]
+    pub(super) compute: Compute,
     /// Value of every unknown byte that the program reads
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) fill: u8,
@@ -86,6 +89,7 @@ impl SimulateArguments {
             gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
             memory: self.memory.unwrap_or(card.memory),
             fill: self.fill,
+            compute: self.compute,
             keep: self.keep,
             events: self.events,
             addresses: self.addresses,

@@ -8,6 +8,7 @@
 mod arguments;
 mod card;
 mod compiled;
+mod compute;
 #[path = "../library/src/fact.rs"]
 mod fact;
 mod folder;
@@ -33,6 +34,7 @@ use anyhow::Result;
 pub use arguments::{SimulateArguments, StandInsArguments, Steps};
 pub use card::Card;
 pub use compiled::empty_caches;
+pub use compute::Compute;
 pub use run::run;
 pub use stand_ins::run as add_stand_ins;
 
@@ -57,7 +59,7 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head
 /// of each describes it.
-pub const PYTHON: [(&str, &str); 22] = [
+pub const PYTHON: [(&str, &str); 25] = [
     ("sitecustomize.py", include_str!("../python/hook.py")),
     ("ptmem_simulate_answers.py", include_str!("../python/answers.py")),
     ("ptmem_simulate_facts.py", include_str!("../python/facts.py")),
@@ -71,6 +73,8 @@ pub const PYTHON: [(&str, &str); 22] = [
     ("ptmem_simulate_guesses.py", include_str!("../python/guesses.py")),
     ("ptmem_simulate_guards.py", include_str!("../python/guards.py")),
     ("ptmem_simulate_values.py", include_str!("../python/values.py")),
+    ("ptmem_simulate_draws.py", include_str!("../python/draws.py")),
+    ("ptmem_simulate_host.py", include_str!("../python/host.py")),
     ("ptmem_simulate_calls.py", include_str!("../python/calls.py")),
     ("ptmem_simulate_operators.py", include_str!("../python/operators.py")),
     ("ptmem_simulate_watch/__init__.py", include_str!("../python/watch/__init__.py")),
@@ -135,6 +139,8 @@ pub struct Settings {
     pub memory: u64,
     /// Byte that unknown values read as.
     pub fill: u8,
+    /// Memory that may hold values.
+    pub compute: Compute,
     /// Share of the elements, in percent, that pass a condition on values that are not known.
     pub keep: u32,
     /// When events are complete.
@@ -162,6 +168,7 @@ impl Settings {
             format!("gpus={}", self.gpus),
             format!("context={}", self.card.context()),
             format!("fill={}", self.fill),
+            format!("compute={}", self.compute.bytes()),
             format!("keep={}", self.keep),
             format!("events={}", self.events),
             format!("addresses={}", self.addresses),

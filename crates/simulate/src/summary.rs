@@ -12,7 +12,7 @@ use crate::report::{Followed, Outcome, PeerValue};
 /// Places of values that only other ranks know which the line names.
 const MOST_PLACES: usize = 3;
 
-/// One line for people: the rank, what was recorded, that nothing was computed, the simulated parts, and possible differences from a
+/// One line for people: the rank, what was recorded, the simulated GPUs, and possible differences from a
 /// real run.
 pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     let Settings { card, gpus, memory, fill, .. } = outcome.settings;
@@ -25,7 +25,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     }
     let rank = outcome.rank.map(|rank| format!("rank {} of {}: ", rank.number, rank.world_size)).unwrap_or_default();
     let mut parts = recorded(outcome);
-    parts.push(format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})"));
+    parts.push(format!("ran on {gpus} simulated GPU{plural} ({card}, {memory})"));
     if ledger.fact(Fact::DeviceCounts) == 0 {
         parts.push(match outcome.exit_code {
             0 => "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?"
@@ -40,7 +40,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     let reads = ledger.fact(Fact::Reads);
     let workspace = Size(outcome.settings.cudnn_workspace);
     let unset = format!("of {reads} reads were of unknown values (losses, norms, conditions): they read as {fill}");
-    let large = format!("reads of values over 1 MiB read as {fill}");
+    let large = format!("reads were of values beyond --compute: they read as {fill}");
     let doubtful = "reads were of values that a kernel or another rank may have changed: they returned the older value";
     let plans =
         format!("cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)");

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::config::Recording;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
-use ptmem_simulate::{Card, Steps, empty_caches};
+use ptmem_simulate::{Card, Compute, Steps, empty_caches};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
 
@@ -51,6 +51,9 @@ pub(crate) struct Method {
     /// real card, and expects it to write its snapshot to the file that PTMEM_SNAPSHOT names
     #[arg(long, value_name = "STEPS", default_value = Recording::DEFAULT_STEPS, value_parser = steps)]
     pub(crate) steps: String,
+    /// Memory that may hold values, as with --compute of 'ptmem simulate'; all for programs that decide by values
+    #[arg(long, value_name = "LIMIT", value_parser = compute)]
+    pub(crate) compute: Option<String>,
     /// Number of ranks of the job; the command runs as rank 0, as with --world-size of 'ptmem simulate'
     #[arg(long, value_name = "N")]
     pub(crate) world_size: Option<u32>,
@@ -60,6 +63,11 @@ pub(crate) struct Method {
 pub(crate) fn card(text: &str) -> Result<String, String> {
     let card = Card::named(text).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"));
     card.map(|_| text.to_owned())
+}
+
+/// Checks how much is computed.
+pub(crate) fn compute(text: &str) -> Result<String, String> {
+    text.parse::<Compute>().map(|_| text.to_owned())
 }
 
 /// Checks which steps to record.
@@ -119,8 +127,9 @@ impl<'a> Candidate<'a> {
 
     fn simulated(&self, snapshot: &Path) -> Result<Command> {
         let mut command = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
-        let Method { gpu, steps, world_size } = self.program.method;
+        let Method { gpu, steps, compute, world_size } = self.program.method;
         command.args(["simulate", "--gpu", gpu]);
+        command.args(compute.iter().flat_map(|limit| ["--compute", limit]));
         if !self.writes_snapshot() {
             let mut record = snapshot.as_os_str().to_owned();
             if steps != "all" {

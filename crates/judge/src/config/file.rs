@@ -95,6 +95,7 @@ table_with_limits!(FileGate {
     install: Option<String>,
     steps: Option<String>,
     gpu: Option<String>,
+    compute: Option<String>,
     python: Option<String>,
     directory: Option<String>,
     ranks: Option<u32>,

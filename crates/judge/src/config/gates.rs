@@ -46,6 +46,8 @@ pub struct Recording {
     pub steps: String,
     /// The card to simulate; `real` for that of the machine.
     pub gpu: String,
+    /// Memory that may hold values on a simulated card; `None` leaves it to `ptmem simulate`.
+    pub compute: Option<String>,
     /// Version of Python for the environment of `install`.
     pub python: Option<String>,
     /// Working directory, from the folder of the file.
@@ -77,6 +79,7 @@ impl Recording {
             install: None,
             steps: Self::DEFAULT_STEPS.to_owned(),
             gpu: Self::DEFAULT_GPU.to_owned(),
+            compute: None,
             python: None,
             directory: None,
             ranks: None,
@@ -162,6 +165,7 @@ fn key_of_recording(read: &FileGate) -> Option<&'static str> {
         ("install", read.install.is_some()),
         ("steps", read.steps.is_some()),
         ("gpu", read.gpu.is_some()),
+        ("compute", read.compute.is_some()),
         ("python", read.python.is_some()),
         ("directory", read.directory.is_some()),
         ("ranks", read.ranks.is_some()),
@@ -184,6 +188,7 @@ fn recording(read: FileGate) -> Result<Recording, String> {
         install: read.install.filter(|script| !script.trim().is_empty()),
         steps: read.steps.unwrap_or(of.steps),
         gpu: read.gpu.unwrap_or(of.gpu),
+        compute: read.compute,
         python: read.python,
         directory: read.directory,
         ranks: read.ranks,
@@ -212,6 +217,7 @@ mod tests {
             install = 'ptmem pip install .'
             python = '3.10'
             ranks = 8
+            compute = 'all'
             max-growth = '2%'
             [gate.server]
             before = 'a.json'
@@ -230,6 +236,7 @@ mod tests {
             install: Some("ptmem pip install .".to_owned()),
             python: Some("3.10".to_owned()),
             ranks: Some(8),
+            compute: Some("all".to_owned()),
             ..Recording::of("python train.py".to_owned())
         };
         assert_eq!(*recording, expected);

@@ -22,6 +22,8 @@ type Parameters = Option<Arc<Box<[Parameter]>>>;
 static KERNELS: Mutex<BTreeMap<usize, Parameters>> = Mutex::new(BTreeMap::new());
 /// Stands for all addresses, of which a kernel of unknown parameters may have any.
 const ANYWHERE: u64 = 0;
+/// Most bytes that are read of an array of addresses.
+const LARGEST_ARRAY: u64 = 1 << 20;
 /// Addresses that kernels in graphs have: each replay may write there.
 static IN_GRAPHS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
@@ -99,7 +101,7 @@ pub(crate) fn wrote(address: u64) {
 /// Notes that a library wrote there, or to where an array there points to.
 pub(crate) fn wrote_through(address: u64) {
     let Some((start, size)) = blocks::holding(address).filter(|_| addresses::is_device(address)) else { return };
-    let array = (start + size - address).min(values::LARGEST_KEPT);
+    let array = (start + size - address).min(LARGEST_ARRAY);
     let mut words = alloc::vec![0; array as usize];
     values::read(words.as_mut_ptr() as u64, address, array);
     words.chunks_exact(8).filter_map(|word| long(word, 0)).for_each(wrote);

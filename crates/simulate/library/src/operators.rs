@@ -14,9 +14,6 @@ use crate::sys::memory;
 
 /// An object of Python.
 type Object = *mut c_void;
-/// A place where nothing was ever set, among the numbers of [`Trust`].
-const ABSENT: u8 = 3;
-
 /// Functions of Python's interface for C, which the hook hands over.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -78,64 +75,49 @@ unsafe fn finish(python: &Python, after: Object, result: Object) {
     }
 }
 
-fn trust_of(number: u8) -> Option<Trust> {
-    [Trust::Known, Trust::Doubtful, Trust::Unset].get(usize::from(number)).copied()
-}
-
-/// Certainty of the values of a range: the number of a [`Trust`], or [`ABSENT`] where a part was never set.
+/// Certainty of the values of a range: the number of a [`Trust`], also where a part was never set.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_trust(at: u64, size: u64) -> c_int {
-    values::trust_if_set(at, size).map_or(ABSENT, |trust| trust as u8).into()
+    values::trust_if_set(at, size).unwrap_or(Trust::Absent) as c_int
 }
 
-/// Values of a range, and the certainty of each byte.
+/// Makes the memory of a range readable; 0 where that is beyond the limit.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_read(at: u64, size: u64, to: u64, trusts: u64) {
-    memory::fill(trusts, ABSENT, size as usize);
-    values::read(to, at, size);
-    for (offset, length, trust) in values::trusts(at, size) {
-        memory::fill(trusts + offset, trust as u8, length as usize);
-    }
+pub extern "C" fn ptmem_simulate_view(at: u64, size: u64) -> c_int {
+    values::view(at, size).into()
 }
 
-/// Sets a range to values of one certainty.
+/// Has rows of a range hold values of one certainty, which the caller writes there; 0 where that is beyond the limit.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_write(at: u64, size: u64, from: u64, trust: c_int) {
-    let trust = u8::try_from(trust).ok().and_then(trust_of);
-    match trust {
-        Some(trust) => {
-            values::set_computed(at, memory::bytes(from, size as usize), trust);
-        }
-        None => values::forget(at, size),
-    }
+pub extern "C" fn ptmem_simulate_hold(at: u64, size: u64, pitch: u64, rows: u64, trust: c_int) -> c_int {
+    let trust = Trust::of(trust as u8);
+    (0..rows).fold(true, |all, row| values::hold(at + row * pitch, size, trust) && all).into()
 }
 
-/// Sets a range to values, each byte with its own certainty.
+/// The same for some elements of a range, which lie apart.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_write_each(at: u64, size: u64, from: u64, trusts: u64) {
-    let trusts = memory::bytes(trusts, size as usize);
-    let mut start = 0;
-    for run in trusts.chunk_by(|one, next| one == next) {
-        let length = run.len() as u64;
-        ptmem_simulate_write(at + start, length, from + start, run[0].into());
-        start += length;
-    }
+pub extern "C" fn ptmem_simulate_cover(at: u64, size: u64, trust: c_int) -> c_int {
+    values::cover(at, size, Trust::of(trust as u8)).into()
 }
 
-/// Sets a range to bytes of the host, over and over.
+/// Notes that the values of rows of a range are not kept.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_repeat(at: u64, size: u64, from: u64, period: u64, trust: c_int) {
-    if let Some(trust) = u8::try_from(trust).ok().and_then(trust_of) {
-        values::repeat(at, memory::bytes(from, period as usize), size, trust);
-    }
+pub extern "C" fn ptmem_simulate_drop(at: u64, size: u64, pitch: u64, rows: u64, trust: c_int) {
+    (0..rows).for_each(|row| values::drop_values(at + row * pitch, size, Trust::of(trust as u8)));
 }
 
-/// Writes the bytes that a range repeats to the host; their certainty, [`ABSENT`] where it repeats none of this number.
+/// Sets a range to an element of the host, over and over.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_period(at: u64, size: u64, period: u64, to: u64) -> c_int {
-    let Some((bytes, trust)) = values::period(at, size, period) else { return ABSENT.into() };
+pub extern "C" fn ptmem_simulate_repeat(at: u64, size: u64, from: u64, element: u64, trust: c_int) {
+    values::repeat(at, memory::bytes(from, element as usize), size, Trust::of(trust as u8));
+}
+
+/// Writes the element that a range was filled with to the host; its certainty, or -1 where it was not filled.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_uniform(at: u64, size: u64, element: u64, to: u64) -> c_int {
+    let Some((bytes, trust)) = values::uniform(at, size, element) else { return -1 };
     memory::copy(to, bytes.as_ptr() as u64, bytes.len());
-    (trust as u8).into()
+    trust as c_int
 }
 
 /// Notes that an operator may have changed a range.
@@ -178,18 +160,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_has_its_own_certainty() {
+    fn rows_have_their_own_certainty() {
         let at = 0x1114_0000_0000;
-        let sent = [1_u8, 2, 3, 4, 5, 6];
-        let trusts = [0_u8, 0, ABSENT, 2, 2, 1];
-        ptmem_simulate_write_each(at, 6, sent.as_ptr() as u64, trusts.as_ptr() as u64);
-        let mut values = [9_u8; 7];
-        let mut found = [9_u8; 7];
-        ptmem_simulate_read(at, 7, values.as_mut_ptr() as u64, found.as_mut_ptr() as u64);
-        assert_eq!(values, [1, 2, 0, 4, 5, 6, 0]);
-        assert_eq!(found, [0, 0, ABSENT, 2, 2, 1, ABSENT]);
-        let trust = |from, size| ptmem_simulate_trust(at + from, size);
-        assert_eq!([trust(0, 2), trust(3, 3), trust(1, 3), trust(5, 1)], [0, 2, 3, 1]);
+        assert_eq!(ptmem_simulate_hold(at, 2, 4, 3, Trust::Known as c_int), 1);
+        ptmem_simulate_drop(at + 4, 2, 4, 2, Trust::Absent as c_int);
+        let trusts = [(0, 2), (4, 2), (8, 1)].map(|(from, size)| ptmem_simulate_trust(at + from, size));
+        assert_eq!(trusts, [0, 4, 4]);
     }
 
     #[test]

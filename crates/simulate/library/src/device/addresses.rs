@@ -1,4 +1,4 @@
-//! Where device memory lies: ranges of addresses at which nothing is ever mapped.
+//! Where device memory lies: ranges of addresses at which nothing else is mapped.
 
 use alloc::collections::BTreeMap;
 

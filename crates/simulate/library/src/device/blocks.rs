@@ -30,9 +30,9 @@ static BLOCKS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Notes that a block was handed out, or given back.
 fn note(at: u64, change: i64) {
+    values::forget(at, change.unsigned_abs());
     if change > 0 {
         BLOCKS.lock().insert(at, change.unsigned_abs());
-        values::forget(at, change.unsigned_abs());
     } else {
         BLOCKS.lock().remove(&at);
     }

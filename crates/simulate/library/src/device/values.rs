@@ -1,10 +1,10 @@
-//! Values in device memory that are known: small copies from the host, fills, and what a few kernels compute of them.
+//! Values in device memory: those that the host copied there or filled it with, and those that it computed for an operator.
 //!
-//! Most kernels do nothing, so memory that was not set otherwise has no value and reads as the byte of `--fill`. A
-//! value in a block of memory whose address such a kernel has is kept, but doubtful: the kernel may have changed it. A
-//! value computed from an unset value is unset too, but kept, so that positions advance from their initial reading.
+//! Device memory has real pages behind its addresses, mapped where a value is first held, so that PyTorch's operators for
+//! the host can run on it. `--compute` limits how much is held. Kernels do nothing: what an operator's kernel would have
+//! written is absent unless the hook wrote it, and a value in a block whose address another kernel has is doubtful.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -12,17 +12,19 @@ use crate::settings::settings;
 use crate::sys::lock::Mutex;
 use crate::sys::memory;
 
-/// Largest copy from the host that is kept.
-pub(crate) const LARGEST_KEPT: u64 = 1 << 20;
-/// Most bytes that are kept in all; later copies are noted, but not kept.
-const MOST_KEPT: u64 = 1 << 30;
+/// Unit in which pages are mapped.
+const MAPPED: u64 = 64 << 20;
+/// Freed values of this size or more give their pages back to the host.
+const GIVEN_BACK: u64 = 1 << 20;
 
 /// Value of a run of bytes.
 #[derive(Clone)]
 enum Value {
+    /// In the memory at its addresses.
+    Held,
     /// These bytes, over and over, from this offset.
-    Bytes(Arc<[u8]>, usize),
-    /// Set by the host, but not kept.
+    Repeated(Arc<[u8]>, usize),
+    /// Not kept.
     Dropped,
 }
 
@@ -34,8 +36,20 @@ pub(crate) enum Trust {
     Known,
     /// A kernel or another rank may have changed it.
     Doubtful,
-    /// It was computed from a value that nothing has set.
-    Unset,
+    /// It follows from an assumption: an index, or a number that nothing has set.
+    Supposed,
+    /// It follows from a mask of which only the share of true elements is assumed.
+    Share,
+    /// Something wrote it, and nobody knows what.
+    Absent,
+}
+
+impl Trust {
+    /// The certainty of a number.
+    pub(crate) fn of(number: u8) -> Self {
+        let all = [Self::Known, Self::Doubtful, Self::Supposed, Self::Share];
+        all.get(usize::from(number)).copied().unwrap_or(Self::Absent)
+    }
 }
 
 /// A run of bytes.
@@ -46,14 +60,17 @@ struct Run {
     trust: Trust,
 }
 
-/// Runs of known values, by first address. They do not overlap.
+/// Runs that were written, by first address. They do not overlap.
 #[derive(Default)]
 struct Values {
     runs: BTreeMap<u64, Run>,
-    kept: u64,
+    /// Bytes that are held.
+    held: u64,
+    /// First addresses of the units that are mapped.
+    mapped: BTreeSet<u64>,
 }
 
-static VALUES: Mutex<Values> = Mutex::new(Values { runs: BTreeMap::new(), kept: 0 });
+static VALUES: Mutex<Values> = Mutex::new(Values { runs: BTreeMap::new(), held: 0, mapped: BTreeSet::new() });
 
 /// Parts of the read values, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -67,45 +84,68 @@ impl Run {
     /// The part of the run that begins `bytes` after its start and has this size.
     fn part(&self, bytes: u64, size: u64) -> Self {
         let value = match &self.value {
-            Value::Bytes(all, offset) => Value::Bytes(Arc::clone(all), (offset + bytes as usize) % all.len()),
-            other => other.clone(),
+            Value::Repeated(all, offset) => {
+                Value::Repeated(Arc::clone(all), (offset + (bytes % all.len() as u64) as usize) % all.len())
+            }
+            Value::Held => Value::Held,
+            Value::Dropped => Value::Dropped,
         };
         Self { size, value, trust: self.trust }
     }
 
-    fn kept(&self) -> u64 {
-        if let Value::Bytes(all, _) = &self.value { self.size.min(all.len() as u64) } else { 0 }
+    fn held(&self) -> u64 {
+        if matches!(self.value, Value::Held) { self.size } else { 0 }
+    }
+
+    /// The certainty as an operand: values that were not kept are absent, a mask of a share needs none.
+    fn certainty(&self) -> Trust {
+        match self.value {
+            Value::Dropped if self.trust != Trust::Share => Trust::Absent,
+            Value::Held | Value::Repeated(..) | Value::Dropped => self.trust,
+        }
     }
 }
 
 impl Values {
     fn insert(&mut self, at: u64, run: Run) {
-        self.kept += run.kept();
+        self.held += run.held();
         self.runs.insert(at, run);
     }
 
     fn remove(&mut self, at: u64) -> Option<Run> {
         let run = self.runs.remove(&at)?;
-        self.kept -= run.kept();
+        self.held -= run.held();
         Some(run)
     }
 
-    /// Replaces the known values of a range.
+    /// Replaces the values of a range.
     fn set(&mut self, at: u64, size: u64, value: Value, trust: Trust) {
-        self.forget(at, size);
+        self.clear(at, size);
         if size > 0 {
             self.insert(at, Run { size, value, trust });
         }
     }
 
-    /// The value that these bytes are kept as.
-    fn keep(&self, bytes: &[u8]) -> Value {
-        let size = bytes.len() as u64;
-        if size <= LARGEST_KEPT && self.kept + size <= MOST_KEPT {
-            Value::Bytes(Arc::from(bytes), 0)
-        } else {
-            Value::Dropped
-        }
+    /// Has a range hold values, which the caller writes there; false where that is beyond the limit.
+    fn hold(&mut self, at: u64, size: u64, trust: Trust) -> bool {
+        self.clear(at, size);
+        let holds = self.fits(size) && self.map(at, size);
+        let (value, trust) = if holds { (Value::Held, trust) } else { (Value::Dropped, Trust::Absent) };
+        self.set(at, size, value, trust);
+        holds
+    }
+
+    fn fits(&self, size: u64) -> bool {
+        self.held.checked_add(size).is_some_and(|held| held <= settings().compute)
+    }
+
+    /// Maps memory behind a range; false where the host has none.
+    fn map(&mut self, at: u64, size: u64) -> bool {
+        let first = at / MAPPED;
+        let last = at.saturating_add(size.max(1) - 1) / MAPPED;
+        (first..=last).map(|unit| unit * MAPPED).all(|unit| {
+            self.mapped.contains(&unit) || (memory::map(unit, MAPPED as usize) && self.mapped.insert(unit))
+        })
     }
 
     /// First addresses of the runs that share a byte with a range.
@@ -116,7 +156,8 @@ impl Values {
         reaches_in.into_iter().chain(self.runs.range(at..end).map(|(&start, _)| start)).collect()
     }
 
-    fn forget(&mut self, at: u64, size: u64) {
+    /// Discards the values of a range.
+    fn clear(&mut self, at: u64, size: u64) {
         let end = at.saturating_add(size);
         for start in self.overlapping(at, size) {
             let Some(run) = self.remove(start) else { continue };
@@ -129,7 +170,7 @@ impl Values {
         }
     }
 
-    /// Runs within a range, cut to it, with their offsets from its start.
+    /// Runs within a range, cut to it, with their addresses.
     fn within(&self, at: u64, size: u64) -> Vec<(u64, Run)> {
         let end = at.saturating_add(size);
         let mut parts = Vec::new();
@@ -137,66 +178,125 @@ impl Values {
             let Some(run) = self.runs.get(&start) else { continue };
             let from = start.max(at);
             let to = (start + run.size).min(end);
-            parts.push((from - at, run.part(from - start, to - from)));
+            parts.push((from, run.part(from - start, to - from)));
         }
         parts
     }
+
+    /// Parts of a range that nothing has written.
+    fn gaps(&self, at: u64, size: u64) -> Vec<(u64, u64)> {
+        let end = at.saturating_add(size);
+        let ends = self.within(at, size).into_iter().map(|(start, run)| (start, start + run.size));
+        let mut from = at;
+        let mut found = Vec::new();
+        for (start, next) in ends.chain([(end, end)]) {
+            if start > from {
+                found.push((from, start - from));
+            }
+            from = next;
+        }
+        found
+    }
+
+    /// Writes repeated bytes to the memory of a range; false where that is beyond the limit.
+    fn hold_repeated(&mut self, at: u64, size: u64) -> bool {
+        self.within(at, size).into_iter().all(|(start, run)| match &run.value {
+            Value::Held | Value::Dropped => true,
+            Value::Repeated(bytes, offset) => {
+                let holds = self.hold(start, run.size, run.trust);
+                if holds {
+                    memory::repeat(start, bytes, *offset, run.size as usize);
+                } else {
+                    self.set(start, run.size, run.value.clone(), run.trust);
+                }
+                holds
+            }
+        })
+    }
 }
 
-/// Keeps the values that the host copied to a device, if they are small.
+/// Keeps the values that the host copied to a device.
 pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     let mut values = VALUES.lock();
-    values.forget(at, size); // Makes room first.
-    let kept = if size <= LARGEST_KEPT { memory::bytes(from_host, size as usize) } else { &[] };
-    let value = if size <= LARGEST_KEPT { values.keep(kept) } else { Value::Dropped };
-    values.set(at, size, value, Trust::Known);
+    if values.hold(at, size, Trust::Known) {
+        memory::copy(at, from_host, size as usize);
+    } else {
+        values.set(at, size, Value::Dropped, Trust::Known);
+    }
 }
 
-/// Keeps the values computed for an operator.
-pub(crate) fn set_computed(at: u64, bytes: &[u8], trust: Trust) {
+/// Has a range hold values of one certainty, which the caller writes there; false where that is beyond the limit.
+pub(crate) fn hold(at: u64, size: u64, trust: Trust) -> bool {
+    VALUES.lock().hold(at, size, trust)
+}
+
+/// The same for some elements of a range: the others keep their values, at most as certain, and those never written count
+/// as written.
+pub(crate) fn cover(at: u64, size: u64, trust: Trust) -> bool {
     let mut values = VALUES.lock();
-    let size = bytes.len() as u64;
-    values.forget(at, size);
-    let value = values.keep(bytes);
-    values.set(at, size, value, trust);
+    let holds = values.hold_repeated(at, size);
+    for (gap, size) in values.gaps(at, size) {
+        values.hold(gap, size, trust);
+    }
+    lower(&mut values, at, size, trust);
+    holds
+}
+
+/// Notes that values of a range were not kept.
+pub(crate) fn drop_values(at: u64, size: u64, trust: Trust) {
+    VALUES.lock().set(at, size, Value::Dropped, trust);
 }
 
 /// Keeps that a range was filled with a few bytes, over and over.
 pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: Trust) {
-    VALUES.lock().set(at, size, Value::Bytes(Arc::from(bytes), 0), trust);
+    VALUES.lock().set(at, size, Value::Repeated(Arc::from(bytes), 0), trust);
 }
 
-/// The first `period` bytes of a range, and their certainty, if the rest of the range repeats them.
-pub(crate) fn period(at: u64, size: u64, period: u64) -> Option<(Vec<u8>, Trust)> {
+/// The element of this size that a range was filled with, and its certainty, if it was filled with one.
+pub(crate) fn uniform(at: u64, size: u64, element: u64) -> Option<(Vec<u8>, Trust)> {
     let parts = VALUES.lock().within(at, size);
-    let [(0, Run { size: whole, value: Value::Bytes(all, offset), trust })] = parts.as_slice() else { return None };
-    let repeats = size <= period || period.is_multiple_of(all.len() as u64);
-    let cycle = all.iter().cycle().skip(*offset).take(period.min(size) as usize);
-    (*whole == size && repeats).then(|| (cycle.copied().collect(), *trust))
+    let [(_, Run { size: whole, value: Value::Repeated(bytes, offset), trust })] = parts.as_slice() else { return None };
+    let cycle = bytes.iter().cycle().skip(*offset).take(element as usize);
+    (*whole == size && element.is_multiple_of(bytes.len() as u64)).then(|| (cycle.copied().collect(), *trust))
 }
 
 /// Discards a range that was freed or reused.
 pub(crate) fn forget(at: u64, size: u64) {
-    VALUES.lock().forget(at, size);
+    let mut values = VALUES.lock();
+    let held = values.within(at, size).into_iter().filter(|(_, run)| run.held() >= GIVEN_BACK);
+    held.for_each(|(start, run)| memory::give_back(start, run.size as usize));
+    values.clear(at, size);
 }
 
-/// Notes that a kernel may have changed a range.
+/// Notes that a kernel may have changed a range, or written it.
 pub(crate) fn doubt(at: u64, size: u64) {
     let mut values = VALUES.lock();
+    lower(&mut values, at, size, Trust::Doubtful);
+    if size < u64::MAX {
+        values.gaps(at, size).into_iter().for_each(|(gap, size)| values.set(gap, size, Value::Dropped, Trust::Absent));
+    }
+}
+
+fn lower(values: &mut Values, at: u64, size: u64, trust: Trust) {
     for start in values.overlapping(at, size) {
         if let Some(run) = values.runs.get_mut(&start) {
-            run.trust = run.trust.max(Trust::Doubtful);
+            run.trust = run.trust.max(trust);
         }
     }
 }
 
-/// Copies the known values of a range to another on a device.
+/// Copies the values of a range to another on a device.
 pub(crate) fn copy(to: u64, from: u64, size: u64) {
     let mut values = VALUES.lock();
     let parts = values.within(from, size);
-    values.forget(to, size);
-    for (offset, run) in parts {
-        values.insert(to + offset, run);
+    values.clear(to, size);
+    for (start, run) in parts {
+        let at = to + (start - from);
+        match run.value {
+            Value::Held if values.hold(at, run.size, run.trust) => memory::copy(at, start, run.size as usize),
+            Value::Held => {}
+            Value::Repeated(..) | Value::Dropped => values.insert(at, run),
+        }
     }
 }
 
@@ -206,39 +306,48 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
     let mut known = Known { unset: size, ..Known::default() };
     let whole = parts
         .first()
-        .is_some_and(|(offset, run)| *offset == 0 && run.size == size && !matches!(run.value, Value::Dropped));
+        .is_some_and(|(start, run)| *start == from && run.size == size && !matches!(run.value, Value::Dropped));
     if !whole {
         memory::fill(to_host, settings().fill, size as usize);
     }
-    for (offset, run) in parts {
+    for (start, run) in parts {
         match run.trust {
             Trust::Known => known.unset -= run.size,
             Trust::Doubtful => {
                 known.unset -= run.size;
                 known.doubtful += run.size;
             }
-            Trust::Unset => {}
+            Trust::Supposed | Trust::Share | Trust::Absent => {}
         }
+        let at = to_host + (start - from);
         match run.value {
-            Value::Bytes(bytes, start) => memory::repeat(to_host + offset, &bytes, start, run.size as usize),
-            Value::Dropped => known.dropped += run.size,
+            Value::Held => memory::copy(at, start, run.size as usize),
+            Value::Repeated(bytes, offset) => memory::repeat(at, &bytes, offset, run.size as usize),
+            Value::Dropped if run.trust < Trust::Supposed => known.dropped += run.size,
+            Value::Dropped => {}
         }
     }
     known
 }
 
-/// Runs of a range that are set, as offset, size and certainty.
-pub(crate) fn trusts(from: u64, size: u64) -> Vec<(u64, u64, Trust)> {
-    let parts = VALUES.lock().within(from, size);
-    let set = parts.into_iter().filter(|(_, run)| !matches!(run.value, Value::Dropped));
-    set.map(|(offset, run)| (offset, run.size, run.trust)).collect()
+/// Makes the memory of a range readable: values are there, and all else is `--fill`. False where that is beyond the limit.
+pub(crate) fn view(at: u64, size: u64) -> bool {
+    let mut values = VALUES.lock();
+    if !values.map(at, size) || !values.hold_repeated(at, size) {
+        return false;
+    }
+    let dropped = values.within(at, size).into_iter().filter(|(_, run)| matches!(run.value, Value::Dropped));
+    let unread = dropped.map(|(start, run)| (start, run.size)).chain(values.gaps(at, size));
+    unread.for_each(|(start, size)| memory::fill(start, settings().fill, size as usize));
+    true
 }
 
 /// Certainty of the values of a range. `None` if a part of it is unset.
 pub(crate) fn trust_if_set(from: u64, size: u64) -> Option<Trust> {
-    let runs = trusts(from, size);
-    let set: u64 = runs.iter().map(|(_, size, _)| size).sum();
-    (set == size).then(|| runs.into_iter().map(|(_, _, trust)| trust).max().unwrap_or_default())
+    let runs = VALUES.lock().within(from, size);
+    let set: u64 = runs.iter().map(|(_, run)| run.size).sum();
+    let trust = runs.iter().map(|(_, run)| run.certainty()).max().unwrap_or_default();
+    (set == size && trust != Trust::Absent).then_some(trust)
 }
 
 #[cfg(test)]
@@ -286,26 +395,53 @@ mod tests {
     fn repeated_bytes_keep_their_places_where_a_range_is_cut() {
         let base = 0x1114_2000_0000;
         let large = 1 << 40;
-        repeat(base, &[1, 2, 3], large, Trust::Unset);
+        repeat(base, &[1, 2, 3], large, Trust::Supposed);
         assert_eq!(read_back(base + 4, 5).0, [2, 3, 1, 2, 3]);
-        assert_eq!(period(base, large, 6), Some((alloc::vec![1, 2, 3, 1, 2, 3], Trust::Unset)));
-        assert_eq!(period(base, large, 4), None, "the fifth byte is not the first");
+        assert_eq!(uniform(base, large, 6), Some((alloc::vec![1, 2, 3, 1, 2, 3], Trust::Supposed)));
+        assert_eq!(uniform(base, large, 4), None, "the fifth byte is not the first");
         forget(base + 10, 1);
         assert_eq!(read_back(base + 9, 4).0, [1, 0, 3, 1]);
-        assert_eq!(period(base + 11, 7, 3), Some((alloc::vec![3, 1, 2], Trust::Unset)));
-        assert_eq!(period(base, large, 3), None, "a byte of it is not set");
+        assert_eq!(uniform(base + 11, 7, 3), Some((alloc::vec![3, 1, 2], Trust::Supposed)));
+        assert_eq!(uniform(base, large, 3), None, "a byte of it is not set");
         copy(base + large + 1, base + 11, 4);
         assert_eq!(read_back(base + large + 1, 4).0, [3, 1, 2, 3]);
     }
 
     #[test]
-    fn a_large_copy_is_noted_but_not_kept() {
+    fn values_are_in_the_memory_at_their_addresses() {
+        let base = 0x1115_0000_0000;
+        repeat(base, &[1, 2], 6, Trust::Known);
+        assert!(view(base, 8));
+        assert_eq!(memory::bytes(base, 8), [1, 2, 1, 2, 1, 2, 0, 0]);
+        assert!(hold(base + 6, 1, Trust::Supposed));
+        memory::fill(base + 6, 9, 1);
+        assert_eq!(read_back(base, 8).0, [1, 2, 1, 2, 1, 2, 9, 0]);
+        assert_eq!([trust_if_set(base, 6), trust_if_set(base, 7)], [Some(Trust::Known), Some(Trust::Supposed)]);
+    }
+
+    #[test]
+    fn elements_that_cover_a_range_make_it_as_uncertain_as_they_are_and_what_was_absent_stays_so() {
+        let base = 0x1116_0000_0000;
+        repeat(base, &[1], 4, Trust::Known);
+        assert!(cover(base, 8, Trust::Supposed));
+        assert_eq!(trust_if_set(base, 8), Some(Trust::Supposed));
+        drop_values(base + 2, 1, Trust::Absent);
+        assert!(cover(base, 8, Trust::Known));
+        assert_eq!(trust_if_set(base, 8), None);
+        doubt(base, 16);
+        assert!(cover(base, 16, Trust::Known));
+        assert_eq!(trust_if_set(base + 8, 8), None, "a kernel may have written it");
+    }
+
+    #[test]
+    fn a_copy_beyond_the_limit_is_noted_but_not_kept() {
         let base = 0x1112_0000_0000;
-        let size = LARGEST_KEPT + 1;
-        let sent = alloc::vec![9_u8; size as usize];
-        set(base, sent.as_ptr() as u64, size);
+        let size = settings().compute + 1;
+        set(base, 0, size);
         let (bytes, known) = read_back(base, 4);
         assert_eq!(bytes, [0; 4]);
         assert_eq!(known, Known { dropped: 4, ..Known::default() });
+        drop_values(base, size, Trust::Share);
+        assert_eq!(trust_if_set(base, size), Some(Trust::Share), "the share is known without them");
     }
 }

@@ -8,6 +8,9 @@ pub(crate) const O_CLOEXEC: c_int = 0o2000000;
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
 pub(crate) const MAP_SHARED: c_int = 1;
+/// Private memory of zeros, for which nothing is reserved, at the given address unless something is there.
+pub(crate) const MAP_LAZILY: c_int = 0x2 | 0x20 | 0x4000 | 0x100000;
+pub(crate) const MADV_DONTNEED: c_int = 4;
 pub(crate) const STDERR: c_int = 2;
 pub(crate) const PR_SET_PDEATHSIG: c_int = 1;
 pub(crate) const SIGTERM: c_int = 15;
@@ -30,6 +33,7 @@ unsafe extern "C" {
     pub(crate) fn free(memory: *mut c_void);
     pub(crate) fn getenv(name: *const c_char) -> *const c_char;
     pub(crate) fn getppid() -> c_int;
+    pub(crate) fn madvise(at: *mut c_void, size: usize, advice: c_int) -> c_int;
     pub(crate) fn mmap(
         at: *mut c_void,
         size: usize,
@@ -38,6 +42,7 @@ unsafe extern "C" {
         descriptor: c_int,
         offset: isize,
     ) -> *mut c_void;
+    pub(crate) fn munmap(at: *mut c_void, size: usize) -> c_int;
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub(crate) fn posix_memalign(memory: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
     pub(crate) fn prctl(option: c_int, ...) -> c_int;

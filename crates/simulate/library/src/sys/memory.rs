@@ -63,6 +63,28 @@ pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(from as *const u8, size) }
 }
 
+/// Maps memory at an address, which takes none of the host's until it is written. False if the host has none there.
+pub(crate) fn map(at: u64, size: usize) -> bool {
+    let address = at as *mut c_void;
+    // SAFETY: a mapping that replaces none changes no memory in use.
+    let mapped = unsafe { c::mmap(address, size, c::PROT_READ | c::PROT_WRITE, c::MAP_LAZILY, -1, 0) };
+    if mapped != address && mapped as isize != -1 {
+        // SAFETY: an old kernel chose the address of this mapping, which nobody knows.
+        unsafe { c::munmap(mapped, size) };
+    }
+    mapped == address
+}
+
+/// Gives the whole pages of a range of [`map`] back to the host: they read as zeros.
+pub(crate) fn give_back(at: u64, size: usize) {
+    let first = at.next_multiple_of(PAGE as u64);
+    let end = (at + size as u64) / PAGE as u64 * PAGE as u64;
+    if first < end {
+        // SAFETY: the caller discards what is there.
+        unsafe { c::madvise(first as *mut c_void, (end - first) as usize, c::MADV_DONTNEED) };
+    }
+}
+
 /// Maps a file of counters that several processes share. `None` on failure.
 pub(crate) fn map_counters(path: &CStr, count: usize) -> Option<&'static [AtomicU64]> {
     // SAFETY: the path ends in NUL.
