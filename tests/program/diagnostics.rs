@@ -331,11 +331,6 @@ fn produce(code: Code) -> Codes {
             measured[0] = event("alloc", A + 4 * MIB, 6 * MIB).with("frames", stack);
             case.show(&story(measured))
         }
-        Code::GuessedAlike => {
-            let guesses = json!([{"what": "conditions", "at": "train.py:stops", "count": 2}]);
-            let run = of_run(json!({"followed": [["conditions", 2, "train.py:7"]], "guesses": guesses}));
-            case.diff(&run, &run, &[])
-        }
         Code::ModulesNotRecorded => case.show(&of_run(json!({"recorder": "ptmem simulate"}))),
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),

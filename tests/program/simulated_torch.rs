@@ -160,10 +160,30 @@ fn values_that_are_not_known_are_finite_and_a_mask_of_them_is_true_for_the_share
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn programs_that_decide_by_values_have_the_sizes_that_they_have_on_the_cpu() {
-    let (output, place) = run(&python(), &Story { name: "decided", options: &["--compute", "all"], ..Story::default() });
+    let (output, place) =
+        run(&python(), &Story { name: "decided", options: &["--compute", "all"], ..Story::default() });
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("not known"), "{stderr}");
     assert!(!is_guessed(&place));
+}
+
+/// Memory follows from a supposed size through operators, and through numbers that the program reads.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn memory_of_a_supposed_size_is_marked_and_decides_nothing() {
+    let python = python();
+    let record =
+        |options, variables| run(&python, &Story { name: "supposed_sizes", options, variables, ..Story::default() }).1;
+    let [half, most, large] =
+        [record(&[][..], &[][..]), record(&["--keep", "60%"], &[]), record(&["--keep", "60%"], &[("LARGE", "400")])];
+    let judge = |before: &TempDir, after: &TempDir| {
+        let files = [before, after].map(|place| place.path().join("snapshot.pkl").display().to_string());
+        tool::verdict(&tool::ptmem(before.path(), &["diff", &files[0], &files[1], "--max-growth", "1%"]))
+    };
+    let (code, line) = judge(&half, &most);
+    assert_eq!((code, line.contains("--compute all")), (3, true), "{line}");
+    assert_eq!(judge(&most, &half).0, 3);
+    assert_eq!(judge(&half, &large).0, 1, "more than follows from the size");
 }
 
 /// The same mask written in three ways, of numbers beyond what was computed before: 1.2 % of its elements are true.

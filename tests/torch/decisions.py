@@ -14,7 +14,9 @@ from torch.nn import functional
 
 def assigner(device):
     """Anchors of a detector's assigner: those inside of each box, the best of them, and what is left to train on."""
-    anchors = (torch.stack(torch.meshgrid(torch.arange(40), torch.arange(40), indexing="ij"), -1).view(-1, 2) * 8.0).to(device)
+    anchors = (torch.stack(torch.meshgrid(torch.arange(40), torch.arange(40), indexing="ij"), -1).view(-1, 2) * 8.0).to(
+        device
+    )
     low = torch.rand(12, 1, 2, device=device) * 200
     high = low + 20 + torch.rand(12, 1, 2, device=device) * 80
     inside = torch.cat((anchors - low, high - anchors), -1).amin(-1) > 0

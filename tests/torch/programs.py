@@ -10,9 +10,9 @@ import os
 import sys
 
 import torch
+from decisions import differences
 from torch import nn
 from torch.nn import functional
-from decisions import differences
 from unknown_values import unknown, unknown_values  # noqa: F401
 from whole_numbers import boxes, fractions, sizes_and_positions
 
@@ -409,7 +409,7 @@ def supposed():
     assert not (tokens == 2).all()
     assert tokens.min() >= 0
     assert tokens.max() < 1000
-    assert not unknown(()) == 0
+    assert unknown(()) != 0
     # Where only the best tokens are left, the others are known and those are not.
     best, places = unknown(3, 1000).topk(10)
     left = torch.full((3, 1000), float("-inf"), device="cuda").scatter_(1, places, best)
@@ -433,6 +433,15 @@ def masks():
     deltas = torch.stack((points - low, low + 8 - points), -1)
     counts = [len(mask.nonzero()) for mask in (deltas.amin(-1) > 0, (deltas > 0).all(-1), (deltas > 0).sum(-1) == 2)]
     assert counts == [62_992] * 3, counts
+
+
+def supposed_sizes():
+    """Memory that follows from a supposed size, beside memory that does not, of which there can be more."""
+    large = torch.empty(int(os.environ.get("LARGE", "64")) << 20, dtype=torch.uint8, device="cuda")
+    chosen = unknown(4 << 20)[unknown(4 << 20) > 0]
+    normal = functional.layer_norm(chosen.view(1, -1), (len(chosen),))
+    rows = torch.zeros(len(chosen), 4, device="cuda") + normal.view(-1, 1)
+    del large, chosen, normal, rows
 
 
 def decided():

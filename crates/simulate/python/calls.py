@@ -2,7 +2,7 @@
 
 import math
 
-from ptmem_simulate_values import ABSENT, EVERYTHING, KNOWN, SHARE, SIZE, SMALL, SUPPOSED, Work, flatten
+from ptmem_simulate_values import ABSENT, EVERYTHING, KNOWN, SHARE, SMALL, SUPPOSED, Work, flatten
 
 
 def names(text):
@@ -23,7 +23,10 @@ ELEMENTWISE = MASKS - names("isin all any") | names("""
 PRODUCTS = names("mm addmm bmm baddbmm mv addmv dot")
 MOST_OF_PRODUCTS = 1 << 12
 # Operators that are computed up to a limit: about as fast as their operands are read.
-LIGHT = ELEMENTWISE | PRODUCTS | names("""
+LIGHT = (
+    ELEMENTWISE
+    | PRODUCTS
+    | names("""
     isin all any equal cat index index_select gather take masked_scatter masked_select flip roll tril triu
     _index_put_impl scatter index_copy index_fill index_put amax amin aminmax
     bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ bucketize searchsorted count_nonzero
@@ -36,12 +39,15 @@ LIGHT = ELEMENTWISE | PRODUCTS | names("""
     tanh_backward lgamma digamma polygamma erfc erfinv i0 sinc acosh asinh atanh special_i0e special_i1 special_i1e
     special_entr special_erfcx special_ndtri special_zeta hypot xlogy igamma
 """)
+)
 # Operators whose results have sizes that follow from values, which they read from the device.
 SIZED = names("""
     nonzero _unique _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
 """)
 # Operators that write a few elements of a tensor.
-PARTIAL = names("_index_put_impl index_put scatter scatter_add scatter_reduce index_copy index_fill index_add masked_scatter")
+PARTIAL = names(
+    "_index_put_impl index_put scatter scatter_add scatter_reduce index_copy index_fill index_add masked_scatter"
+)
 # Most whole numbers that are computed although nothing has set them: positions and lengths, not tensors of data.
 MOST_ABSENT = 1 << 10
 
@@ -148,7 +154,8 @@ class Call:
 
     def work(self, results=None, trust=ABSENT, answer=None):
         """The work that gives the results these values, or none."""
-        return Work(self.engine, results, trust, answer, self.writes, self.operator.base in PARTIAL)
+        partial = self.operator.base in PARTIAL
+        return Work(self.engine, results, trust, answer, self.writes, self.tensors, partial)
 
     def uniform(self):
         """The work of an elementwise operator on tensors that were filled with one element each."""
@@ -197,5 +204,5 @@ def computed(call, trust=None):
         # Bins are counted up to the largest number that is read.
         answer = results[0].shape[call.value("dim", 0) if base == "unique_dim" else 0] - (base == "bincount")
         if trust >= SUPPOSED:
-            call.engine.followed(SIZE)
+            call.engine.suppose(answer)
     return call.work(results, trust, answer)

@@ -63,17 +63,17 @@ class Guesses:
     def __init__(self):
         self.counts = dict.fromkeys(range(len(KINDS)), 0)
         self.first = {}
-        # Number of decisions and the last line, by kind and mark, in the order of the first ones.
+        # Number of decisions, the line and the sum of the sizes, by kind and mark, in the order of the first ones.
         self.places = {}
 
-    def add(self, kind, place):
-        """Counts a decision. Returns how many of this kind there are."""
+    def add(self, kind, place, size=0):
+        """Counts a decision, and the size that it gave. Returns how many of this kind there are."""
         self.counts[kind] += 1
         self.first.setdefault(kind, place.line_text())
         key = kind, place.mark()
         if key in self.places or len(self.places) < MOST_PLACES:
-            count, line = self.places.get(key, (0, place.line))
-            self.places[key] = count + 1, line
+            count, line, total = self.places.get(key, (0, place.line, 0))
+            self.places[key] = count + 1, line, total + size
         return self.counts[kind]
 
     def facts(self):
@@ -81,7 +81,7 @@ class Guesses:
         return {
             "followed": [[KINDS[kind], count, self.first[kind]] for kind, count in self.counts.items() if count],
             "guesses": [
-                {"what": KINDS[kind], "at": mark, "line": line, "count": count}
-                for (kind, mark), (count, line) in self.places.items()
+                {"what": KINDS[kind], "at": mark, "line": line, "count": count, "total": total}
+                for (kind, mark), (count, line, total) in self.places.items()
             ],
         }

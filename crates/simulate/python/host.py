@@ -1,6 +1,6 @@
 """Operators that only a device has, as functions of operators that the host has.
 
-A function gives the first results of its operator: what it leaves out, such as the state of a kernel's dropout, is not known.
+A function gives the first results of its operator: the others, such as the state of dropout, are not known.
 """
 
 # Arguments that operators change although their schema does not say it.
@@ -36,7 +36,9 @@ def flash_backward(grad, query, key, value, out, sums, seq_q, seq_k, max_q, max_
     return dropout == 0 and gradients(lambda *qkv: attention(*qkv, None, causal, scale), grad, query, key, value)
 
 
-def efficient_backward(grad, query, key, value, bias, out, sums, seed, offset, dropout, mask, causal=False, *, scale=None):
+def efficient_backward(
+    grad, query, key, value, bias, out, sums, seed, offset, dropout, mask, causal=False, *, scale=None
+):
     return dropout == 0 and gradients(lambda *qkv: attention(*qkv, bias, causal, scale), grad, query, key, value)
 
 
@@ -96,7 +98,9 @@ def lstm_cell(input_gates, hidden_gates, cell, input_bias=None, hidden_bias=None
     return out.sigmoid() * cell.tanh(), cell
 
 
-def recurrent(values, weights, stride, buffer, hidden, cell, mode, size, projected, layers, batch_first, dropout, *rest):
+def recurrent(
+    values, weights, stride, buffer, hidden, cell, mode, size, projected, layers, batch_first, dropout, *rest
+):
     import torch
 
     train, both_ways, batch_sizes, _ = rest

@@ -23,7 +23,6 @@ from ptmem_simulate_values import (
     KNOWN,
     NUMBER,
     SHARE,
-    SIZE,
     SMALL,
     SUPPOSED,
     Engine,
@@ -72,7 +71,7 @@ def equality(operator, arguments, named, tensors):
     other = call.value("other", math.inf)
     finite = same or (isinstance(other, float) and not math.isfinite(other))
     single = call.trust == ABSENT and all(tensor.numel() <= 1 for tensor in call.read)
-    if not call.plain or not (single or finite and call.trust >= SUPPOSED):
+    if not call.plain or not (single or (finite and call.trust >= SUPPOSED)):
         return rule(operator, arguments, named, tensors)
     result = call.torch.tensor([same != (operator.base == "ne")])
     return call.work([result], DOUBTFUL if finite else SUPPOSED)
@@ -165,8 +164,9 @@ def nonzero(operator, arguments, named, tensors):
         return call.work(answer=0)
     if call.plain and call.fits() and (call.trust < SHARE or (call.trust == SHARE and call.small)):
         return computed(call)
-    call.engine.followed(SIZE)
-    return call.work(answer=int(place.numel() * call.engine.keep))
+    count = int(place.numel() * call.engine.keep)
+    call.engine.suppose(count)
+    return call.work(answer=count)
 
 
 def unique(operator, arguments, named, tensors):
@@ -178,9 +178,10 @@ def unique(operator, arguments, named, tensors):
         return computed(call)
     place = call.read[0]
     dim = call.value("dim")
-    call.engine.followed(SIZE)
     count = place.numel() if dim is None else place.shape[dim]
-    return call.work(answer=max(int(count * call.engine.keep), min(count, 1)))
+    count = max(int(count * call.engine.keep), min(count, 1))
+    call.engine.suppose(count)
+    return call.work(answer=count)
 
 
 def suppressed(operator, arguments, named, tensors):
@@ -189,7 +190,7 @@ def suppressed(operator, arguments, named, tensors):
     if call.plain and call.trust < SHARE and call.fits():
         return computed(call)
     count = call.read[0].shape[0]
-    call.engine.followed(SIZE)
+    call.engine.suppose(count)
     return call.work([call.torch.arange(count)], SUPPOSED, count)
 
 
@@ -259,7 +260,9 @@ def rules():
     table.update(dict.fromkeys(("topk", "sort", "argmax", "argmin", "max", "min"), order))
     table.update(dict.fromkeys(("_unique", "_unique2", "unique_dim", "unique_consecutive"), unique))
     table.update(dict.fromkeys(("random", "randperm", "uniform", "normal", "bernoulli", "exponential"), drawn))
-    table.update(nonzero=nonzero, copy=copy, fill=fill, zero=fill, _local_scalar_dense=read_number, multinomial=multinomial)
+    table.update(
+        nonzero=nonzero, copy=copy, fill=fill, zero=fill, _local_scalar_dense=read_number, multinomial=multinomial
+    )
     return table
 
 
@@ -282,3 +285,4 @@ def install_vision(_):
 def add_facts(snapshot):
     """Adds what followed from values that are not known to the facts of a recording."""
     snapshot["ptmem"].update((ENGINES[0].guesses if ENGINES else Guesses()).facts())
+    snapshot["ptmem"]["supposed"] = ENGINES[0].library.most_marked() if ENGINES else 0

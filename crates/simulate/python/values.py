@@ -6,6 +6,7 @@ operators and how exactly, `ptmem_simulate_operators` what is supposed where the
 """
 
 import ctypes
+import math
 import os
 import threading
 import warnings
@@ -22,6 +23,8 @@ SIZE, CONDITION, NUMBER = range(3)
 SMALL = 1 << 20
 # A limit from which on everything is computed.
 EVERYTHING = 1 << 63
+# The least size that is taken for one that was supposed where only the number says so.
+LEAST_SUPPOSED = 64
 # Most rows of a tensor that have a certainty of their own; of more, all are as uncertain as one.
 MOST_ROWS = 1 << 12
 # Operators that also take numbers for tensors where Python calls them.
@@ -42,7 +45,9 @@ MAKERS = frozenset(("tril_indices", "triu_indices"))
 # operators that do so have a rule of their own.
 TAKES_NUMBERS_OF_DEVICE = frozenset(("aten::pow.Tensor_Tensor_out", "aten::isin.Tensor_Tensor_out"))
 # Operators that change what a tensor is, not what it has.
-NO_VALUES = frozenset(("set", "resize", "resize_as", "record_stream", "_cudnn_init_dropout_state", "_pin_memory", "_resize_output"))
+NO_VALUES = frozenset(
+    ("set", "resize", "resize_as", "record_stream", "_cudnn_init_dropout_state", "_pin_memory", "_resize_output")
+)
 # The memory of all devices, as an object of Python.
 MEMORY = ctypes.c_char * (1 << 47)
 WITH_NAMES = 3  # METH_VARARGS | METH_KEYWORDS
@@ -68,7 +73,10 @@ class Library:
         self.repeat = self.find("repeat", None, place, size, place, size, number)
         self.uniform = self.find("uniform", number, place, size, size, place)
         self.doubt = self.find("doubt", None, place, size)
-        self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64)
+        self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64, number)
+        self.mark = self.find("mark", None, place, number)
+        self.marked = self.find("marked", number, place)
+        self.most_marked = self.find("most_marked", size)
         self.end = self.find("end", None, ctypes.c_int64)
         self.followed = self.find("followed", None, number)
         names = "Call CallFunctionObjArgs", "PyTuple_GetItem", "Py_DecRef", "PyErr_Fetch", "PyErr_Restore"
@@ -111,10 +119,25 @@ def flatten(values):
 class Work:
     """An operator that runs: what its results get at the end."""
 
-    __slots__ = ("answer", "earlier", "earlier_answer", "engine", "partial", "results", "trust", "written")
+    __slots__ = (
+        "before",
+        "earlier",
+        "earlier_answer",
+        "engine",
+        "follows",
+        "operands",
+        "partial",
+        "results",
+        "trust",
+        "written",
+    )
 
-    def __init__(self, engine, results, trust, answer, written, partial=False):
+    def __init__(self, engine, results, trust, answer, written, operands, partial=False):
         self.engine, self.results, self.trust, self.written = engine, results, trust, written
+        self.operands = [tensor for tensor in operands if tensor.is_cuda]
+        # Whether an operand has a supposed size, and how many sizes were supposed before.
+        self.follows = bool(engine.sizes) and any(engine.plain_of(tensor) is not None for tensor in self.operands)
+        self.before = engine.supposed
         # Writes to a few elements: the others stay.
         self.partial = partial
         thread = engine.thread
@@ -122,7 +145,7 @@ class Work:
         if answer is not None:
             thread.answer = answer
         thread.depth += 1
-        self.earlier = engine.library.begin(-1 if thread.answer is None else thread.answer)
+        self.earlier = engine.library.begin(-1 if thread.answer is None else thread.answer, self.follows)
 
     def __call__(self, *result):
         thread = self.engine.thread
@@ -133,11 +156,18 @@ class Work:
             return
         places = flatten(result)
         places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
+        if self.engine.sizes:
+            self.engine.mark(self.operands, places, self.follows or self.engine.supposed != self.before)
         results = self.results or []
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
         for index, place in enumerate(places):
             values = results[index] if index < len(results) else None
             self.engine.store(place, values, trusts[index], self.partial)
+
+
+def follow(operator, arguments, named, tensors):
+    """An operator whose values are not computed, which can make memory of a supposed size."""
+    return Work(operator.engine, None, ABSENT, None, operator.written_of(arguments, named), tensors)
 
 
 class PerThread(threading.local):
@@ -162,12 +192,18 @@ class Engine:
         self.keep = int(found.get("keep", 50)) / 100
         self.limit = int(found.get("compute", SMALL))
         self.libraries = []
+        # Names of operators with a function before them.
+        self.hooked = set()
+        # Sizes that were supposed, how many, and the product of the other dimensions of tensors that have one.
+        self.sizes = set()
+        self.supposed = 0
+        self.plain = {}
         self.guesses = guesses.Guesses()
         self.folder = os.path.dirname(os.path.abspath(__file__))
         self.prefixes = (self.folder + os.sep, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
 
     def install(self, namespace, rules, rule=None):
-        """Puts a function before all operators of a namespace that have a rule, or with `rule` before all others, too."""
+        """Puts a function before all operators of a namespace that have a rule; with `rule` before all others."""
         public = self.torch._C
         library = self.torch.library.Library(namespace, "IMPL")
         self.libraries.append(library)
@@ -177,12 +213,13 @@ class Engine:
             if not name.startswith(start) or name in TAKES_NUMBERS_OF_DEVICE:
                 continue
             known = rules.get(base) or rules.get(base.rstrip("_"))
-            if not (known or rule) or not self.runs_on_device(name, base):
+            if name in self.hooked or not (known or rule) or not self.runs_on_device(name, base):
                 continue
             packet = getattr(getattr(self.torch.ops, namespace), base)
             operator = Operator(self, name, getattr(packet, overload or "default"), known or rule)
-            if not known and not operator.computes():
+            if not known and not (operator.makes_values() and (rule is follow or operator.is_on_host())):
                 continue
+            self.hooked.add(name)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Of the makers, which have such a function.
                 library.impl(name[len(start) :], self.library.without_frame(operator.plan), "BackendSelect")
@@ -264,8 +301,10 @@ class Engine:
         if place.numel() == 0:
             return
         if values is not None and not (is_uniform or self.thread.depth) and values.numel() != place.numel():
-            self.followed(SIZE)  # The operator found its size in another way than by what it was told.
-        fits = is_uniform or (values is not None and (values.shape == place.shape or values.numel() == place.numel() == 1))
+            self.suppose(place.numel())  # The operator found its size in another way than by what it was told.
+        fits = is_uniform or (
+            values is not None and (values.shape == place.shape or values.numel() == place.numel() == 1)
+        )
         if not fits or values.dtype != place.dtype or not self.write(place, values, trust):
             self.drop(place, trust, partial)
 
@@ -305,13 +344,56 @@ class Engine:
         width, pitch, count = rows
         return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 
-    def followed(self, kind):
+    def plain_of(self, tensor):
+        """The product of the dimensions of a tensor that are not supposed; none for one without a supposed size."""
+        at = tensor.untyped_storage().data_ptr() if tensor.layout is self.torch.strided else 0
+        plain = self.plain.get(at)
+        if plain is not None and self.library.marked(at):
+            return plain
+        # A size that was read as a number comes back as one.
+        if any(size >= LEAST_SUPPOSED and size in self.sizes for size in tensor.shape):
+            return self.mark_at(at, tensor.shape, lambda size: size in self.sizes)
+        return None
+
+    def mark_at(self, at, shape, is_supposed):
+        plain = self.plain[at] = math.prod(size for size in shape if not is_supposed(size))
+        self.library.mark(at, 1)
+        return plain
+
+    def mark(self, operands, results, follows):
+        """Marks memory of results with a supposed size, which an operand has, or which was supposed for them."""
+        plain = 1
+        for tensor in operands:
+            of_tensor = self.plain_of(tensor)
+            plain *= max(tensor.numel() if of_tensor is None else of_tensor, 1)
+
+        def is_supposed(size):
+            return size > 1 and (size in self.sizes or plain % size != 0)
+
+        for tensor in results:
+            if tensor.is_cuda and tensor.layout is self.torch.strided and self.plain_of(tensor) is None:
+                at = tensor.untyped_storage().data_ptr()
+                if follows and any(map(is_supposed, tensor.shape)):
+                    self.mark_at(at, tensor.shape, is_supposed)
+                elif not self.thread.depth:
+                    self.library.mark(at, 0)
+
+    def suppose(self, size):
+        """Notes a size that is supposed. From then on, all operators note which memory follows from it."""
+        if not self.sizes:
+            self.sizes.add(size)
+            self.install("aten", {}, follow)
+        self.sizes.add(size)
+        self.supposed += 1
+        self.followed(SIZE, size)
+
+    def followed(self, kind, size=0):
         """Notes that something followed from values that are not known, and in which line of the program."""
         place = guesses.Place.current(*self.prefixes)
         if place.is_text() or (kind == CONDITION and place.is_guard()):
             return
         self.library.followed(kind)
-        if self.guesses.add(kind, place) == 1:
+        if self.guesses.add(kind, place, size) == 1:
             try:
                 path = os.path.join(self.folder, f"first_{kind}")
                 with open(path, "x", encoding="utf-8") as file:
@@ -348,15 +430,18 @@ class Operator:
         below = public._dispatch_keyset_full_after(public.DispatchKey.BackendSelect)
         self.below = below - public.DispatchKeySet(public.DispatchKey.PythonDispatcher)
 
-    def computes(self):
-        """True for an operator that writes values and also runs on the host."""
+    def makes_values(self):
+        """True for an operator that writes values, and does not only show a tensor in another way."""
         schema = self.overload._schema
         is_view = any(value.alias_info is not None and not value.alias_info.is_write for value in schema.returns)
         makes = bool(self.written) or any("Tensor" in str(value.type) for value in schema.returns)
+        return makes and not is_view and self.base not in NO_VALUES
+
+    def is_on_host(self):
+        """True for an operator that the host has as well."""
         has = self.engine.torch._C._dispatch_has_kernel_for_dispatch_key
         keys = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
-        on_host = self.base in host.OPERATORS or any(has(self.name, key) for key in keys)
-        return makes and on_host and not is_view and self.base not in NO_VALUES
+        return self.base in host.OPERATORS or any(has(self.name, key) for key in keys)
 
     def call_for(self, keys):
         """The operator's function for a set of dispatch keys, and True if it is that of plain tensors on a device."""
@@ -401,7 +486,7 @@ class Operator:
                 import traceback
 
                 traceback.print_exc()
-            return call, Work(self.engine, None, ABSENT, None, self.written_of(arguments, named)), arguments
+            return call, follow(self, arguments, named, tensors), arguments
 
     def as_tensors(self, arguments):
         """Numbers that are passed for tensors as the tensors that they were: Python gets them as numbers."""

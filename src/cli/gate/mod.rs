@@ -181,7 +181,11 @@ impl GateArguments {
     fn apply(&self, recording: &mut Recording) -> Result<(), String> {
         recording.gpu = self.gpu.clone().unwrap_or_else(|| recording.gpu.clone());
         recording.steps = self.steps.clone().unwrap_or_else(|| recording.steps.clone());
-        recording.compute.as_deref().map_or(Ok(String::new()), recorder::compute).map_err(|error| format!("'compute': {error}"))?;
+        recording
+            .compute
+            .as_deref()
+            .map_or(Ok(String::new()), recorder::compute)
+            .map_err(|error| format!("'compute': {error}"))?;
         gpu(&recording.gpu).map_err(|error| format!("'gpu': {error}"))?;
         recorder::steps(&recording.steps).map(|_| ()).map_err(|error| format!("'steps': {error}"))
     }

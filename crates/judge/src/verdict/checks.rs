@@ -223,6 +223,13 @@ impl Check {
         self.outcome == Outcome::Exceeded || differs
     }
 
+    /// Whether a growth that is known only to within an error is on both sides of the limit.
+    pub(super) fn is_decided_within(&self, error: u64) -> bool {
+        let (Some(delta), Some(allowed)) = (self.delta, self.allowed) else { return false };
+        let allowed = i128::try_from(allowed).unwrap_or(i128::MAX);
+        !self.absolute && delta != 0 && (delta - i128::from(error) <= allowed) && (delta + i128::from(error) > allowed)
+    }
+
     /// The kind of what it is about.
     #[must_use]
     pub fn about(&self) -> About {

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::units::Size;
 use ptmem_compare::diff::{DeviceDiff, Diff, Sides};
-use ptmem_trace::profile::{DeviceProfile, EndingKind, Metric, Profile};
+use ptmem_trace::profile::{DeviceProfile, EndingKind, Metric, Profile, Supposed};
 use ptmem_trace::replay::HistoryKind;
 
 use super::ranks::ONE_RANK;
@@ -282,6 +282,7 @@ impl Judge {
                 "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
             self.take_back(reason, |check| !check.absolute && check.differs_by_more_than_allowed());
         }
+        self.doubt_supposed_sizes(diff);
         let failures = Sides { before: failure(&diff.profiles.before), after: failure(&diff.profiles.after) };
         // A part of a run needs as much as it shows, and perhaps more.
         if let Some(failure) = failures.after {
@@ -294,6 +295,17 @@ impl Judge {
             let concerns = |check: &Check| !(check.absolute || check.mended && ran_out);
             self.take_back(&format!("the before is not a whole run: {failure}"), concerns);
         }
+    }
+
+    /// Makes checks inconclusive that memory of supposed sizes could decide, where the sides did not suppose the same.
+    fn doubt_supposed_sizes(&mut self, diff: &Diff) {
+        let Some(Supposed { bytes, first }) = Supposed::of(&diff.profiles) else { return };
+        let first = first.map(|line| format!(", first at {line}")).unwrap_or_default();
+        let reason = format!(
+            "{} of memory have sizes that simulated GPUs supposed, differently on each side{first}: record both with --compute all",
+            Size(bytes)
+        );
+        self.take_back(&reason, |check| check.is_decided_within(bytes));
     }
 
     /// The same for one snapshot under absolute limits, or in a search for leaks.

@@ -7,7 +7,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::device::thread;
+use crate::device::{blocks, thread};
 use crate::device::values::{self, Trust};
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
@@ -127,11 +127,13 @@ pub extern "C" fn ptmem_simulate_doubt(at: u64, size: u64) {
 }
 
 /// Begins an operator whose results the hook writes: launches of this thread change nothing, and what it reads from the
-/// device that has no value reads as `answer`, if that is not negative. Gives the earlier answer.
+/// device that has no value reads as `answer`, if that is not negative; `marks` says whether what it allocates follows from
+/// a supposed size. Gives the earlier answer.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_begin(answer: i64) -> i64 {
+pub extern "C" fn ptmem_simulate_begin(answer: i64, marks: c_int) -> i64 {
     thread(|state| {
         state.operators.set(state.operators.get() + 1);
+        state.marks.set(state.marks.get() || marks != 0);
         state.answer.replace(u64::try_from(answer).ok()).map_or(-1, |answer| answer as i64)
     })
 }
@@ -141,8 +143,27 @@ pub extern "C" fn ptmem_simulate_begin(answer: i64) -> i64 {
 pub extern "C" fn ptmem_simulate_end(answer: i64) {
     thread(|state| {
         state.operators.set(state.operators.get().saturating_sub(1));
+        state.marks.set(state.marks.get() && state.operators.get() > 0);
         state.answer.set(u64::try_from(answer).ok());
     });
+}
+
+/// Marks the block at an address as one whose size follows from a supposed one, or not.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_mark(at: u64, supposed: c_int) {
+    blocks::mark(at, supposed != 0);
+}
+
+/// 1 for a block that is marked.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_marked(at: u64) -> c_int {
+    blocks::is_marked(at).into()
+}
+
+/// Most bytes of marked blocks that were in use at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_most_marked() -> u64 {
+    blocks::most_marked()
 }
 
 /// Counts a size, a condition or a whole number that followed from values which are not known.
@@ -176,18 +197,33 @@ mod tests {
             crate::device::copy::copy(&raw mut number as u64, at, 8);
             number
         };
-        let outer = ptmem_simulate_begin(7);
-        let inner = ptmem_simulate_begin(-1);
+        let outer = ptmem_simulate_begin(7, 0);
+        let inner = ptmem_simulate_begin(-1, 0);
         assert_eq!((outer, inner, read()), (-1, 7, 0));
         ptmem_simulate_end(inner);
         assert_eq!(read(), 7);
         ptmem_simulate_end(outer);
         assert_eq!(read(), 0);
         // Counts of parts add up to it.
-        let outer = ptmem_simulate_begin(3 << 30);
+        let outer = ptmem_simulate_begin(3 << 30, 0);
         let mut counts = [0_i32; 3];
         crate::device::copy::copy(counts.as_mut_ptr() as u64, at, 12);
         assert_eq!(counts, [i32::MAX, (1 << 30) + 1, 0]);
         ptmem_simulate_end(outer);
+    }
+
+    #[test]
+    fn what_an_operator_on_a_supposed_size_allocates_is_marked_until_it_is_given_back() {
+        let report = |at: u64, change| blocks::report_memory_usage(at as *const _, change, 0, 0, 0);
+        let [first, second] = [0x1000_7000_0000, 0x1000_7000_1000];
+        let outer = ptmem_simulate_begin(-1, 1);
+        ptmem_simulate_end(ptmem_simulate_begin(-1, 0));
+        report(first, 512);
+        ptmem_simulate_end(outer);
+        report(second, 512);
+        assert_eq!([ptmem_simulate_marked(first), ptmem_simulate_marked(second)], [1, 0]);
+        assert!(ptmem_simulate_most_marked() >= 512);
+        report(first, -512);
+        assert_eq!(ptmem_simulate_marked(first), 0);
     }
 }

@@ -49,6 +49,9 @@ pub struct RunFacts {
     /// The functions in which it did.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<Guess>,
+    /// Most bytes in use at once whose sizes follow from supposed ones.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "is_zero")]
+    pub supposed: u64,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
@@ -160,6 +163,14 @@ pub struct Guess {
     pub line: Option<u64>,
     /// Their number.
     pub count: u64,
+    /// The sum of the sizes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl RecordedSteps {

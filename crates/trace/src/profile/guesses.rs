@@ -55,11 +55,12 @@ impl<'r> Guesses<'r> {
         self.words == others.words && !self.places.is_empty() && are_others
     }
 
-    fn counts(&self) -> BTreeMap<&str, u64> {
-        self.places.iter().map(|place| (&*place.at, place.count)).collect()
+    /// The number of guesses and the sum of the guessed sizes, by function.
+    fn counts(&self) -> BTreeMap<&str, [u64; 2]> {
+        self.places.iter().map(|place| (&*place.at, [place.count, place.total])).collect()
     }
 
-    /// True if these and the others are of the same functions, equally many of each.
+    /// True if these and the others are of the same functions, equally many of each, and of the same sizes.
     fn is_like(&self, others: &Self) -> bool {
         self.words == others.words && self.count == others.count && self.counts() == others.counts()
     }
@@ -89,11 +90,6 @@ impl<'r> Guesses<'r> {
         let message = format!("{}: memory that depends on that was not measured", self.told());
         Diagnostic::new(Code::CourseGuessed, None, message)
     }
-
-    fn note(&self) -> Diagnostic {
-        let message = format!("{}, equally often on both sides: other outcomes were not measured", self.told());
-        Diagnostic::new(Code::GuessedAlike, None, message)
-    }
 }
 
 /// The warnings about guesses of a run.
@@ -110,8 +106,8 @@ impl Profile {
     }
 }
 
-/// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved. Where both sides guessed the
-/// same equally often, the guesses explain no difference, and a note replaces the warnings.
+/// Removes the warnings about guesses of the before that the after repeats, at lines that may have moved. Guesses that both
+/// sides made alike explain no difference: neither side warns of them.
 pub fn tell_once(profiles: &mut Sides<Profile>) {
     let Sides { before, after } = profiles;
     let (Some(old), Some(new)) = (&before.run, &after.run) else { return };
@@ -124,8 +120,36 @@ pub fn tell_once(profiles: &mut Sides<Profile>) {
         before.diagnostics.retain(|found| !is_repeated || *found != told);
         if let Some(others) = alike {
             let warning = others.diagnostic();
-            let warnings = after.diagnostics.iter_mut().filter(|found| **found == warning);
-            warnings.for_each(|found| *found = others.note());
+            after.diagnostics.retain(|found| *found != warning);
         }
     }
+}
+
+/// Memory of two recordings whose sizes follow from supposed ones, which are not the same on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Supposed {
+    /// How far the growth is not known.
+    pub bytes: u64,
+    /// The first line that supposed a size.
+    pub first: Option<String>,
+}
+
+impl Supposed {
+    /// Memory of supposed sizes, unless both sides supposed the same.
+    #[must_use]
+    pub fn of(profiles: &Sides<Profile>) -> Option<Self> {
+        let sizes = profiles.each().map(|(_, profile)| sizes_of(profile));
+        let [before, after] = &sizes;
+        let alike = before.as_ref().zip(after.as_ref()).is_some_and(|(before, after)| before.is_like(after));
+        let first = sizes.iter().flatten().find_map(|guesses| guesses.first.map(str::to_owned));
+        let runs = profiles.each().into_iter().zip(&sizes).filter(|(_, sizes)| sizes.is_some());
+        let bytes = runs.filter_map(|((_, profile), _)| Some(profile.run.as_ref()?.supposed)).sum();
+        (!alike && bytes > 0).then_some(Self { bytes, first })
+    }
+}
+
+/// The supposed sizes of a recording.
+fn sizes_of(profile: &Profile) -> Option<Guesses<'_>> {
+    let all = Guesses::of(profile.run.as_ref()?, &profile.options.rules.known_guesses);
+    all.into_iter().find(|guesses| guesses.words == KINDS[1].1)
 }

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use core::ffi::c_void;
 use core::mem;
 
-use super::{addresses, memory, values, virtual_memory};
+use super::{addresses, memory, thread, values, virtual_memory};
 use crate::sys::loader;
 use crate::sys::lock::{Lazy, Mutex};
 
@@ -25,24 +25,67 @@ fn find_next() -> Next {
     Next(unsafe { mem::transmute::<*mut c_void, Option<Report>>(found) })
 }
 
-/// Blocks in use: their sizes by address.
-static BLOCKS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// A block in use.
+struct Block {
+    size: u64,
+    /// Whether its size follows from a supposed one.
+    supposed: bool,
+}
+
+/// Blocks in use by address, and the bytes of those whose size follows from a supposed one.
+struct Blocks {
+    by_address: BTreeMap<u64, Block>,
+    supposed: u64,
+    highest: u64,
+}
+
+static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { by_address: BTreeMap::new(), supposed: 0, highest: 0 });
+
+impl Blocks {
+    fn mark(&mut self, at: u64, supposed: bool) {
+        let Some(block) = self.by_address.get_mut(&at) else { return };
+        if block.supposed != supposed {
+            block.supposed = supposed;
+            self.supposed = if supposed { self.supposed + block.size } else { self.supposed - block.size };
+            self.highest = self.highest.max(self.supposed);
+        }
+    }
+}
+
+/// Marks the block at an address as one whose size follows from a supposed one, or not.
+pub(crate) fn mark(at: u64, supposed: bool) {
+    BLOCKS.lock().mark(at, supposed);
+}
+
+/// Whether the block at an address is marked.
+pub(crate) fn is_marked(at: u64) -> bool {
+    BLOCKS.lock().by_address.get(&at).is_some_and(|block| block.supposed)
+}
+
+/// Most bytes of marked blocks that were in use at once.
+pub(crate) fn most_marked() -> u64 {
+    BLOCKS.lock().highest
+}
 
 /// Notes that a block was handed out, or given back.
 fn note(at: u64, change: i64) {
     values::forget(at, change.unsigned_abs());
+    let marks = thread(|state| state.marks.get());
+    let mut blocks = BLOCKS.lock();
     if change > 0 {
-        BLOCKS.lock().insert(at, change.unsigned_abs());
+        blocks.by_address.insert(at, Block { size: change.unsigned_abs(), supposed: false });
+        blocks.mark(at, marks);
     } else {
-        BLOCKS.lock().remove(&at);
+        blocks.mark(at, false);
+        blocks.by_address.remove(&at);
     }
 }
 
 /// Address and size of what holds an address: a block of PyTorch's, or else an allocation of the device that has no
 /// blocks. Arguments of kernels have bytes that nobody wrote, so an address can be one of a block that was given back.
 pub(crate) fn holding(address: u64) -> Option<(u64, u64)> {
-    let blocks = BLOCKS.lock();
-    let block = blocks.range(..=address).next_back().map(|(&start, &size)| (start, size));
+    let blocks = &BLOCKS.lock().by_address;
+    let block = blocks.range(..=address).next_back().map(|(&start, block)| (start, block.size));
     if let Some((start, size)) = block.filter(|(start, size)| address - start < *size) {
         return Some((start, size));
     }

@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn values_are_in_the_memory_at_their_addresses() {
-        let base = 0x1115_0000_0000;
+        let base = 0x1110_0000_0000;
         repeat(base, &[1, 2], 6, Trust::Known);
         assert!(view(base, 8));
         assert_eq!(memory::bytes(base, 8), [1, 2, 1, 2, 1, 2, 0, 0]);
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn elements_that_cover_a_range_make_it_as_uncertain_as_they_are_and_what_was_absent_stays_so() {
-        let base = 0x1116_0000_0000;
+        let base = 0x1110_8000_0000;
         repeat(base, &[1], 4, Trust::Known);
         assert!(cover(base, 8, Trust::Supposed));
         assert_eq!(trust_if_set(base, 8), Some(Trust::Supposed));
