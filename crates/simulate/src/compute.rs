@@ -15,7 +15,7 @@ pub enum Compute {
 }
 
 impl Compute {
-    /// The largest limit with which no program of benches/public took more than 1.1 times as long.
+    /// Room for the masks of a detector over all of its anchors.
     pub const DEFAULT: Self = Self::UpTo(256 << 20);
 
     /// The limit in bytes.
