@@ -162,11 +162,12 @@ fn every_process_of_a_run_is_counted_in_the_report() {
 }
 
 #[test]
-fn losses_go_to_no_dashboard_and_sets_of_strings_have_one_order_unless_the_user_sets_it() {
+fn variables_have_defaults_unless_the_user_sets_them() {
     let place = TempDir::new().unwrap();
-    let variables = ["WANDB_MODE", "PYTHONHASHSEED"];
-    for (set, expected) in [(None, "offline 0\n"), (Some(["online", "7"]), "online 7\n")] {
-        let mut command = command(place.path(), &[], &["sh", "-c", "echo $WANDB_MODE $PYTHONHASHSEED"]);
+    let variables = ["WANDB_MODE", "PYTHONHASHSEED", "TORCHINDUCTOR_WORKER_START"];
+    for (set, expected) in [(None, "offline 0 fork\n"), (Some(["online", "7", "spawn"]), "online 7 spawn\n")] {
+        let script = "echo $WANDB_MODE $PYTHONHASHSEED $TORCHINDUCTOR_WORKER_START";
+        let mut command = command(place.path(), &[], &["sh", "-c", script]);
         for name in variables {
             command.env_remove(name);
         }

@@ -23,8 +23,11 @@ use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 const PREFIX: &str = "ptmem-simulate-";
 
 /// Variables that are set unless the user set them. Losses of a run in which nothing is computed belong on no dashboard, and a
-/// program that allocates in the order of a set of strings needs one order on both sides.
-const DEFAULTS: [(&str, &str); 2] = [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0")];
+/// program that allocates in the order of a set of strings needs one order on both sides. `torch.compile` otherwise starts a
+/// Python that imports PyTorch anew to start its workers, which takes a third of the time, and waits for it at the end for
+/// up to 300 seconds.
+const DEFAULTS: [(&str, &str); 3] =
+    [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0"), ("TORCHINDUCTOR_WORKER_START", "fork")];
 /// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their
 /// program.
 const ATTEMPTS: u32 = 100;
