@@ -44,7 +44,6 @@ const GETTING_STARTED: &[(&str, Typed)] = &[
     ("git switch", By(".ci/getting-started")),
     ("ptmem gate", By(".ci/getting-started")),
     ("for growth in", By(".ci/getting-started")),
-    ("cat > test_memory.py", By(".ci/getting-started")),
 ];
 
 const CONTRIBUTING: &[(&str, Typed)] = &[
