@@ -92,11 +92,10 @@ fn a_leaf_is_named_by_its_folder_and_two_lines_alone() {
     }
 }
 
-/// Copies the files that git knows, without those below one folder.
-fn copy_without(folder: &str, to: &Path) {
-    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    for file in listed.split_terminator('\0').filter(|file| !file.starts_with(folder)) {
+/// Copies the files that git knows below a folder of the repository.
+fn copy(folder: &str, to: &Path) {
+    let listed = Command::new("git").args(["ls-files", "-z", folder]).current_dir(root()).output().unwrap();
+    for file in String::from_utf8(listed.stdout).unwrap().split_terminator('\0') {
         let copy = to.join(file);
         std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
         std::fs::copy(root().join(file), copy).unwrap();
@@ -122,16 +121,19 @@ fn list_without(module: &str) -> String {
 #[test]
 #[ignore = "every night: cargo test exhaustively -- --ignored"]
 fn each_leaf_can_exhaustively_be_deleted() {
+    let repository = tempfile::tempdir().unwrap();
+    copy(".", repository.path());
     let leaves = std::fs::read_dir(root().join("src/leaves")).unwrap().map(|entry| entry.unwrap().path());
     for leaf in leaves.filter(|path| path.is_dir()) {
         let module = leaf.file_name().unwrap().to_str().unwrap();
-        let copy = tempfile::tempdir().unwrap();
-        copy_without(&format!("src/leaves/{module}/"), copy.path());
-        std::fs::write(copy.path().join("src/leaves/mod.rs"), list_without(module)).unwrap();
+        let folder = format!("src/leaves/{module}");
+        std::fs::remove_dir_all(repository.path().join(&folder)).unwrap();
+        std::fs::write(repository.path().join("src/leaves/mod.rs"), list_without(module)).unwrap();
         let mut check = Command::new(env!("CARGO"));
-        check.args(["check", "--quiet", "--bin", "ptmem"]).current_dir(copy.path());
-        let checked = check.env("CARGO_TARGET_DIR", root().join("target/leaves")).output().unwrap();
+        check.args(["check", "--quiet", "--bin", "ptmem", "--target-dir", "target"]).current_dir(repository.path());
+        let checked = check.output().unwrap();
         assert!(checked.status.success(), "without {module}: {}", String::from_utf8_lossy(&checked.stderr));
+        copy(&folder, repository.path());
     }
 }
 
