@@ -1,12 +1,14 @@
 //! Opening and reading snapshots.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions, numbers};
+use ptmem::profile::numbers::{self, Cases};
+use ptmem::profile::{self, Moment, Opened, Profile, ReadOptions, Source};
 use ptmem::sides::Sides;
 use ptmem_base::text::did_you_mean;
 
@@ -43,6 +45,14 @@ fn case_of<'p>(path: &'p Path, options: &ReadOptions) -> (&'p Path, ReadOptions)
 /// The largest file of which the cases are looked for.
 const MOST_CASES: u64 = 64 << 20;
 
+/// The files that hold the figures of several cases. Each is read once, although its cases are read one by one.
+static CASES: Mutex<BTreeMap<PathBuf, Arc<Cases>>> = Mutex::new(BTreeMap::new());
+
+/// The files whose cases are known.
+fn known_cases() -> MutexGuard<'static, BTreeMap<PathBuf, Arc<Cases>>> {
+    CASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The names of the cases of a file that holds the figures of several.
 pub(crate) fn cases(path: &Path) -> Vec<String> {
     let is_table = path.extension().is_some_and(|ending| ending == "json" || ending == "csv");
@@ -51,15 +61,31 @@ pub(crate) fn cases(path: &Path) -> Vec<String> {
     }
     // An error is reported where the file is read.
     let cases = std::fs::read(path).ok().and_then(|text| numbers::cases(&text).ok()).unwrap_or_default();
-    cases.into_iter().map(|case| case.name).filter(|name| !name.is_empty()).collect()
+    let names: Vec<String> = cases.names().map(str::to_owned).collect();
+    if !names.is_empty() {
+        known_cases().insert(path.to_owned(), Arc::new(cases));
+    }
+    names
 }
 
 /// Reads a snapshot and computes its profile.
 pub(crate) fn profile(path: &Path, options: &ReadOptions) -> Result<Profile> {
     let (file, options) = case_of(path, options);
-    let mut profile = read(file, |input| profile::read(input, &path.display().to_string(), options))?;
+    let known = known_cases().get(file).filter(|_| options.case.is_some()).cloned();
+    let mut profile = match known {
+        Some(cases) => profile_of_case(&cases, file, path, options)?,
+        None => read(file, |input| profile::read(input, &path.display().to_string(), options))?,
+    };
     advice::complete_diagnostics(&mut profile.diagnostics);
     Ok(profile)
+}
+
+/// The profile of a case of a file.
+fn profile_of_case(cases: &Cases, file: &Path, path: &Path, options: ReadOptions) -> Result<Profile> {
+    let shown = path.display().to_string();
+    let bytes = file.metadata().map_or(0, |there| there.len());
+    let source = Source { path: shown.clone(), bytes, ..Source::default() };
+    profile::read_case(cases, source, options).context(shown)
 }
 
 fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read) -> Result<T, profile::Error>) -> Result<T> {

@@ -215,6 +215,11 @@ fn damage_is_told() {
     }
     let without = archive(&[("a/tensors", b"x")], CompressionMethod::Stored);
     assert!(open(&without, None).unwrap_err().contains("no data.pkl"));
+    // Another reader may take the other.
+    for second in ["a/data.pkl", "b/data.pkl", "data.pkl"] {
+        let both = streamed_archive(&[("a/data.pkl", &plain), ("x", b"y"), (second, &plain)], false);
+        assert!(open(&both, None).unwrap_err().contains("several data.pkl"), "{second}");
+    }
     let mut often = plain;
     (0..6).for_each(|_| often = gzip(&often));
     assert!(open(&often, None).unwrap_err().contains("too many times"));

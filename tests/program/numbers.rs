@@ -230,3 +230,90 @@ fn a_series_of_figures_leaks_where_allocated_bytes_grow_at_its_ends() {
         assert!(text(&output.stdout).contains(reason), "{}", text(&output.stdout));
     }
 }
+
+/// Nothing is dropped: what contradicts itself is refused, whichever figure would pass.
+#[test]
+fn figures_that_contradict_each_other_are_refused() {
+    for (name, content, expected) in [
+        ("a.json", r#"{"max_memory_allocated": 10737418240, "peak": 1}"#, "peak is 1 B, but the same figure is stated"),
+        ("a.json", r#"{"peak": 1, "allocated_bytes": {"all": {"peak": 2}}}"#, "stated as 1 B as well"),
+        ("a.json", r#"{"peak": 1, "mem-max-allocated-bytes": {"values": {"1": 9, "2": 3}}}"#, "is 9 B, but"),
+        ("a.json", r#"{"peak": 10737418240, "peak": 10737418240}"#, "'peak' occurs twice"),
+        ("a.json", r#"{"cuda:0": {"peak": 9}, "cuda:0": {"peak": 1}}"#, "'cuda:0' occurs twice"),
+        ("a.json", r#"{"train": {"peak": 9}, "train": {}}"#, "'train' occurs twice"),
+        ("a.json", r#"{"peak": {"values": {"1": 9, "1": 3}}}"#, "'peak.values.1' occurs twice"),
+        ("a.json", r#"{"cuda:0": {"peak": 9}, "xpu:0": {"peak": 1}}"#, "'xpu:0' occurs twice"),
+        ("a.json", r#"{"cuda:1": {"peak": 9}, "cuda:01": {"peak": 1}}"#, "'cuda:01' occurs twice"),
+        ("a.json", r#"{"cuda:0": {"peak": 1}, "peak": 9}"#, "it has figures beside devices"),
+        ("a.json", r#"{"train": {"peak": 9}, "cuda:0": {"peak": 1}}"#, "it has cases beside figures"),
+        ("a.json", r#"{"peak": 1, "train": {"peak": 9}}"#, "it has cases beside figures"),
+        ("a.json", r#"{"": {"peak": 9}, "train": {"peak": 1}}"#, "it has cases beside figures"),
+        ("a.json", r#"{"train": {"cuda:0": {"peak": 1}, "peak": 9}}"#, "train: it has figures beside devices"),
+        ("a.json", r#"{"train": {"peak": 1, "more": {"peak": 9}}}"#, "train.more: a figure that belongs neither"),
+        ("a.json", r#"{"peak": 1, "max_memory_allocated": [9]}"#, "expected a number of bytes, found a list"),
+        ("a.json", r#"{"peak": {"values": {"1": {"values": [9]}, "2": 1}}}"#, "found an object"),
+        ("a.json", r#"{"peak": 1, "end": 2}"#, "the allocated bytes end at 2 B, above their peak of 1 B"),
+        (
+            "a.json",
+            r#"{"train": {"xpu:1": {"reserved": 1, "memory_reserved": 2}}}"#,
+            "train: xpu:1: the reserved bytes",
+        ),
+        ("a.csv", "peak,max_memory_allocated\n1,9\n", "line 2, max_memory_allocated is 9 B"),
+        ("a.csv", "peak,peak\n1,9\n", "line 2, peak is 9 B"),
+        ("a.csv", "case,peak\nx,1\n,9\n", "it has cases beside figures"),
+        ("a.csv", "device,peak\n0,1\ncuda:0,9\n", "'cuda:0' occurs twice"),
+        ("a.csv", "peak,end\n1,9\n", "above their peak"),
+    ] {
+        let folder = folder(&[(name, content)]);
+        let output = ptmem(folder.path(), &["check", name, "--max", "1GiB"]);
+        assert_eq!(output.status.code(), Some(2), "{content}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(expected), "{content}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_device_of_which_nothing_is_known_is_inconclusive() {
+    for content in [
+        r#"{"cuda:0": {"peak": 1}, "cuda:1": {}}"#,
+        r#"{"cuda:0": {"peak": 1}, "cuda:1": {"peak": null}}"#,
+        r#"{"cuda:0": {"peak": 1}, "cuda:1": {"end": 0}}"#,
+        r#"{"x": {"cuda:0": {"peak": 1}, "cuda:1": {"name": "A100"}}}"#,
+        r#"{"peak": null}"#,
+    ] {
+        let folder = folder(&[("a.json", content)]);
+        let output = ptmem(folder.path(), &["check", "a.json", "--max", "1GiB"]);
+        assert_eq!(output.status.code(), Some(3), "{content}: {}", text(&output.stdout));
+    }
+}
+
+/// Statistics of other counters and pools have points of the same names.
+#[test]
+fn all_of_memory_stats_is_read() {
+    let nested = r#"{"oversize_allocations": {"current": 0, "peak": 9}, "active": {"all": {"peak": 7}, "large_pool": {"peak": 8}},
+        "allocated_bytes": {"all": {"peak": 5, "current": 5}, "small_pool": {"peak": 6}}, "num_ooms": 0}"#;
+    assert_eq!(figures(nested, "a.json")[0], [json!(5), json!(5), json!(null)]);
+    let devices = format!(r#"{{"cuda:0": {nested}, "cuda:1": {nested}, "ptmem": {{"commit": "peak", "end": 3}}}}"#);
+    assert_eq!(figures(&devices, "a.json").len(), 2);
+}
+
+#[test]
+fn cases_and_devices_are_counted() {
+    let cases =
+        |count: usize| format!("case,peak\n{}", (0..count).map(|case| format!("c{case},7\n")).collect::<String>());
+    let devices = |count: usize| {
+        let devices: Vec<String> = (0..count).map(|device| format!(r#""cuda:{device}": {{"peak": 7}}"#)).collect();
+        format!("{{{}}}", devices.join(","))
+    };
+    for (name, content, expected) in [
+        ("a.csv", cases(65_537), "it has more than 65536 cases"),
+        ("a.json", devices(1_025), "it has more than 1024 devices"),
+    ] {
+        let folder = folder(&[(name, &content)]);
+        let output = ptmem(folder.path(), &["check", name, "--max", "1GiB"]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    let folder = folder(&[("a.csv", &cases(3_000))]);
+    let output = ptmem(folder.path(), &["check", "a.csv", "--max", "1GiB"]);
+    assert!(text(&output.stdout).contains("PASS all 3000 ranks"), "{}", text(&output.stdout));
+}

@@ -27,27 +27,34 @@ pub(super) fn read_pickle<T, E: From<io::Error>>(
     }
     let archive = ZipArchive::from_slice(&bytes).map_err(damaged)?;
     let mut members = archive.entries();
+    let mut pickle = None;
     while let Some(member) = members.next_entry().map_err(damaged)? {
         // `torch.save` calls the folder after the file.
         let name = member.file_path();
         if name.as_ref() != b"data.pkl" && !name.as_ref().ends_with(b"/data.pkl") {
             continue;
         }
-        let method = member.compression_method();
-        let packed = archive.get_entry(member.wayfinder()).map_err(damaged)?;
-        let unpacked: Box<dyn Read> = match method {
-            _ if member.flags().is_encrypted() => {
-                return Err(bad("the ZIP archive is encrypted; unpack it first").into());
-            }
-            CompressionMethod::STORE => Box::new(packed.data()),
-            CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed.data())),
-            _ => return Err(bad("the ZIP archive uses a compression other than deflate; unpack it first").into()),
-        };
-        return read(&mut packed.verifying_reader(unpacked));
+        // Another reader may take the other.
+        if pickle.is_some() {
+            return Err(bad("the ZIP archive holds several data.pkl; expected one, as torch.save() writes").into());
+        }
+        if member.flags().is_encrypted() {
+            return Err(bad("the ZIP archive is encrypted; unpack it first").into());
+        }
+        pickle = Some((member.compression_method(), member.wayfinder()));
     }
-    Err(bad("the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
-         torch.cuda.memory._dump_snapshot()")
-    .into())
+    let Some((method, place)) = pickle else {
+        return Err(bad("the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
+             torch.cuda.memory._dump_snapshot()")
+        .into());
+    };
+    let packed = archive.get_entry(place).map_err(damaged)?;
+    let unpacked: Box<dyn Read> = match method {
+        CompressionMethod::STORE => Box::new(packed.data()),
+        CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(packed.data())),
+        _ => return Err(bad("the ZIP archive uses a compression other than deflate; unpack it first").into()),
+    };
+    read(&mut packed.verifying_reader(unpacked))
 }
 
 fn damaged(error: rawzip::Error) -> io::Error {

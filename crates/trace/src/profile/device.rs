@@ -101,7 +101,10 @@ impl DeviceProfile {
         let Figures { allocated, active, reserved, .. } = &self.figures;
         let held = [active.end, allocated.end, reserved.end];
         let is_held = match self.figures.history {
-            HistoryKind::NumbersOnly => held.into_iter().chain([allocated.peak, reserved.peak]).any(|of| of > Some(0)),
+            // An unknown peak may be any.
+            HistoryKind::NumbersOnly => {
+                allocated.peak != Some(0) || held.into_iter().chain([reserved.peak]).any(|of| of > Some(0))
+            }
             _ => active.end > Some(0),
         };
         self.events > markers || is_held

@@ -35,7 +35,7 @@ pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
-pub use open::{Opened, open, read};
+pub use open::{Opened, open, read, read_case};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{ExactStack, Held, Identity, Member, StackTotal, Sums, groups_of_origins, identity, others};
 

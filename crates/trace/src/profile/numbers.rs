@@ -1,21 +1,29 @@
 //! Inputs that hold only figures: `torch.cuda.memory_stats()`, golden values of Megatron-LM, and tables.
 
 mod bytes;
+mod json;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use csv::StringRecord;
+use indexmap::IndexMap;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::text::{cut, printable};
 use ptmem_snapshot::snapshot::RunFacts;
-use serde_json::{Map, Value};
 
 use super::measure::remarks;
 use super::{DeviceProfile, HistoryKind, Profile, ReadOptions, Source};
 use crate::replay::{Checks, Counter, Figures, Fragmentation};
 use crate::trace::Measure;
-use bytes::bytes_of;
+use bytes::{Stated, of_text};
+
+/// Maximum number of cases of a file.
+pub const MOST_CASES: usize = 65_536;
+
+/// Maximum number of devices of a case: no host has more.
+pub const MOST_DEVICES: usize = 1_024;
 
 /// Why figures cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -31,6 +39,44 @@ pub enum Error {
     /// Two entries of one name and device.
     #[error("'{0}' occurs twice")]
     Twice(String),
+    /// Two entries of one figure.
+    #[error("{place} is {found} B, but the same figure is stated as {other} B as well")]
+    Differ {
+        /// The later one.
+        place: String,
+        /// Its bytes.
+        found: u64,
+        /// Those of the earlier one.
+        other: u64,
+    },
+    /// A counter that ends above its peak.
+    #[error("{place}the {measure} bytes end at {end} B, above their peak of {peak} B")]
+    AbovePeak {
+        /// The case and the device, as the beginning of a sentence.
+        place: String,
+        /// The counter.
+        measure: &'static str,
+        /// Its last value.
+        end: u64,
+        /// Its highest.
+        peak: u64,
+    },
+    /// Figures that are not those of a case or a device.
+    #[error(
+        "{0}: a figure that belongs neither to a case nor to a device; expected either figures, or devices, or cases of these"
+    )]
+    Misplaced(String),
+    /// Figures at several levels.
+    #[error("{0}it has {1} beside {2}; expected one kind")]
+    Mixed(String, &'static str, &'static str),
+    /// More cases or devices than a file can have.
+    #[error("it has more than {most} {kind}")]
+    TooMany {
+        /// The bound.
+        most: usize,
+        /// What is counted.
+        kind: &'static str,
+    },
     /// Several entries, none of them requested.
     #[error("it holds several cases ({0}); name one, as in FILE#CASE")]
     Several(String),
@@ -47,14 +93,20 @@ pub enum Error {
     Table(String),
 }
 
-/// The figures of a case.
+/// The figures of a case: its own, or those of devices.
 #[derive(Debug, Default)]
-pub struct Case {
-    /// Its name; empty where the input holds only one.
-    pub name: String,
-    /// Its devices by their numbers.
-    devices: BTreeMap<DeviceId, Numbers>,
-    /// What the recorder states about the run.
+struct Case {
+    /// The only device, without a name.
+    own: Numbers,
+    /// Devices, with the names that they have in the input.
+    devices: BTreeMap<DeviceId, (String, Numbers)>,
+}
+
+/// The cases of an input by their names. The only one has an empty name where it is the whole input.
+#[derive(Debug, Default)]
+pub struct Cases {
+    all: IndexMap<String, Case>,
+    /// Facts that the recorder states about the run.
     run: Option<RunFacts>,
 }
 
@@ -97,23 +149,52 @@ fn figure_of(key: &str) -> Option<(Measure, Point)> {
 
 /// The figures of a device, by counter and point.
 #[derive(Debug, Default)]
-struct Numbers([[Option<u64>; 2]; 4]);
+struct Numbers {
+    figures: [[Option<u64>; 2]; 4],
+    /// True if a figure is named, whether or not its value is known.
+    is_stated: bool,
+}
 
 impl Numbers {
-    fn set(&mut self, (measure, point): (Measure, Point), bytes: Option<u64>) {
-        let figure = &mut self.0[measure as usize][point as usize];
-        *figure = bytes.or(*figure);
+    fn set(
+        &mut self,
+        (measure, point): (Measure, Point),
+        stated: Stated,
+        place: impl Fn() -> String,
+    ) -> Result<(), Error> {
+        self.is_stated = true;
+        let found = stated.map_err(|found| Error::NotBytes { place: place(), found: printable(cut(&found, 64)) })?;
+        let figure = &mut self.figures[measure as usize][point as usize];
+        if let (Some(found), Some(other)) = (found, *figure)
+            && found != other
+        {
+            return Err(Error::Differ { place: place(), found, other });
+        }
+        *figure = found.or(*figure);
+        Ok(())
+    }
+
+    /// Refuses a counter that ends above its peak.
+    fn verify(&self, place: &str) -> Result<(), Error> {
+        for measure in Measure::ALL {
+            if let [Some(peak), Some(end)] = self.figures[measure as usize]
+                && end > peak
+            {
+                return Err(Error::AbovePeak { place: place.to_owned(), measure: measure.into(), end, peak });
+            }
+        }
+        Ok(())
     }
 
     fn counter(&self, measure: Measure) -> Counter {
-        let [peak, end] = self.0[measure as usize];
+        let [peak, end] = self.figures[measure as usize];
         // Known figures are exact.
         Counter { peak, end, baseline_error: Some(0), peak_error: Some(0), ..Counter::default() }
     }
 
     fn profile(&self, device: DeviceId) -> DeviceProfile {
-        let [_, end_of_active] = self.0[Measure::Active as usize];
-        let [_, end_of_reserved] = self.0[Measure::Reserved as usize];
+        let [_, end_of_active] = self.figures[Measure::Active as usize];
+        let [_, end_of_reserved] = self.figures[Measure::Reserved as usize];
         let unused = end_of_reserved.zip(end_of_active).map(|(reserved, active)| reserved.saturating_sub(active));
         let figures = Figures {
             history: HistoryKind::NumbersOnly,
@@ -129,58 +210,104 @@ impl Numbers {
     }
 }
 
+impl Case {
+    /// Refuses figures that contradict each other.
+    fn verify(&self, name: &str) -> Result<(), Error> {
+        let place = if name.is_empty() { String::new() } else { printable(cut(name, 64)) + ": " };
+        if self.own.is_stated && !self.devices.is_empty() {
+            return Err(Error::Mixed(place, "figures", "devices"));
+        }
+        self.own.verify(&place)?;
+        self.devices
+            .values()
+            .try_for_each(|(device, numbers)| numbers.verify(&format!("{place}{}: ", printable(cut(device, 64)))))
+    }
+
+    /// The figures of a device.
+    fn device(&mut self, device: DeviceId, name: &str) -> Result<&mut Numbers, Error> {
+        let is_full = self.devices.len() == MOST_DEVICES;
+        match self.devices.entry(device) {
+            Entry::Occupied(known) if known.get().0 != name => Err(Error::Twice(printable(cut(name, 64)))),
+            Entry::Occupied(known) => Ok(&mut known.into_mut().1),
+            Entry::Vacant(_) if is_full => Err(Error::TooMany { most: MOST_DEVICES, kind: "devices" }),
+            Entry::Vacant(new) => Ok(&mut new.insert((name.to_owned(), Numbers::default())).1),
+        }
+    }
+
+    fn profiles(&self) -> Vec<DeviceProfile> {
+        if self.devices.is_empty() {
+            return vec![self.own.profile(DeviceId::FIRST)];
+        }
+        self.devices.iter().map(|(&device, (_, numbers))| numbers.profile(device)).collect()
+    }
+}
+
+impl Cases {
+    /// True if the input does not contain a figure.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The names of several cases; none where the input is a single one without a name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(String::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The case of a name.
+    fn case(&mut self, name: &str) -> Result<&mut Case, Error> {
+        if self.all.len() == MOST_CASES && !self.all.contains_key(name) {
+            return Err(Error::TooMany { most: MOST_CASES, kind: "cases" });
+        }
+        Ok(self.all.entry(name.to_owned()).or_default())
+    }
+
+    /// The names of cases, of which an error lists some.
+    fn listed(&self) -> String {
+        let names: Vec<String> = self.all.keys().take(MOST_NAMES).map(|name| printable(cut(name, 64))).collect();
+        names.join(", ") + if self.all.len() > MOST_NAMES { ", …" } else { "" }
+    }
+
+    /// The profile of the requested case, or of the only one.
+    ///
+    /// # Errors
+    /// If there are several and none is requested, or not this one.
+    pub(super) fn profile(&self, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+        let case = match (options.case.as_deref(), self.all.first()) {
+            (None, Some((_, only))) if self.all.len() == 1 => only,
+            (None, _) => return Err(Error::Several(self.listed())),
+            (Some(asked), _) => self
+                .all
+                .get(asked)
+                .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: self.listed() })?,
+        };
+        let mut diagnostics =
+            self.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
+        let message =
+            "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
+        diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
+        Ok(Profile {
+            source,
+            options,
+            devices: case.profiles(),
+            run: self.run.clone(),
+            diagnostics,
+            ..Profile::default()
+        })
+    }
+}
+
 /// The cases of an input: JSON, or a table of comma-separated values. Empty if it does not contain a figure.
 ///
 /// # Errors
-/// Where a figure is not a number of bytes, or a table cannot be read.
-pub fn cases(text: &[u8]) -> Result<Vec<Case>, Error> {
-    if !text.trim_ascii_start().starts_with(b"{") {
-        return of_table(text);
+/// Where a figure is not a number of bytes, figures contradict each other, or a table cannot be read.
+pub fn cases(text: &[u8]) -> Result<Cases, Error> {
+    let cases = if text.trim_ascii_start().starts_with(b"{") { json::cases(text)? } else { of_table(text)? };
+    if cases.all.len() > 1 && cases.all.contains_key("") {
+        return Err(Error::Mixed(String::new(), "cases", "figures without a name"));
     }
-    // Saved profiles and reports, which may be large, state their schema first.
-    let head = &text[..text.len().min(64)];
-    if head.windows(8).any(|part| part == b"\"schema\"") {
-        return Ok(Vec::new());
-    }
-    match serde_json::from_slice(text) {
-        Ok(Value::Object(object)) if !object.contains_key("schema") => of_object(&object),
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// The cases of an object: one, or one for each key.
-fn of_object(object: &Map<String, Value>) -> Result<Vec<Case>, Error> {
-    if let Some(devices) = devices(object, "")? {
-        return Ok(vec![Case { name: String::new(), devices, run: run_of(object) }]);
-    }
-    let mut cases = Vec::new();
-    for (name, value) in object {
-        let place = format!("{}.", printable(cut(name, 64)));
-        let devices = value.as_object().map(|inner| devices(inner, &place)).transpose()?.flatten();
-        cases.extend(devices.map(|devices| Case { name: name.clone(), devices, run: None }));
-    }
+    cases.all.iter().try_for_each(|(name, case)| case.verify(name))?;
     Ok(cases)
-}
-
-/// The facts about the run that a recorder adds, as to a snapshot.
-fn run_of(object: &Map<String, Value>) -> Option<RunFacts> {
-    serde_json::from_value(object.get("ptmem")?.clone()).ok()
-}
-
-/// The devices of a case: one without a name, or some by their names in PyTorch. `None` if no figure is stated.
-fn devices(object: &Map<String, Value>, place: &str) -> Result<Option<BTreeMap<DeviceId, Numbers>>, Error> {
-    if let Some(numbers) = numbers(object, place)? {
-        return Ok(Some(BTreeMap::from([(DeviceId::FIRST, numbers)])));
-    }
-    let mut devices = BTreeMap::new();
-    for (name, value) in object {
-        if let (Some(device), Value::Object(inner)) = (device_of(name), value)
-            && let Some(numbers) = numbers(inner, &format!("{place}{name}."))?
-        {
-            devices.insert(device, numbers);
-        }
-    }
-    Ok((!devices.is_empty()).then_some(devices))
 }
 
 /// The number of a device by its name in PyTorch: `cuda:1`, `xpu:0`.
@@ -191,29 +318,6 @@ fn device_of(key: &str) -> Option<DeviceId> {
     kind.bytes().all(|letter| letter.is_ascii_lowercase()).then(|| ordinal.into())
 }
 
-/// The figures of an object of statistics, flat or nested; `None` if it states none.
-fn numbers(object: &Map<String, Value>, place: &str) -> Result<Option<Numbers>, Error> {
-    let mut numbers = Numbers::default();
-    let mut is_known = false;
-    for (key, value) in object {
-        let is_figure = !value.is_array() && value.as_object().is_none_or(|inner| inner.contains_key("values"));
-        if let Some(figure) = figure_of(key).filter(|_| is_figure) {
-            numbers.set(figure, bytes_of(value, figure.1, &format!("{place}{key}"))?);
-            is_known = true;
-        }
-        // `memory_stats_as_nested_dict()`.
-        let all = value.get("all");
-        for (point, _) in POINTS {
-            let name = format!("{key}.all.{point}");
-            if let (Some(value), Some(figure)) = (all.and_then(|all| all.get(point)), figure_of(&name)) {
-                numbers.set(figure, bytes_of(value, figure.1, &format!("{place}{name}"))?);
-                is_known = true;
-            }
-        }
-    }
-    Ok(is_known.then_some(numbers))
-}
-
 /// Columns that name the case of a row.
 const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 
@@ -221,19 +325,16 @@ const NAMES: [&str; 5] = ["case", "name", "test", "model", "rank"];
 ///
 /// # Errors
 /// Where a row has other columns than the first line, or a figure is not a number of bytes.
-fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
+fn of_table(text: &[u8]) -> Result<Cases, Error> {
     let mut table = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text);
-    let Ok(head) = table.headers().cloned() else { return Ok(Vec::new()) };
+    let Ok(head) = table.headers().cloned() else { return Ok(Cases::default()) };
+    let mut cases = Cases::default();
     if head.iter().all(|key| figure_of(key).is_none()) {
-        return Ok(Vec::new());
+        return Ok(cases);
     }
-    let mut cases: Vec<Case> = Vec::new();
     for row in table.records() {
         let row = row.map_err(|error| Error::Table(error.to_string()))?;
         let line = row.position().map_or(0, csv::Position::line);
-        let cells: Map<String, Value> =
-            head.iter().zip(&row).map(|(key, cell)| (key.to_owned(), cell.into())).collect();
-        let numbers = numbers(&cells, &format!("line {line}, "))?.unwrap_or_default();
         let name = match first_of(&head, &row, &NAMES) {
             Some((column, cell)) if column.eq_ignore_ascii_case("rank") => format!("rank{cell}"),
             named => named.map_or("", |(_, cell)| cell).to_owned(),
@@ -241,12 +342,14 @@ fn of_table(text: &[u8]) -> Result<Vec<Case>, Error> {
         let text = first_of(&head, &row, &["device"]).map_or("0", |(_, cell)| cell);
         let device = text.parse().ok().or_else(|| device_of(text));
         let device = device.ok_or_else(|| Error::Table(format!("line {line}: '{}' is not a device", cut(text, 64))))?;
-        let at = cases.iter().position(|case| case.name == name).unwrap_or_else(|| {
-            cases.push(Case { name: name.clone(), ..Case::default() });
-            cases.len() - 1
-        });
-        if cases[at].devices.insert(device, numbers).is_some() {
-            return Err(Error::Twice(if name.is_empty() { format!("{device}") } else { name }));
+        let numbers = cases.case(&name)?.device(device, text)?;
+        if numbers.is_stated {
+            return Err(Error::Twice(printable(cut(if name.is_empty() { text } else { &name }, 64))));
+        }
+        for (key, cell) in head.iter().zip(&row) {
+            if let Some(figure) = figure_of(key) {
+                numbers.set(figure, of_text(cell), || format!("line {line}, {key}"))?;
+            }
         }
     }
     Ok(cases)
@@ -259,32 +362,3 @@ fn first_of<'r>(head: &'r StringRecord, row: &'r StringRecord, names: &[&str]) -
 
 /// Names that an error lists.
 const MOST_NAMES: usize = 8;
-
-/// The names of cases, of which an error lists some.
-fn names_of(cases: &[Case]) -> String {
-    let names: Vec<String> = cases.iter().take(MOST_NAMES).map(|case| printable(cut(&case.name, 64))).collect();
-    names.join(", ") + if cases.len() > MOST_NAMES { ", …" } else { "" }
-}
-
-/// The profile of the requested case, or of the only one.
-pub(super) fn profile(cases: &[Case], source: Source, options: ReadOptions) -> Result<Profile, Error> {
-    let case = match (options.case.as_deref(), cases) {
-        (None, [only]) => only,
-        (None, _) => return Err(Error::Several(names_of(cases))),
-        (Some(asked), _) => cases
-            .iter()
-            .find(|case| case.name == asked)
-            .ok_or_else(|| Error::NoCase { asked: printable(cut(asked, 64)), known: names_of(cases) })?,
-    };
-    let mut diagnostics = case.run.as_ref().map(|run| remarks(run, &options.rules.known_guesses)).unwrap_or_default();
-    let message = "it holds only figures: stacks, phases and a history need a recording, as ptmem_gate.record() makes";
-    diagnostics.push(Diagnostic::new(Code::NumbersOnly, None, message));
-    Ok(Profile {
-        source,
-        options,
-        devices: case.devices.iter().map(|(&device, numbers)| numbers.profile(device)).collect(),
-        run: case.run.clone(),
-        diagnostics,
-        ..Profile::default()
-    })
-}

@@ -62,18 +62,31 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
         input.read_to_end(&mut text)?;
     }
     let cases = numbers::cases(&text)?;
-    let mut profile = if !cases.is_empty() {
-        numbers::profile(&cases, Source { kind: InputKind::Numbers, ..source }, options.clone())?
+    let profile = if !cases.is_empty() {
+        read_case(&cases, source, options.clone())?
     } else if format == Format::Text {
         return Err(snapshot::Error::NotAPickle(format).into());
     } else {
-        saved::read(text, source, options.clone())?
+        as_asked(saved::read(text, source, options.clone())?)?
     };
-    if let Some(device) = options.device {
+    Ok(Opened::Profile(Box::new(profile)))
+}
+
+/// The profile of a case of an input that was read.
+///
+/// # Errors
+/// If the input does not have this case, or not what the options ask for.
+pub fn read_case(cases: &numbers::Cases, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+    as_asked(cases.profile(Source { kind: InputKind::Numbers, ..source }, options)?)
+}
+
+/// The profile, restricted and divided as its options ask for.
+fn as_asked(mut profile: Profile) -> Result<Profile, Error> {
+    if let Some(device) = profile.options.device {
         profile.restrict_to(device)?;
     }
     profile.divide(None)?;
-    Ok(Opened::Profile(Box::new(profile)))
+    Ok(profile)
 }
 
 /// Reads a snapshot, as far as the options ask for it.

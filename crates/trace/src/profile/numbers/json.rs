@@ -1,0 +1,261 @@
+//! Figures in JSON. They are taken as they arrive, so that an input takes memory for its figures and for the keys of the objects
+//! around them, whatever else it holds.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use ptmem_base::device::DeviceId;
+use ptmem_base::text::{cut, printable};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::bytes::{Series, Stated, of_text, whole};
+use super::{Cases, Error, Measure, Numbers, Point, device_of, figure_of};
+
+/// Objects that are nested deeper hold no figures: a case, a device, a counter, a pool, or a series lie above each.
+const DEEPEST: usize = 6;
+
+/// Objects of `memory_stats_as_nested_dict()` with points of other counters and pools.
+const OTHER_STATISTICS: [&str; 5] = ["all", "large_pool", "small_pool", "oversize_allocations", "oversize_segments"];
+
+/// The cases of an object. Empty if it does not contain a figure, or is a document of its own.
+pub(super) fn cases(text: &[u8]) -> Result<Cases, Error> {
+    // Saved profiles and reports, which may be large, state their schema first.
+    let head = &text[..text.len().min(64)];
+    if head.windows(8).any(|part| part == b"\"schema\"") {
+        return Ok(Cases::default());
+    }
+    let mut reader = Reader::default();
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let is_whole = Item(&mut reader).deserialize(&mut json).is_ok() && json.end().is_ok();
+    if reader.is_document || !reader.has_figures || !is_whole && reader.problem.is_none() {
+        return Ok(Cases::default());
+    }
+    reader.finish()
+}
+
+/// A figure, as the keys that lead to it name it.
+struct Place<'p> {
+    /// The keys of its case and its device.
+    owner: &'p [String],
+    figure: (Measure, Point),
+    /// The key of its iteration, where it is one of a series.
+    iteration: Option<&'p str>,
+    /// True for the name of a figure alone, which a case may have as well.
+    may_be_case: bool,
+}
+
+impl<'p> Place<'p> {
+    fn of(path: &'p [String]) -> Option<Self> {
+        let place = |owner, figure| Place { owner, figure, iteration: None, may_be_case: false };
+        match path {
+            [owner @ .., key, values, iteration] if values == "values" && figure_of(key).is_some() => {
+                Some(Place { iteration: Some(iteration), ..place(owner, figure_of(key)?) })
+            }
+            [owner @ .., key, values] if values == "values" => Some(place(owner, figure_of(key)?)),
+            [owner @ .., counter, all, point] if all == "all" => {
+                Some(place(owner, figure_of(&format!("{counter}.all.{point}"))?))
+            }
+            [owner @ .., key] => Some(Place { may_be_case: true, ..place(owner, figure_of(key)?) }),
+            [] => None,
+        }
+    }
+}
+
+/// The state of reading.
+#[derive(Default)]
+struct Reader {
+    cases: Cases,
+    /// Keys from the outermost object to the value that is read.
+    path: Vec<String>,
+    /// The series that is read.
+    series: Series,
+    /// Objects that have the name of a device and no figures so far.
+    devices: Vec<Vec<String>>,
+    has_figures: bool,
+    /// True if the object states a schema.
+    is_document: bool,
+    problem: Option<Error>,
+}
+
+/// True for the key of an object whose points are not those of a limited counter. (`cuda:host` names neither a device nor pinned
+/// memory.)
+fn is_other(key: &str) -> bool {
+    OTHER_STATISTICS.contains(&key) || key == "cuda:host"
+}
+
+/// The place of keys, for errors.
+fn shown(path: &[String]) -> String {
+    printable(cut(&path.join("."), 128))
+}
+
+impl Reader {
+    /// The figures of an owner; `None` for those of counters without a limit.
+    fn numbers<'c>(cases: &'c mut Cases, owner: &[String]) -> Result<Option<&'c mut Numbers>, Error> {
+        match owner {
+            _ if owner.iter().any(|key| is_other(key)) => Ok(None),
+            [] => Ok(Some(&mut cases.case("")?.own)),
+            [name] => match device_of(name) {
+                Some(device) => cases.case("")?.device(device, name).map(Some),
+                None => Ok(Some(&mut cases.case(name)?.own)),
+            },
+            [case, name] if device_of(case).is_none() => {
+                let device: Option<DeviceId> = device_of(name);
+                let device = device.ok_or_else(|| Error::Misplaced(shown(owner)))?;
+                cases.case(case)?.device(device, name).map(Some)
+            }
+            _ => Err(Error::Misplaced(shown(owner))),
+        }
+    }
+
+    /// Takes the value at the path, if it is a figure.
+    fn take(&mut self, stated: Stated) {
+        let Some(place) = Place::of(&self.path) else { return };
+        if let Some(iteration) = place.iteration {
+            self.series.add(iteration.parse().ok(), stated);
+            return;
+        }
+        let numbers = Self::numbers(&mut self.cases, place.owner);
+        let set = numbers.and_then(|numbers| match numbers {
+            Some(numbers) => {
+                self.has_figures = true;
+                numbers.set(place.figure, stated, || shown(&self.path))
+            }
+            None => Ok(()),
+        });
+        self.has_figures |= set.as_ref().is_err_and(|error| !matches!(error, Error::Misplaced(_)));
+        self.problem = self.problem.take().or(set.err());
+    }
+
+    /// Takes the series that was read, whose values the path leads to.
+    fn take_series(&mut self) {
+        let series = std::mem::take(&mut self.series);
+        if let Some(place) = Place::of(&self.path) {
+            let point = place.figure.1;
+            self.take(series.at(point));
+        }
+    }
+
+    /// True if the path leads to the values of a series.
+    fn is_at_series(&self) -> bool {
+        self.path.last().is_some_and(|key| key == "values") && Place::of(&self.path).is_some()
+    }
+
+    /// The cases, once the whole input is read.
+    fn finish(mut self) -> Result<Cases, Error> {
+        // A device of which nothing is known is one beside others.
+        for device in std::mem::take(&mut self.devices) {
+            let case = device.len().checked_sub(2).map_or("", |case| &device[case]);
+            if self.cases.all.get(case).is_some_and(|case| !case.devices.is_empty()) {
+                Self::numbers(&mut self.cases, &device)?;
+            }
+        }
+        self.problem.map_or(Ok(self.cases), Err)
+    }
+
+    fn enter<'de, A: MapAccess<'de>>(&mut self, map: &mut A, key: String) -> Result<(), A::Error> {
+        if self.path.is_empty() && key == "ptmem" {
+            let run: &RawValue = map.next_value()?;
+            self.cases.run = serde_json::from_str(run.get()).ok();
+            return Ok(());
+        }
+        self.is_document |= self.path.is_empty() && key == "schema";
+        self.path.push(key);
+        let read = map.next_value_seed(Item(self));
+        self.path.pop();
+        read
+    }
+}
+
+/// A value at the path of a reader.
+struct Item<'r>(&'r mut Reader);
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Item<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.0.take(Err(value.to_string()));
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.0.take(Ok(Some(value)));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.0.take(Err(value.to_string()));
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        self.0.take(whole(value).map(Some).ok_or_else(|| value.to_string()));
+        Ok(())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        self.0.take(of_text(value));
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.0.take(Ok(None));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        if !self.0.is_at_series() {
+            self.0.take(Err("a list".to_owned()));
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(());
+        }
+        self.0.path.push(String::new());
+        while items.next_element_seed(Item(self.0))?.is_some() {}
+        self.0.path.pop();
+        self.0.take_series();
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let reader = self.0;
+        let is_series = reader.is_at_series();
+        let is_figure = !is_series && Place::of(&reader.path).is_some_and(|place| !place.may_be_case);
+        if is_figure || reader.path.len() > DEEPEST {
+            reader.take(Err("an object".to_owned()));
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(());
+        }
+        if (1..=2).contains(&reader.path.len()) && reader.path.last().is_some_and(|name| device_of(name).is_some()) {
+            reader.devices.push(reader.path.clone());
+        }
+        let mut keys = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if !keys.insert(key.clone()) {
+                reader.path.push(key.clone());
+                reader.problem = reader.problem.take().or_else(|| Some(Error::Twice(shown(&reader.path))));
+                reader.path.pop();
+            }
+            // Nobody reads on: the first problem is the error.
+            if matches!(reader.problem, Some(Error::TooMany { .. })) {
+                return Err(A::Error::custom("too many"));
+            }
+            reader.enter(&mut map, key)?;
+        }
+        if is_series {
+            reader.take_series();
+        }
+        Ok(())
+    }
+}
