@@ -1,6 +1,7 @@
 //! The statements of a Python file, and the functions and classes that contain them. Also accepts text that is not
 //! valid Python.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 /// Columns of a tab.
@@ -41,6 +42,9 @@ struct Function {
 /// Python refuses deeper blocks.
 const DEEPEST: usize = 100;
 
+/// The longest qualified name in bytes within which functions are looked for: each has all names around it.
+const LONGEST_NAME: usize = 1024;
+
 impl Functions {
     /// Those of a text, by their indentation.
     #[must_use]
@@ -62,8 +66,9 @@ impl Functions {
                 continue;
             }
             let first = decorator.take().unwrap_or(first);
-            if let Some((own, separator)) = defined(line).filter(|_| open.len() < DEEPEST) {
-                let outer = open.last().copied();
+            let outer = open.last().copied();
+            let is_known = outer.is_none_or(|outer| open.len() < DEEPEST && all[outer].name.len() <= LONGEST_NAME);
+            if let Some((own, separator)) = defined(line).filter(|_| is_known) {
                 let name = outer.map_or_else(|| own.to_owned(), |outer| all[outer].within(own));
                 open.push(all.len());
                 all.push(Function { name, separator, outer, indent, lines: first..=last, head: last });
@@ -75,14 +80,22 @@ impl Functions {
     /// The innermost function or class with a line, decorators included: its qualified name, and its lines.
     #[must_use]
     pub fn around(&self, line: u32) -> Option<(&str, RangeInclusive<u32>)> {
-        let found = self.all.iter().rev().find(|function| function.lines.contains(&line))?;
-        Some((&found.name, found.lines.clone()))
+        self.all_around(line).next()
     }
 
-    /// The lines of the first function or class of a qualified name.
+    /// The functions and classes with a line, the innermost first.
+    pub fn all_around(&self, line: u32) -> impl Iterator<Item = (&str, RangeInclusive<u32>)> {
+        let last = self.all.partition_point(|function| *function.lines.start() <= line).checked_sub(1);
+        let outward = std::iter::successors(last, |&index| self.all[index].outer).map(|index| &self.all[index]);
+        let around = outward.filter(move |function| function.lines.contains(&line));
+        around.map(|function| (&*function.name, function.lines.clone()))
+    }
+
+    /// The lines of the first function or class of each qualified name.
     #[must_use]
-    pub fn lines(&self, name: &str) -> Option<RangeInclusive<u32>> {
-        self.all.iter().find(|function| function.name == name).map(|function| function.lines.clone())
+    pub fn by_name(&self) -> HashMap<&str, RangeInclusive<u32>> {
+        // Of two with one name, the first stays.
+        self.all.iter().rev().map(|function| (&*function.name, function.lines.clone())).collect()
     }
 
     /// The qualified name of the function, class or module that runs a line, by its own name; `None` where another one runs
@@ -301,5 +314,15 @@ x = forward(1)
             assert_eq!(functions.name(own, line), None, "{own}:{line}");
         }
         assert_eq!(Functions::new("").name("<module>", 1).as_deref(), Some("<module>"));
+    }
+
+    /// Names within names within names would take the square of a file.
+    #[test]
+    fn long_names_hold_no_functions() {
+        let head = (0..90).map(|depth| format!("{}def {}():\n", " ".repeat(depth), "f".repeat(900)));
+        let inner = (0..1000).map(|_| format!("{}def f(): pass\n", " ".repeat(90)));
+        let functions = Functions::new(&head.chain(inner).collect::<String>());
+        assert!(functions.all.iter().map(|function| function.name.len()).sum::<usize>() < 10_000);
+        assert_eq!(functions.around(1090).map(|(name, _)| name.len()), Some(900 + 10 + 900));
     }
 }

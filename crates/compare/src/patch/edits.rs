@@ -1,6 +1,6 @@
 //! The edits of a change of the code: statements and lines that it adds, removes or replaces, and that can matter.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};
 
 use ptmem_base::difference::difference;
@@ -102,9 +102,10 @@ pub(crate) fn of_code(paths: Sides<Option<&str>>, texts: Sides<&str>) -> Vec<Edi
     let lines = texts.map(|text| text.lines().collect::<Vec<_>>());
     let trimmed = lines.map(|lines| lines.iter().map(|line| line.trim()).collect::<HashSet<_>>());
     let lines = lines.zip(Sides { before: trimmed.after, after: trimmed.before });
+    let named = functions.map(Functions::by_name);
     let edits = hunks(&changes, &statements).into_iter().map(|hunk| {
         let moves = moves(&hunk, &keys, &statements);
-        Edit { moves, ..edit(&hunk, paths, &statements, &functions, &lines) }
+        Edit { moves, ..edit(&hunk, paths, &statements, &functions, &named, &lines) }
     });
     edits.collect()
 }
@@ -114,6 +115,7 @@ fn edit(
     paths: Sides<Option<&str>>,
     statements: &Sides<Vec<Statement<'_>>>,
     functions: &Sides<Functions>,
+    named: &Sides<HashMap<&str, RangeInclusive<u32>>>,
     lines: &Sides<(Vec<&str>, HashSet<&str>)>,
 ) -> Edit {
     let own = hunk.at.clone().zip(Sides { before: &statements.before, after: &statements.after });
@@ -126,7 +128,7 @@ fn edit(
     let scope = around.after.as_ref().or(around.before.as_ref()).map(|(name, _)| (*name).to_owned());
     let body = Sides::BOTH.map(|&side| {
         let known = around.of(side).as_ref().map(|(_, lines)| lines.clone());
-        known.or_else(|| functions.of(side).lines(scope.as_deref()?))
+        known.or_else(|| named.of(side).get(scope.as_deref()?).cloned())
     });
     let is_decorator = own.before.iter().chain(own.after).any(|of| of.tokens[0] == "@");
     let edited = Sides::BOTH.map(|&side| {
@@ -206,10 +208,9 @@ impl EditKind {
 }
 
 impl Edit {
-    /// True if one of both is what the other one was, elsewhere.
-    pub(super) fn is_moved(&self, other: &Self) -> bool {
-        let is_old = [self, other].map(|edit| edit.line.before.is_some());
-        self.moves.is_some() && self.moves == other.moves && is_old[0] != is_old[1]
+    /// The code that it moves, and whether it comes from there.
+    pub(super) fn moved(&self) -> Option<(&str, bool)> {
+        Some((self.moves.as_deref()?, self.line.before.is_some()))
     }
 
     /// True if a statement of the after stands for it, or none could.
@@ -319,6 +320,20 @@ mod tests {
         // Another function of the same shape is not a new name of this one.
         assert_eq!(edits("x = nn.ReLU()\n", "x = nn.GELU()\n"), ["+1 x = nn.GELU() in <module>"]);
         assert_eq!(edits("x = 1\ny = 2\nf(x)\n", "x = 1\ny = 2\nf(y)\n"), ["+3 f(y) in <module>"]);
+    }
+
+    /// Time that grows with the square of the functions would be minutes.
+    #[test]
+    fn files_of_many_functions_are_compared() {
+        let lines = |name: &str| (0..10_000).map(|i| format!("{name}{i} = g({i})\n")).collect::<String>();
+        assert_eq!(edits(&lines("y"), &lines("z")), [""; 0], "each name is another one");
+        let old: String = (0..10_000).map(|i| format!("def f{i}(x):\n    y = g(x, {i})\n    return y\n")).collect();
+        assert_eq!(edits("", &old).len(), 10_000);
+        let mut patch = super::super::Patch::default();
+        patch.add(Sides { before: Some("a.py"), after: None }, Sides { before: &old, after: "" });
+        assert_eq!(patch.edits.len(), 10_000);
+        patch.add(Sides { before: None, after: Some("b.py") }, Sides { before: "", after: &old });
+        assert_eq!(patch.edits, []);
     }
 
     #[test]

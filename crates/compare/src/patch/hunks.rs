@@ -15,8 +15,8 @@ pub(super) struct Hunk {
 }
 
 /// The statements as texts, those of the after with the names of the before.
-pub(super) fn keys(statements: &Sides<Vec<Statement<'_>>>, functions: &Sides<Functions>) -> Sides<Vec<String>> {
-    let plain = statements.map(|all| all.iter().map(|statement| statement.text(&[])).collect::<Vec<_>>());
+pub(super) fn keys<'t>(statements: &Sides<Vec<Statement<'t>>>, functions: &'t Sides<Functions>) -> Sides<Vec<String>> {
+    let plain = statements.map(|all| all.iter().map(|statement| statement.text(None)).collect::<Vec<_>>());
     let mut pairs = Vec::new();
     for change in difference(plain.map(Vec::as_slice)) {
         let (old, new) = (&statements.before[change.old_range()], &statements.after[change.new_range()]);
@@ -25,7 +25,7 @@ pub(super) fn keys(statements: &Sides<Vec<Statement<'_>>>, functions: &Sides<Fun
         }
     }
     let renamed = renamed(&pairs, statements, functions);
-    let after = statements.after.iter().map(|statement| statement.text(&renamed)).collect();
+    let after = statements.after.iter().map(|statement| statement.text(Some(&renamed))).collect();
     Sides { before: plain.before, after }
 }
 

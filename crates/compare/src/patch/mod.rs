@@ -4,7 +4,7 @@ mod edits;
 mod hunks;
 mod tokens;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use ptmem_base::sides::{Side, Sides};
 
@@ -34,13 +34,11 @@ pub struct Patch {
 impl Patch {
     /// Adds a Python file by its texts on both sides; a side that lacks it has no path, and an empty text.
     pub fn add(&mut self, paths: Sides<Option<&str>>, texts: Sides<&str>) {
-        for edit in of_code(paths, texts) {
-            // Moved text is not an edit.
-            match self.edits.iter().position(|other| other.is_moved(&edit)) {
-                Some(at) => drop(self.edits.remove(at)),
-                None => self.edits.push(edit),
-            }
-        }
+        self.edits.extend(of_code(paths, texts));
+        // Moved text is not an edit.
+        let moved = moved(&self.edits);
+        let mut is_moved = moved.into_iter();
+        self.edits.retain(|_| is_moved.next() != Some(true));
         for (side, path) in paths.each() {
             self.files.of_mut(side).extend(path.map(str::to_owned));
         }
@@ -74,4 +72,18 @@ impl Patch {
         let mut ends = starts.map(|at| &recorded[at..]);
         ends.find_map(|end| self.files.of(side).get(end)).map(String::as_str)
     }
+}
+
+/// For each edit, whether it is one of two that move the same code: one takes it from where the other does not have it.
+fn moved(edits: &[Edit]) -> Vec<bool> {
+    let mut are_moved = vec![false; edits.len()];
+    let mut open: HashMap<(&str, bool), VecDeque<usize>> = HashMap::new();
+    for (index, edit) in edits.iter().enumerate() {
+        let Some((code, is_old)) = edit.moved() else { continue };
+        match open.get_mut(&(code, !is_old)).and_then(VecDeque::pop_front) {
+            Some(other) => [index, other].into_iter().for_each(|one| are_moved[one] = true),
+            None => open.entry((code, is_old)).or_default().push_back(index),
+        }
+    }
+    are_moved
 }

@@ -1,5 +1,6 @@
 //! The statements of a Python file as tokens: comments, docstrings and formatting do not count.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use ptmem_base::python::{Functions, indent, statements, string_length};
@@ -101,13 +102,13 @@ fn ends_bracket(rest: &[u8]) -> bool {
 
 impl Statement<'_> {
     /// The tokens as one text, with old names for new ones.
-    pub(super) fn text(&self, renamed: &[Renamed<'_>]) -> String {
+    pub(super) fn text(&self, renamed: Option<&Renames<'_>>) -> String {
         let mut text = String::new();
         for (at, token) in self.tokens.iter().enumerate() {
             let is_attribute = at > 0 && self.tokens[at - 1] == ".";
-            let found = renamed.iter().find(|of| of.new == *token && of.lines.contains(self.lines.start()));
-            let found = found.filter(|_| !is_attribute && !self.is_in_string(at));
-            text.push_str(found.map_or(token, |of| of.old));
+            let may_be_new = !is_attribute && !self.is_in_string(at);
+            let old = renamed.filter(|_| may_be_new).and_then(|renamed| renamed.old(token, *self.lines.start()));
+            text.push_str(old.unwrap_or(token));
             text.push('\u{1f}');
         }
         text
@@ -178,12 +179,23 @@ fn is_name(token: &str) -> bool {
         && !matches!(token, "True" | "False" | "None" | "not" | "and" | "or" | "is" | "in")
 }
 
-/// A name of the after that only renames what the before binds.
-pub(super) struct Renamed<'t> {
-    old: &'t str,
-    new: &'t str,
-    /// The lines of the after in which it does.
-    lines: RangeInclusive<u32>,
+/// The names of the after that only rename what the before binds, with the old ones by the lines of the after in which they do.
+pub(super) struct Renames<'t> {
+    old: HashMap<&'t str, HashMap<RangeInclusive<u32>, &'t str>>,
+    functions: &'t Functions,
+}
+
+impl<'t> Renames<'t> {
+    /// The old name of a new one in a line.
+    fn old(&self, new: &str, line: u32) -> Option<&'t str> {
+        let old = self.old.get(new)?;
+        around(self.functions, line).find_map(|lines| old.get(&lines).copied())
+    }
+}
+
+/// The lines of the functions and classes around a line, the innermost first, and last those of the file.
+fn around(functions: &Functions, line: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
+    functions.all_around(line).map(|(_, lines)| lines).chain([1..=u32::MAX])
 }
 
 /// A statement of the before, and that of the after in its place.
@@ -193,36 +205,51 @@ pub(super) type Pair<'s, 't> = Sides<&'s Statement<'t>>;
 pub(super) fn renamed<'t>(
     pairs: &[Pair<'_, 't>],
     all: &Sides<Vec<Statement<'t>>>,
-    functions: &Sides<Functions>,
-) -> Vec<Renamed<'t>> {
-    let mut renamed = Vec::new();
+    functions: &'t Sides<Functions>,
+) -> Renames<'t> {
+    let mut renames = Renames { old: HashMap::new(), functions: &functions.after };
+    let names = Sides { before: Names::new(&all.before), after: Names::new(&all.after) };
     for Sides { before, after } in pairs.iter().filter(|pair| pair.before.tokens.len() == pair.after.tokens.len()) {
-        for at in before.bound().into_iter().filter(|at| after.bound().contains(at)) {
+        let bound = after.bound();
+        for at in before.bound().into_iter().filter(|at| bound.contains(at)) {
             let (old, new) = (before.tokens[at], after.tokens[at]);
             if old == new || !is_name(old) || !is_name(new) {
                 continue;
             }
             let is_global = matches!(before.tokens[0], "def" | "class");
-            let around = |functions: &Functions, statement: &Statement<'_>| {
-                let found = functions.around(*statement.lines.start()).filter(|_| !is_global);
-                found.map_or(1..=u32::MAX, |(_, lines)| lines)
-            };
-            let lines = around(&functions.after, after);
-            if !has(&all.before, new, &around(&functions.before, before)) && !has(&all.after, old, &lines) {
-                renamed.push(Renamed { old, new, lines });
+            let lines = Sides { before, after }.zip(functions.map(|of| of)).map(|(statement, functions)| {
+                let mut around = around(functions, *statement.lines.start());
+                if is_global { 1..=u32::MAX } else { around.next().unwrap_or(1..=u32::MAX) }
+            });
+            if !names.before.has(new, &lines.before) && !names.after.has(old, &lines.after) {
+                renames.old.entry(new).or_default().entry(lines.after).or_insert(old);
             }
         }
     }
-    renamed
+    renames
 }
 
-/// True if a name that is not an attribute occurs in some lines.
-fn has(statements: &[Statement<'_>], name: &str, lines: &RangeInclusive<u32>) -> bool {
-    let within = statements.iter().filter(|statement| lines.contains(statement.lines.start()));
-    within.into_iter().any(|statement| {
-        let mut tokens = statement.tokens.iter().enumerate();
-        tokens.any(|(at, token)| *token == name && (at == 0 || statement.tokens[at - 1] != "."))
-    })
+/// The lines of the statements in which each name occurs that is not an attribute.
+struct Names<'t>(HashMap<&'t str, Vec<u32>>);
+
+impl<'t> Names<'t> {
+    fn new(statements: &[Statement<'t>]) -> Self {
+        let mut names: HashMap<&str, Vec<u32>> = HashMap::new();
+        for statement in statements {
+            for (at, &token) in statement.tokens.iter().enumerate() {
+                if at == 0 || statement.tokens[at - 1] != "." {
+                    names.entry(token).or_default().push(*statement.lines.start());
+                }
+            }
+        }
+        Self(names)
+    }
+
+    /// True if a name occurs in some lines.
+    fn has(&self, name: &str, lines: &RangeInclusive<u32>) -> bool {
+        let Some(all) = self.0.get(name) else { return false };
+        all.get(all.partition_point(|line| line < lines.start())).is_some_and(|line| line <= lines.end())
+    }
 }
 
 #[cfg(test)]
