@@ -157,6 +157,25 @@ fn git_starts_no_program_of_the_configuration() {
     assert!(!checkout.path().join("started").exists());
 }
 
+/// Code that a job ran before may have written anything into the checkout.
+#[test]
+fn reports_of_ci_jobs_show_committed_lines_alone() {
+    let checkout = grown();
+    let frames = [&["/ci/work/src/net/model.py:forward:4"][..], &["/ci/work/src/net/new.py:<module>:1"]];
+    checkout.record(&frames.map(|frames| (frames, 10)), &frames.map(|frames| (frames, 17)));
+    checkout.write("src/net/model.py", BEFORE.replace("layer(x)", "wider(x, 'not committed')"));
+    checkout.write("src/net/new.py", "token = wider('not tracked')\n");
+    for (job, is_shown) in [(None, true), (Some("CI"), false), (Some("GITHUB_ACTIONS"), false)] {
+        let mut command = checkout.command();
+        command.args(["diff", "before.pkl", "after.pkl", "--git", "main", "--format", "json"]);
+        job.into_iter().for_each(|name| _ = command.env(name, "true"));
+        let report = text(&command.output().unwrap().stdout);
+        assert!(report.contains("h = wider(x"), "{report}");
+        assert_eq!(report.contains("not committed"), is_shown, "{job:?}: {report}");
+        assert_eq!(report.contains("not tracked"), is_shown, "{job:?}: {report}");
+    }
+}
+
 #[test]
 fn rows_say_that_they_lead_to_an_edit_and_the_headline_how_much() {
     let checkout = grown();

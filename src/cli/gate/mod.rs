@@ -25,7 +25,7 @@ use ptmem::verdict::Limits;
 
 use super::args::{Capacity, ConfigArguments, DiffLimits, Trust, View, heading, value};
 use super::config::{self, Loaded};
-use super::git::Repository;
+use super::git::{self, Repository};
 use super::output::Output;
 use super::place::Place;
 use super::recorder::process::Hold;
@@ -192,11 +192,10 @@ impl GateArguments {
 
     /// The folder for a CI job, where one is asked for or this is one.
     fn folder(&self) -> Option<PathBuf> {
-        let is_job = env::var("GITHUB_ACTIONS").or_else(|_| env::var("CI")).is_ok_and(|text| text == "true");
         match &self.ci {
             Some(Some(folder)) => Some(folder.clone()),
             Some(None) => Some(default_folder()),
-            None if is_job && !self.update => Some(default_folder()),
+            None if git::is_ci_job() && !self.update => Some(default_folder()),
             None => None,
         }
     }

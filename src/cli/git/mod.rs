@@ -73,7 +73,7 @@ impl Base {
     /// What differs from this commit.
     fn changes(&self) -> Result<&[Sides<Option<String>>]> {
         if self.changes.get().is_none() {
-            let _ = self.changes.set(self.repository.changes(&self.commit, "all")?);
+            let _ = self.changes.set(self.repository.changes(&self.commit, None, "all")?);
         }
         Ok(self.changes.get().map_or(&[], Vec::as_slice))
     }
@@ -108,11 +108,13 @@ fn below(root: &Path, folder: PathBuf, path: &Path) -> Option<String> {
 const MOST_TEXT: usize = 8 << 20;
 const FILES_AT_ONCE: usize = 8;
 
-/// Reads the lines that the checkout around a place changes since the merge base with `base`.
+/// Reads the lines that the checkout around a place changes since the merge base with `base`. In a CI job, whose report anybody may
+/// read, these are committed lines: code that ran before may have written others.
 pub(crate) fn changed_lines(place: &Place, base: &str) -> Result<Patch> {
     let Base { repository, commit: base, .. } = Base::find(place, base)?;
     let prefix = repository.prefix();
-    let changes = repository.changes_that_matter(&base)?;
+    let head = is_ci_job().then_some("HEAD");
+    let changes = repository.changes_that_matter(&base, head)?;
     let changes: Vec<_> =
         changes.iter().map(|paths| paths.map(|path| path.as_ref().map(|path| format!("{prefix}{path}")))).collect();
     let is_text = |paths: &Sides<Option<String>>| {
@@ -136,12 +138,16 @@ pub(crate) fn changed_lines(place: &Place, base: &str) -> Result<Patch> {
             break;
         }
         let texts = repository.texts_at(&base, part.iter().filter_map(|paths| paths.before.as_deref()))?;
+        let of_after = part.iter().filter_map(|paths| paths.after.as_deref());
+        let committed = head.map(|head| repository.texts_at(head, of_after)).transpose()?;
         for paths in part {
             let paths = paths.map(Option::as_deref);
             // A side that lacks the file has an empty text.
             let before = paths.before.map_or(Some(""), |path| texts.get(path).map(String::as_str));
-            let after =
-                paths.after.map_or(Some(String::new()), |path| text_of(&repository.root.join(&path[prefix.len()..])));
+            let after = paths.after.map_or(Some(String::new()), |path| match &committed {
+                Some(texts) => texts.get(path).cloned(),
+                None => text_of(&repository.root.join(&path[prefix.len()..])),
+            });
             let (Some(before), Some(after)) = (before, after) else {
                 patch.add_file(paths);
                 continue;
@@ -156,6 +162,11 @@ pub(crate) fn changed_lines(place: &Place, base: &str) -> Result<Patch> {
         }
     }
     Ok(patch)
+}
+
+/// True in a job of GitHub Actions, and of others that set `CI`.
+pub(crate) fn is_ci_job() -> bool {
+    env::var("GITHUB_ACTIONS").or_else(|_| env::var("CI")).is_ok_and(|text| text == "true")
 }
 
 /// The texts of files at the merge base with `base`, or otherwise at the checked-out commit, by their paths from the

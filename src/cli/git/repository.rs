@@ -79,14 +79,14 @@ impl Repository {
         command.env("GIT_CONFIG_COUNT", count.to_string());
     }
 
-    /// The files of the checkout that git knows and that differ from a commit, by their paths on both sides, without what git
-    /// is to ignore of submodules.
-    pub(crate) fn changes(&self, base: &str, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
+    /// The files that git knows and that differ from a commit in another one, or in the checkout, by their paths on both sides,
+    /// without what git is to ignore of submodules.
+    pub(crate) fn changes(&self, base: &str, after: Option<&str>, ignored: &str) -> Result<Vec<Sides<Option<String>>>> {
         let mut command = self.git();
         self.without_filters(&mut command);
         let ignored = format!("--ignore-submodules={ignored}");
         let form = "diff --no-ext-diff --name-status -z --find-renames";
-        let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base, "--"]).collect();
+        let arguments: Vec<&str> = form.split(' ').chain([&*ignored, base]).chain(after).chain(["--"]).collect();
         let listed = text(&mut command, &arguments)?;
         let mut fields = listed.split('\0').map(str::to_owned);
         let mut changes = Vec::new();
@@ -101,19 +101,26 @@ impl Repository {
         Ok(changes)
     }
 
-    /// The files and submodules of the checkout that differ from a commit, without documentation, and with Python files that
-    /// git does not know yet.
-    pub(crate) fn changes_that_matter(&self, base: &str) -> Result<Vec<Sides<Option<String>>>> {
+    /// The files and submodules that differ from a commit in another one, without documentation; where that is none, in the
+    /// checkout, with Python files that git does not know yet.
+    pub(crate) fn changes_that_matter(&self, base: &str, after: Option<&str>) -> Result<Vec<Sides<Option<String>>>> {
         // What a submodule has checked out is compared, without a look at its files.
-        let mut changes = self.changes(base, "dirty")?;
+        let mut changes = self.changes(base, after, "dirty")?;
+        if after.is_none() {
+            changes.extend(self.untracked()?.into_iter().map(|path| Sides { before: None, after: Some(path) }));
+        }
+        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_matter(path)));
+        Ok(changes)
+    }
+
+    /// The Python files that git does not know yet, and does not ignore.
+    fn untracked(&self) -> Result<Vec<String>> {
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
         let untracked = text(&mut self.git(), &untracked)?;
         let tracked = text(&mut self.git(), &["ls-files", "-z", "--", ":(glob)**/*.py"])?;
         let tracked: BTreeSet<&str> = tracked.split('\0').collect();
         let untracked = untracked.split('\0').filter(|path| !path.is_empty() && !checkout::is_copy(path, &tracked));
-        changes.extend(untracked.map(|path| Sides { before: None, after: Some(path.to_owned()) }));
-        changes.retain(|paths| paths.after.as_ref().or(paths.before.as_ref()).is_some_and(|path| may_matter(path)));
-        Ok(changes)
+        Ok(untracked.map(str::to_owned).collect())
     }
 
     /// The texts of files at a commit, by their paths from the root of the checkout.
