@@ -35,7 +35,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     if profile.source.kind != InputKind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let text = saved::text_of(&profile, &profile.raises)?;
+    let text = saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?;
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     if arguments.output.as_os_str() != "-" {
         let (written, read) = (Size(text.len() as u64), Size(profile.source.bytes));
@@ -49,5 +49,5 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
 pub(super) fn save(snapshot: &std::path::Path, file: &std::path::Path, config: &ptmem::config::Config) -> Result<()> {
     let options = profile::ReadOptions { rules: config.rules.clone(), ..config.reading() };
     let profile = input::profile(snapshot, &options)?;
-    output::write_file(file, saved::text_of(&profile, &profile.raises)?.as_bytes())
+    output::write_file(file, saved::text_of(&profile, &profile.raises).map_err(profile::Error::from)?.as_bytes())
 }

@@ -14,6 +14,7 @@ mod code_changes;
 mod configuration_schema;
 mod cuts;
 mod every_moment;
+mod expansion;
 mod failed_requests;
 mod fixtures;
 mod formats;

@@ -161,6 +161,20 @@ fn what_expands_to_more_than_is_allowed_is_refused() {
     assert!(error.contains("expands to more than") || error.contains("byte"), "{error}");
 }
 
+/// A byte of JSON takes several bytes of memory.
+#[test]
+fn json_expands_to_less_than_a_pickle() {
+    let of_classes = |count: usize| format!("{{\"schema\":\"ptmem.profile/3\",\"frames\":[{}0]}}", "[],".repeat(count));
+    let [small, large] = [1 << 20, 3 << 20].map(of_classes);
+    assert!(open(&gzip(small.as_bytes()), None).unwrap_err().contains("cannot be read as a saved profile"));
+    assert!(open(&gzip(large.as_bytes()), None).unwrap_err().contains("expands to more than 8.00 MiB"));
+    for max_input in [Some(128 << 20), Some(1)] {
+        // As it is, a file may have any size.
+        let bytes = if max_input == Some(1) { large.clone().into_bytes() } else { gzip(large.as_bytes()) };
+        assert!(open(&bytes, max_input).unwrap_err().contains("cannot be read as a saved profile"));
+    }
+}
+
 /// A pipe gives a few bytes at a time.
 struct Trickle<'b>(&'b [u8], usize);
 

@@ -5,6 +5,7 @@ pub mod edit;
 pub mod fixtures;
 pub mod history;
 pub mod html;
+pub mod made;
 pub mod pickle;
 pub mod program;
 pub mod random;

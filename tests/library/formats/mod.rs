@@ -318,8 +318,8 @@ fn is_optional(place: &str, key: &str) -> bool {
     let is_pair = place.ends_with("/start") || place.ends_with("/spread");
     let saved = place.contains("/stacks/") || place.contains("/classes/") && !is_pair;
     let lines_of_a_map = MAPS.iter().any(|map| place.ends_with(map));
-    let of_device = key == "failed_request";
-    saved || lines_of_a_map || of_device || place.contains("/ooms/") && key == "frames"
+    let of_profile = matches!(key, "failed_request" | "texts");
+    saved || lines_of_a_map || of_profile || place.contains("/ooms/") && key == "frames"
 }
 
 #[test]

@@ -24,6 +24,12 @@ pub const MOST_EXPANSION: u64 = 100;
 /// A small input may expand to this many bytes.
 pub const SMALLEST_LIMIT: u64 = 64 << 20;
 
+/// The bytes that an input of this size may expand to, where no limit is given.
+#[must_use]
+pub fn most_bytes(size: u64) -> u64 {
+    size.saturating_mul(MOST_EXPANSION).max(SMALLEST_LIMIT)
+}
+
 /// Nobody nests deeper than a snapshot in a compressed archive.
 const MOST_LAYERS: usize = 3;
 
@@ -55,6 +61,8 @@ pub struct Input<'r> {
     /// The format.
     pub format: Format,
     stream: Chain<Cursor<Vec<u8>>, &'r mut dyn Read>,
+    /// The limit on what the whole input expands to, where it is known.
+    limit: Option<Limit<'r>>,
 }
 
 impl<'r> Input<'r> {
@@ -68,7 +76,19 @@ impl<'r> Input<'r> {
         // Readers of JSON take no byte order mark.
         let is_json = matches!(format, Format::JsonObject | Format::JsonArray);
         let start = if is_json { head.len() - format::text_of(&head).len() } else { 0 };
-        Ok(Self { format, stream: Cursor::new(head.split_off(start)).chain(stream) })
+        Ok(Self { format, stream: Cursor::new(head.split_off(start)).chain(stream), limit: None })
+    }
+
+    /// The bytes of the input as it is, as far as it was read.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.limit.map_or(0, |limit| limit.count.get())
+    }
+
+    /// The bytes that the input may expand to, as far as it was read.
+    #[must_use]
+    pub fn most_bytes(&self) -> u64 {
+        self.limit.map_or(SMALLEST_LIMIT, Limit::bytes)
     }
 }
 
@@ -120,7 +140,7 @@ struct Limit<'i> {
 impl Limit<'_> {
     /// The limit for the bytes read so far.
     fn bytes(self) -> u64 {
-        self.max_bytes.unwrap_or_else(|| self.count.get().saturating_mul(MOST_EXPANSION).max(SMALLEST_LIMIT))
+        self.max_bytes.unwrap_or_else(|| most_bytes(self.count.get()))
     }
 }
 
@@ -150,7 +170,7 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
             | Format::SplitZip
             | Format::Text
             | Format::Empty
-            | Format::Unknown { .. } => (self.read)(input),
+            | Format::Unknown { .. } => (self.read)(Input { limit: Some(self.limit), ..input }),
         }
     }
 

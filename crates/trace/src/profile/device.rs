@@ -221,6 +221,32 @@ impl DeviceProfile {
         Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
     }
 
+    /// The name of a stated figure that is not the one of the history. `is_counted` if PyTorch's own counters are stated, too.
+    pub(super) fn disagreement(&self, is_counted: bool) -> Option<&'static str> {
+        let [alloc, requested, completed] =
+            ["alloc", "free_requested", "free_completed"].map(|name| self.actions.get(name).copied().unwrap_or(0));
+        let end = self.trace.end();
+        let parts = [
+            (
+                "actions",
+                self.actions.values().try_fold(0, |sum: u64, &count| sum.checked_add(count)) == Some(self.events),
+            ),
+            ("allocations", alloc == self.figures.allocation_count),
+            ("frees", [requested, completed].contains(&self.figures.free_count)),
+            ("times", self.times.is_sorted_by(|(a, _), (b, _)| a < b) && self.times.iter().all(|&(at, _)| at <= end)),
+            ("duration_us", self.span().is_none_or(|span| span == self.duration_us)),
+            ("collected", self.collected.iter().flatten().all(|&at| at <= end)),
+        ];
+        let differing = parts.into_iter().find(|(_, agrees)| !agrees).map(|(name, _)| name);
+        differing.or_else(|| self.figures.disagreement(&self.trace, is_counted))
+    }
+
+    /// Microseconds from the first event to the last, by the times that are kept; `None` if these are not among them.
+    fn span(&self) -> Option<Option<u64>> {
+        let (&(first, from), &(last, to)) = (self.times.first()?, self.times.last()?);
+        (first == Position::after(0) && last == self.trace.end()).then(|| to.checked_sub(from))
+    }
+
     /// True if it holds only figures.
     pub fn is_numbers(&self) -> bool {
         self.figures.history == HistoryKind::NumbersOnly

@@ -67,6 +67,7 @@ impl Error {
             Self::Snapshot(snapshot::Error::Pickle(pickle::Error { kind: ErrorKind::Io(error), .. })) => {
                 TooLarge::of(error)
             }
+            Self::Saved(saved::Error::TooLong { max_bytes, .. }) => Some(TooLarge { max_bytes: *max_bytes }),
             _ => None,
         }
     }

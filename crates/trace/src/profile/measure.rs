@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ptmem_base::diagnostic::{self, Diagnostic};
 use ptmem_base::text::{count, cut};
-use ptmem_snapshot::snapshot::{Action, Copier, Event, RunFacts, Snapshot, StackId, Tables};
+use ptmem_snapshot::snapshot::{Action, Copier, Event, OwnPackage, RunFacts, Snapshot, StackId, Tables};
 use strum::IntoEnumIterator;
 
 use super::{DeviceProfile, Error, Profile, ReadOptions, Source, collected, guesses, phases};
@@ -115,15 +115,23 @@ fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<
     stacks.map(|stack| stack.filter(|stack| tables.has_frames(*stack))).collect()
 }
 
+/// Maximum number of actions that have a name of their own: reports list them all.
+const MOST_ACTIONS: usize = 64;
+
+/// The longest name of an action in bytes.
+const LONGEST_ACTION: usize = 64;
+
 /// Number of events by the name of their action.
 fn actions(replay: &Replay, events: &[Event], tables: &Tables) -> BTreeMap<String, u64> {
-    let mut actions = BTreeMap::new();
+    let mut actions: BTreeMap<String, u64> = BTreeMap::new();
     for (&action, &count) in replay.actions.iter().filter(|&(&action, _)| action != Action::Other) {
         actions.insert(<&str>::from(action).to_owned(), count);
     }
     let has_others = replay.actions.contains_key(&Action::Other);
     for event in events.iter().filter(|event| has_others && event.action == Action::Other) {
-        *actions.entry(event.action_name(tables).to_owned()).or_insert(0) += 1;
+        let name = cut(event.action_name(tables), LONGEST_ACTION);
+        let is_listed = actions.len() < MOST_ACTIONS || actions.contains_key(name);
+        *actions.entry(if is_listed { name } else { "others" }.to_owned()).or_insert(0) += 1;
     }
     actions
 }
@@ -135,6 +143,9 @@ fn duration(events: &[Event]) -> Option<u64> {
     u64::try_from(last.checked_sub(first)?).ok()
 }
 
+/// Packages with a remark of their own.
+const MOST_PACKAGES: usize = 16;
+
 /// The remarks on the run that a snapshot was recorded from, by the facts that its recorder added.
 pub(super) fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -142,11 +153,17 @@ pub(super) fn remarks(run: &RunFacts, known_guesses: &[String]) -> Vec<Diagnosti
         let message = format!("{failure}; the figures are not those of a whole run");
         found.push(Diagnostic::new(diagnostic::Code::RunIncomplete, None, message));
     }
-    for package in run.packages.iter().filter(|package| !package.same) {
+    let others: Vec<&OwnPackage> = run.packages.iter().filter(|package| !package.same).collect();
+    for package in others.iter().take(MOST_PACKAGES) {
         let message = format!(
             "{} was imported from {}, and its files are not those of the checkout that the program ran in",
             package.name, package.path
         );
+        found.push(Diagnostic::new(diagnostic::Code::ImportedElsewhere, None, message));
+    }
+    if let Some(more) = others.len().checked_sub(MOST_PACKAGES).filter(|&more| more > 0) {
+        let more = count(more as u64, "more package", "more packages");
+        let message = format!("the files of {more} are not those of the checkout that the program ran in");
         found.push(Diagnostic::new(diagnostic::Code::ImportedElsewhere, None, message));
     }
     found.extend(guesses::remarks(run, known_guesses));

@@ -1,8 +1,8 @@
 //! Opening snapshots and saved profiles.
 
-use std::io::Read;
+use std::io::{self, Read};
 
-use ptmem_snapshot::input::{self, Format, Input};
+use ptmem_snapshot::input::{self, Format, Input, TooLarge};
 use ptmem_snapshot::snapshot::{self, Snapshot};
 
 use super::{Error, InputKind, Profile, ReadOptions, Source, measure, numbers, saved};
@@ -46,6 +46,23 @@ pub fn open(mut input: impl Read, path: &str, options: ReadOptions) -> Result<Op
 /// The most bytes of a table that are read.
 const MOST_TABLE: u64 = 64 << 20;
 
+/// Bytes of memory that a byte of JSON may take: most of what a compressed input may expand to.
+const MEMORY_OF_JSON: u64 = 8;
+
+/// Reads a text of JSON, which may be as long as its file, and take no more memory than what that may expand to.
+fn read_json(input: &mut Input<'_>, text: &mut Vec<u8>) -> io::Result<()> {
+    while input.take(PART_OF_JSON).read_to_end(text)? > 0 {
+        let max_bytes = (input.most_bytes() / MEMORY_OF_JSON).max(input.size());
+        if text.len() as u64 > max_bytes {
+            return Err(io::Error::other(TooLarge { max_bytes }));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of JSON that are read at once.
+const PART_OF_JSON: u64 = 1 << 20;
+
 /// Reads an input that nothing is wrapped around. The size of the source is not known yet.
 fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Result<Opened, Error> {
     let source = Source { path: path.to_owned(), bytes: 0, kind: InputKind::Profile };
@@ -57,9 +74,9 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
     }
     let mut text = Vec::new();
     if format == Format::Text {
-        input.take(MOST_TABLE).read_to_end(&mut text)?;
+        (&mut input).take(MOST_TABLE).read_to_end(&mut text)?;
     } else {
-        input.read_to_end(&mut text)?;
+        read_json(&mut input, &mut text)?;
     }
     let cases = numbers::cases(&text)?;
     let profile = if !cases.is_empty() {
@@ -67,7 +84,7 @@ fn open_unpacked(mut input: Input<'_>, path: &str, options: &ReadOptions) -> Res
     } else if format == Format::Text {
         return Err(snapshot::Error::NotAPickle(format).into());
     } else {
-        as_asked(saved::read(text, source, options.clone())?)?
+        as_asked(saved::read(text, input.most_bytes(), source, options.clone())?)?
     };
     Ok(Opened::Profile(Box::new(profile)))
 }

@@ -126,18 +126,29 @@ pub(super) struct Counters {
 
 /// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
 pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
-    let mut counters = Counters::at_start(trace);
     let mut pools = pools.into_iter();
-    for (i, (&symbol, event)) in trace.symbols.iter().zip(events).enumerate() {
-        let now = Position::after(i);
-        let one = trace.moves[symbol as usize];
-        if one != Move::Nothing {
-            counters.add(one, &trace.classes, now);
-        } else if event.action == Action::Oom {
+    follow(trace, |counters, now, is_marker| {
+        let Some(event) = now.event().and_then(|index| events.get(index as usize)).filter(|_| is_marker) else {
+            return;
+        };
+        if event.action == Action::Oom {
             counters.fail(event, now, pools.next().flatten());
         } else if event.action == Action::Snapshot && !is_of_private_pool(event, tables) {
             counters.check(event);
         }
+    })
+}
+
+/// Goes through a history. `after` looks at each place, and knows whether its event changed nothing.
+pub(super) fn follow(trace: &Trace, mut after: impl FnMut(&mut Counters, Position, bool)) -> Counters {
+    let mut counters = Counters::at_start(trace);
+    for (i, &symbol) in trace.symbols.iter().enumerate() {
+        let now = Position::after(i);
+        let one = trace.moves[symbol as usize];
+        if one != Move::Nothing {
+            counters.add(one, &trace.classes, now);
+        }
+        after(&mut counters, now, one == Move::Nothing);
     }
     counters
 }

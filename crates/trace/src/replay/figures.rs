@@ -50,6 +50,11 @@ pub struct Fragmentation {
     pub end: Option<u64>,
 }
 
+/// Bytes that are reserved and not active.
+pub(super) fn fragmentation(reserved: i128, active: i128) -> u64 {
+    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
+}
+
 /// The self-checks of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]

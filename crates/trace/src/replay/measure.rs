@@ -6,6 +6,7 @@ use ptmem_snapshot::snapshot::{Action, BlockSums, Device, DeviceCounters};
 use super::benchmarks::Benchmarks;
 use super::census::Census;
 use super::counters::{self, Counters};
+use super::figures::fragmentation;
 use super::layout::Layout;
 use super::lifetimes::Lifetimes;
 use super::moves::Tracer;
@@ -333,8 +334,4 @@ fn is_idle(view: DeviceView<'_>, stated: Option<&DeviceCounters>) -> bool {
     }
     let mut kinds = [&[Action::Alloc][..], &[Action::FreeRequested, Action::FreeCompleted]].into_iter();
     kinds.all(|kind| view.snapshot.recorded_with(view.id).flatten().any(|event| kind.contains(&event.action)))
-}
-
-fn fragmentation(reserved: i128, active: i128) -> u64 {
-    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
 }

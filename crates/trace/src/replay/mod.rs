@@ -10,6 +10,7 @@
 //! against the final blocks, `snapshot` events against active bytes, the end of the replay against the
 //! final state. What fails becomes a diagnostic, and the figure is no longer called exact.
 
+mod agreement;
 mod allocation;
 mod backing;
 mod benchmarks;

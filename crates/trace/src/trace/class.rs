@@ -83,6 +83,7 @@ impl Origin {
 
 /// The tags of allocations that groupings read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct ClassTags<T = StringId> {
     /// `user_metadata` at the allocation.
     #[serde(skip_serializing_if = "Option::is_none")]

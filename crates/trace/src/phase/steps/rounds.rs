@@ -14,6 +14,9 @@ use crate::trace::Position;
 /// Counts that are tried: each costs a walk over the history.
 const MOST_CANDIDATES: usize = 16;
 
+/// More rounds than these are not steps: nobody records as many, and each takes a name and a row.
+const MOST_ROUNDS: usize = 65_536;
+
 /// Stacks that are tried as the one that begins a step.
 const MOST_CLOCKS: usize = 8;
 
@@ -36,7 +39,7 @@ pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(course, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
     for (&stack, allocations) in &rounds.of_stack {
-        if allocations.len() >= FEWEST && rounds.may_begin(stack) {
+        if (FEWEST..=MOST_ROUNDS).contains(&allocations.len()) && rounds.may_begin(stack) {
             often.entry(allocations.len()).or_default().push(stack);
         }
     }

@@ -32,8 +32,29 @@ pub(super) struct SavedProfile<D> {
     pub(super) diagnostics: Vec<SavedDiagnostic>,
     /// Stacks refer to them by their places.
     pub(super) frames: Vec<SavedFrame>,
+    /// Long texts, to which frames and tags refer by their places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) texts: Vec<String>,
     /// The digest of everything before it.
     pub(super) sha1: String,
+}
+
+/// A text; a long one as its place among the texts of the file. A snapshot has each text once, however often it occurs.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum SavedText {
+    Short(String),
+    Long(u32),
+}
+
+impl SavedText {
+    /// The text; `None` if the file does not have it.
+    pub(super) fn of<'t>(&'t self, texts: &'t [String]) -> Option<&'t str> {
+        match self {
+            Self::Short(text) => Some(text),
+            Self::Long(place) => texts.get(*place as usize).map(String::as_str),
+        }
+    }
 }
 
 /// The tool that wrote the file.
@@ -107,7 +128,7 @@ pub(super) struct Rest {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(super) start: Start,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(super) tags: ClassTags<String>,
+    pub(super) tags: ClassTags<SavedText>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -130,8 +151,8 @@ pub(super) struct SavedTrace {
 /// A frame: function, file and line; and for generated code the frame that it was generated from.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedFrame(
-    pub(super) String,
-    pub(super) String,
+    pub(super) SavedText,
+    pub(super) SavedText,
     pub(super) u64,
     #[serde(default, skip_serializing_if = "Option::is_none")] pub(super) Option<u32>,
 );

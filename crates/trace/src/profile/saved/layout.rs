@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 /// The lists with a line per item.
-const LISTS: [&str; 7] = ["devices", "raises", "diagnostics", "stacks", "classes", "phases", "frames"];
+const LISTS: [&str; 8] = ["devices", "raises", "diagnostics", "stacks", "classes", "phases", "frames", "texts"];
 
 /// The objects with a line per key; the outermost has no name.
 const OBJECTS: [&str; 3] = ["", "device", "trace"];

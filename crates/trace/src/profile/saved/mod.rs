@@ -10,7 +10,8 @@ mod read;
 mod trace;
 mod write;
 
-use ptmem_base::device::DeviceId;
+use ptmem_base::text::count;
+use ptmem_base::units::Size;
 use ptmem_snapshot::input::Document;
 pub use ptmem_snapshot::input::PROFILE_SCHEMA as SCHEMA;
 use sha1::{Digest, Sha1};
@@ -20,7 +21,6 @@ pub use write::text_of;
 
 use super::Moment;
 use crate::stack::GroupBy;
-use trace::MOST_MOVES;
 
 const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile";
 
@@ -51,14 +51,26 @@ pub enum Error {
         "a saved profile keeps the times of few events, so that '{0}' is not known; give the snapshot itself, or event:N"
     )]
     Times(Moment),
-    /// More events than a file can represent.
-    #[error("{device} has {events} events, and a saved profile can have {MOST_MOVES}; record fewer")]
+    /// More events than a file of its size may stand for.
+    #[error(
+        "it stands for {} and blocks, which count as {}; {} are allowed for a file of its size",
+        count(*.moves, "event", "events"), Size(.moves.saturating_mul(MOVE_BYTES)), Size(*.max_bytes)
+    )]
     TooLong {
-        /// Device ordinal.
-        device: DeviceId,
-        /// Number of its events.
-        events: u64,
+        /// Number of its events and of blocks at their beginning, of all devices.
+        moves: u64,
+        /// The bound in bytes.
+        max_bytes: u64,
     },
+}
+
+/// What each event and each block counts that a few bytes of a file stand for. A history is repetitive, and so is what an attacker
+/// writes: `max-input` bounds what both expand to, as that of a compressed file.
+const MOVE_BYTES: u64 = 32;
+
+/// Refuses more events and blocks than a file may stand for.
+fn require_room(moves: u64, max_bytes: u64) -> Result<(), Error> {
+    if moves > max_bytes / MOVE_BYTES { Err(Error::TooLong { moves, max_bytes }) } else { Ok(()) }
 }
 
 impl From<serde_json::Error> for Error {

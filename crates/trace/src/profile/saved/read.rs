@@ -3,23 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::{Code, Severity};
 use ptmem_snapshot::input::Document;
 use ptmem_snapshot::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 
 use super::super::{DeviceProfile, Moment, Phases, Profile, ReadOptions, Source};
 use super::format::*;
-use super::{DIGEST, Error, digest, phases, trace};
+use super::{DIGEST, Error, digest, phases, require_room, trace};
 use crate::replay::Timeline;
-use crate::trace::{Class, Trace};
+use crate::trace::{Class, Start, Trace};
 
-/// Reads a saved profile, whose file is `source`.
+/// Reads a saved profile, whose file is `source`, and whose events may take `max_bytes`.
 ///
 /// # Errors
 /// If the text is not a saved profile, contradicts itself, or does not have the moment.
-pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptions) -> Result<Profile, Error> {
+pub(in crate::profile) fn read(
+    text: Vec<u8>,
+    max_bytes: u64,
+    source: Source,
+    options: ReadOptions,
+) -> Result<Profile, Error> {
     let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
+    require_room(saved.devices.iter().map(SavedDevice::moves).fold(0, u64::saturating_add), max_bytes)?;
     if options.group_by.is_origin() {
         return Err(Error::Grouping(options.group_by));
     }
@@ -30,7 +37,14 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: ReadOptio
     if options.at.needs_times() {
         return Err(Error::Times(options.at));
     }
-    let mut reader = Reader { tables: Tables::default(), frames: Vec::new(), asked: options.at.clone() };
+    let counted = saved.run.iter().flat_map(|run| &run.counters).map(|counters| counters.device).collect();
+    let mut reader = Reader {
+        tables: Tables::default(),
+        frames: Vec::new(),
+        texts: saved.texts,
+        asked: options.at.clone(),
+        counted,
+    };
     reader.frames(&saved.frames)?;
     let devices = saved.devices.into_iter().map(|device| reader.device(device)).collect::<Result<_, _>>()?;
     let mut profile = Profile {
@@ -78,17 +92,32 @@ fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
     AllocatorSettings { present: saved.is_some(), all: saved.unwrap_or_default(), ..AllocatorSettings::default() }
 }
 
+impl SavedDevice<DeviceProfile> {
+    /// The number of events and of blocks that it stands for.
+    fn moves(&self) -> u64 {
+        let start: Vec<Start> = self.classes.iter().map(|SavedClass(.., rest)| rest.start).collect();
+        trace::moves_of(self.device.events, self.trace.implied, &start)
+    }
+}
+
 struct Reader {
     tables: Tables,
     /// By their places in the file.
     frames: Vec<FrameId>,
+    texts: Vec<String>,
     asked: Moment,
+    /// The devices of which PyTorch's own counters are known.
+    counted: Vec<DeviceId>,
 }
 
 impl Reader {
     /// Takes in all frames; one follows that which it was generated from.
     fn frames(&mut self, saved: &[SavedFrame]) -> Result<(), Error> {
         for SavedFrame(name, filename, line, original) in saved {
+            let [name, filename] = [name, filename].map(|text| text.of(&self.texts));
+            let (Some(name), Some(filename)) = (name, filename) else {
+                return Err(Error::Damaged("a frame has a text that is not there".to_owned()));
+            };
             let name = self.tables.intern_string(name);
             let filename = self.tables.intern_string(filename);
             let original = original.map(|original| self.frame(original)).transpose()?;
@@ -122,11 +151,12 @@ impl Reader {
     fn trace(&mut self, saved: &SavedDevice<DeviceProfile>) -> Result<Trace, Error> {
         let stacks = saved.stacks.iter().map(|stack| self.stack(&stack.frames, &stack.forward_frames));
         let stacks: Vec<StackId> = stacks.collect::<Result<_, _>>()?;
-        let classes = saved.classes.iter().map(|class| class.class(&saved.stacks, &stacks, &mut self.tables));
+        let classes =
+            saved.classes.iter().map(|class| class.class(&saved.stacks, &stacks, &self.texts, &mut self.tables));
         let classes: Option<Vec<Class>> = classes.collect();
         let start = saved.classes.iter().map(|SavedClass(.., rest)| rest.start).collect();
         let DeviceProfile { device, events, .. } = saved.device;
-        let classes = classes.ok_or_else(|| trace::wrong(device, "has a class of no stack"))?;
+        let classes = classes.ok_or_else(|| trace::wrong(device, "has a class of no stack or text"))?;
         saved.trace.trace(classes, start, events).map_err(|fault| trace::wrong(device, fault))
     }
 
@@ -136,6 +166,10 @@ impl Reader {
         device.trace = trace;
         device.failed_stacks = saved.ooms.iter().map(|oom| self.failed_stack(oom)).collect::<Result<_, _>>()?;
         device.figures.ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
+        if let Some(figure) = device.disagreement(self.counted.contains(&device.device)) {
+            let words = format!("the figure '{figure}' of {} is not the one of its history", device.device);
+            return Err(Error::Damaged(words));
+        }
         device.figures.timeline = Timeline::of(&device.trace);
         let phases = phases::read(&saved.phases, device.trace.symbols.len(), &format!("device {}", device.device))?;
         device.phases = Phases::new(phases, saved.phases_cut, &device.figures, &device.trace);

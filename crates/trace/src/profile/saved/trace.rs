@@ -5,15 +5,9 @@ use ptmem_base::interner::Interner;
 use ptmem_snapshot::snapshot::{StackId, Tables};
 
 use super::Error;
-use super::format::{Rest, SavedClass, SavedStack, SavedTrace};
+use super::format::{Rest, SavedClass, SavedStack, SavedText, SavedTrace};
 use crate::trace::fold::Folded;
 use crate::trace::{Class, ClassTags, Move, Origin, Start, Trace};
-
-/// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
-pub(super) const MOST_MOVES: u64 = 1 << 24;
-
-/// The most blocks that a file can claim to be there at the start.
-const MOST_BLOCKS: u64 = 1 << 24;
 
 /// The moves of a history.
 pub(super) fn saved(trace: &Trace) -> SavedTrace {
@@ -34,30 +28,42 @@ pub(super) fn saved(trace: &Trace) -> SavedTrace {
 
 impl SavedClass {
     /// A class of the stack of this number.
-    pub(super) fn new(class: &Class, stack: u32, start: Start, tables: &Tables) -> Self {
+    pub(super) fn new(class: &Class, stack: u32, start: Start, tags: ClassTags<SavedText>) -> Self {
         let Class { bytes, requested, spread, maybe_pending, .. } = *class;
-        // No file has the annotation or the pool.
-        let tags = ClassTags { origin: None, ..class.tags }.map(|tag| tables.string(*tag).to_owned());
         Self(stack, bytes, requested, Rest { spread, maybe_pending, start, tags })
     }
 
-    /// The class, given the stacks of the file and what they became; `None` if its stack is not there.
-    pub(super) fn class(&self, saved: &[SavedStack], stacks: &[StackId], tables: &mut Tables) -> Option<Class> {
+    /// The class, given the stacks of the file and what they became, and its texts; `None` if one is not there.
+    pub(super) fn class(
+        &self,
+        saved: &[SavedStack],
+        stacks: &[StackId],
+        texts: &[String],
+        tables: &mut Tables,
+    ) -> Option<Class> {
         let &Self(number, bytes, requested, Rest { spread, maybe_pending, ref tags, .. }) = self;
         let stack = saved.get(number as usize)?;
         let origin = stack.bucket.map_or(Origin::Stack(stacks[number as usize]), Origin::Bucket);
-        let tags = tags.map(|text| tables.intern_string(text));
-        Some(Class { origin, bytes, requested, spread, maybe_pending, tags, cpp: stack.cpp })
+        let mut are_known = true;
+        let tags = tags.map(|tag| {
+            let text = tag.of(texts);
+            are_known &= text.is_some();
+            tables.intern_string(text.unwrap_or_default())
+        });
+        are_known.then_some(Class { origin, bytes, requested, spread, maybe_pending, tags, cpp: stack.cpp })
     }
+}
+
+/// The number of events and of blocks at the beginning that a device has.
+pub(super) fn moves_of(events: u64, implied: u64, start: &[Start]) -> u64 {
+    let blocks = start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending));
+    blocks.fold(events.saturating_add(implied), u64::saturating_add)
 }
 
 impl SavedTrace {
     /// The trace of a device with these classes and this number of events; the error says what is wrong with it.
     pub(super) fn trace(&self, classes: Vec<Class>, start: Vec<Start>, events: u64) -> Result<Trace, &'static str> {
-        let blocks: u64 = start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
-        let length = events.checked_add(self.implied).filter(|&length| length <= MOST_MOVES && blocks <= MOST_BLOCKS);
-        let length = length.ok_or("is longer than one can be, or has more blocks than a device can hold")?;
-        if self.sequences.length(self.moves.len()) != Some(length) {
+        if self.sequences.length(self.moves.len()) != events.checked_add(self.implied) {
             return Err("has not one move for each event");
         }
         let mut blocks = self.moves.iter().flat_map(|(one, _)| one.begins().into_iter().chain(one.ends()));

@@ -1,30 +1,32 @@
 //! From a profile to the text of its file.
 
 use ptmem_base::interner::Interner;
+use ptmem_snapshot::input::most_bytes;
 use ptmem_snapshot::snapshot::FrameId;
 
 use super::super::{DeviceProfile, Profile, Raise, Source};
 use super::format::*;
 use super::layout::laid_out;
-use super::trace::{self, MOST_MOVES};
-use super::{DIGEST, Error, SCHEMA, digest, phases};
+use super::{DIGEST, Error, SCHEMA, digest, phases, require_room, trace};
 use crate::replay::Origin;
 use crate::stack::{Code, CppDigest, ExactKeys};
+use crate::trace::ClassTags;
 
 /// The profile as the text of a file, with the reasons for which figures were raised.
 ///
 /// # Errors
-/// If it has more events than a file can represent.
+/// If it has more events than could be read again, by [`super::super::ReadOptions::max_input`] where that is set.
 pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
-    if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
-        return Err(Error::TooLong { device: long.device, events: long.events });
-    }
     // Strings, numbers, and maps with string keys: that cannot fail.
     let mut text = laid_out(&serde_json::to_string(&saved_profile(profile, raises)).unwrap_or_default());
     // The digest is that of all lines before its own.
     if let Some(end) = text.rfind(DIGEST) {
         text.truncate(end);
     }
+    let traces = profile.devices.iter().map(|device| &device.trace);
+    let moves = traces.map(|of| trace::moves_of(of.symbols.len() as u64, of.implied.len() as u64, &of.start));
+    let max_bytes = profile.options.max_input.unwrap_or_else(|| most_bytes(text.len() as u64));
+    require_room(moves.fold(0, u64::saturating_add), max_bytes)?;
     let digest = digest(&text);
     Ok(text + DIGEST + &digest + "\"\n}\n")
 }
@@ -34,9 +36,12 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> SavedProfile<&'p
     let source = profile.recorded.as_ref().unwrap_or(&profile.source);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    let mut writer = Writer { code: &code, keys: ExactKeys::new(&profile.tables), frames: Interner::default() };
+    let keys = ExactKeys::new(&profile.tables);
+    let mut writer = Writer { code: &code, keys, frames: Interner::default(), texts: Interner::default() };
     let devices: Vec<SavedDevice<_>> = profile.devices.iter().map(|device| writer.device(device)).collect();
     let diagnostics = profile.diagnostics.iter();
+    let numbers: Vec<FrameId> = writer.frames.items().iter().copied().collect();
+    let frames = numbers.into_iter().map(|frame| writer.frame(frame)).collect();
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -50,7 +55,8 @@ fn saved_profile<'p>(profile: &'p Profile, raises: &[Raise]) -> SavedProfile<&'p
         diagnostics: diagnostics
             .map(|found| SavedDiagnostic { found: found.clone(), severity: found.severity() })
             .collect(),
-        frames: writer.frames.items().iter().map(|&frame| writer.frame(frame)).collect(),
+        frames,
+        texts: writer.texts.into_items(),
         sha1: String::new(),
     }
 }
@@ -60,7 +66,11 @@ struct Writer<'p> {
     code: &'p Code<'p>,
     keys: ExactKeys<'p>,
     frames: Interner<FrameId>,
+    texts: Interner<String>,
 }
+
+/// The longest text in bytes that stands wherever it occurs.
+const LONGEST_TEXT: usize = 128;
 
 impl Writer<'_> {
     fn device<'d>(&mut self, device: &'d DeviceProfile) -> SavedDevice<&'d DeviceProfile> {
@@ -69,7 +79,9 @@ impl Writer<'_> {
         let mut stacks = Interner::default();
         let mut classes = Vec::with_capacity(trace.classes.len());
         for (class, &start) in trace.classes.iter().zip(&trace.start) {
-            classes.push(SavedClass::new(class, stacks.number(&(class.origin, class.cpp)), start, tables));
+            // No file has the annotation or the pool.
+            let tags = ClassTags { origin: None, ..class.tags }.map(|tag| self.text(tables.string(*tag)));
+            classes.push(SavedClass::new(class, stacks.number(&(class.origin, class.cpp)), start, tags));
         }
         SavedDevice {
             device,
@@ -117,13 +129,19 @@ impl Writer<'_> {
         numbers.collect()
     }
 
-    fn frame(&self, frame: FrameId) -> SavedFrame {
+    fn text(&mut self, text: &str) -> SavedText {
+        if text.len() <= LONGEST_TEXT {
+            return SavedText::Short(text.to_owned());
+        }
+        SavedText::Long(self.texts.number(text))
+    }
+
+    fn frame(&mut self, frame: FrameId) -> SavedFrame {
         let tables = self.code.tables();
         let frame = tables.frame(frame);
-        let original = frame.original.and_then(|original| self.frames.items().iter().position(|of| *of == original));
-        let [function, file] = [frame.name, frame.filename].map(|text| tables.string(text).to_owned());
+        let original = frame.original.map(|original| self.frames.number(&original));
+        let [function, file] = [frame.name, frame.filename].map(|text| self.text(tables.string(text)));
         // A line below 0 or beyond 64 bits is none.
-        let line = u64::try_from(frame.line).unwrap_or(0);
-        SavedFrame(function, file, line, original.and_then(|original| u32::try_from(original).ok()))
+        SavedFrame(function, file, u64::try_from(frame.line).unwrap_or(0), original)
     }
 }

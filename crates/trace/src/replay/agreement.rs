@@ -1,0 +1,104 @@
+//! The figures of a device that follow from its history: a file that states others is damaged or forged.
+
+use super::counters::{self, Counters, Gauge};
+use super::figures::fragmentation;
+use super::{Counter, Figures, HistoryKind, Oom};
+use crate::trace::{Measure, Trace};
+
+impl Figures {
+    /// The name of a figure that is not the one of this history. Without PyTorch's own counters (`is_counted`), a figure may be at
+    /// least as far from the truth as the sizes of its blocks.
+    pub(crate) fn disagreement(&self, trace: &Trace, is_counted: bool) -> Option<&'static str> {
+        if self.history == HistoryKind::NumbersOnly {
+            return (!trace.classes.is_empty() || !trace.symbols.is_empty()).then_some("history");
+        }
+        let mut ooms = self.ooms.iter().peekable();
+        let mut are_failures = true;
+        let counters = counters::follow(trace, |counters, now, is_marker| {
+            while let Some(oom) = ooms.next_if(|oom| Some(oom.event) == now.event()) {
+                are_failures &= is_marker && oom.is_of(counters);
+            }
+        });
+        are_failures &= ooms.next().is_none();
+        let allocations: u64 = trace.allocations().iter().sum();
+        let differing =
+            Measure::ALL.into_iter().find(|&measure| !self.of(measure).is_of(counters.of(measure), is_counted));
+        let parts = [
+            ("history", self.history.allows(trace, allocations)),
+            ("allocations", self.allocation_count == allocations),
+            ("allocated_total", u128::from(self.allocated_total) == counters.allocated_total),
+            (differing.map_or("", <&str>::from), differing.is_none()),
+            ("end", self.has_ends(&counters)),
+            ("fragmentation", self.has_fragmentation(&counters)),
+            ("ooms", are_failures),
+        ];
+        parts.into_iter().find(|(_, agrees)| !agrees).map(|(name, _)| name)
+    }
+
+    fn of(&self, measure: Measure) -> &Counter {
+        match measure {
+            Measure::Allocated => &self.allocated,
+            Measure::Active => &self.active,
+            Measure::Requested => &self.requested,
+            Measure::Reserved => &self.reserved,
+        }
+    }
+
+    /// True if the ends are those of the history, where they are said to be.
+    fn has_ends(&self, counters: &Counters) -> bool {
+        let ends = Measure::ALL.map(|measure| (self.of(measure).end, counters.of(measure).now));
+        let differ = ends.into_iter().any(|(end, now)| end.is_some_and(|end| i128::from(end) != now));
+        !differ || !self.checks.end_matches
+    }
+
+    fn has_fragmentation(&self, counters: &Counters) -> bool {
+        let peak = fragmentation(counters.of(Measure::Reserved).peak, counters.active_at_reserved_peak);
+        let ends = self.reserved.end.zip(self.active.end);
+        let end = ends.map(|(reserved, active)| reserved.saturating_sub(active));
+        self.fragmentation.peak.is_none_or(|stated| stated == peak) && self.fragmentation.end == end
+    }
+}
+
+impl Counter {
+    /// True if its figures, as far as they are stated, are those of a gauge.
+    fn is_of(&self, gauge: &Gauge, is_counted: bool) -> bool {
+        let least = i128::from(self.end.filter(|_| self.is_least).unwrap_or(0));
+        let baseline = if self.is_least { gauge.baseline.max(0) } else { gauge.baseline };
+        let peak = gauge.peak.max(least);
+        let is_moment = self.peak_at.map_or(self.is_least || self.peak.is_none(), |at| at == gauge.peak_at);
+        self.baseline.is_none_or(|stated| i128::from(stated) == baseline)
+            && self.peak.is_none_or(|stated| i128::from(stated) == peak)
+            && is_moment
+            && (is_counted || self.is_least || self.has_errors_of(gauge))
+    }
+
+    /// True if its error bounds, as far as they are stated, are at least those of a gauge.
+    fn has_errors_of(&self, gauge: &Gauge) -> bool {
+        self.baseline_error.is_none_or(|stated| i128::from(stated) >= gauge.baseline_error())
+            && self.peak_error.is_none_or(|stated| i128::from(stated) >= gauge.peak_error())
+    }
+}
+
+impl Oom {
+    /// True if its figures, as far as they are stated, are those of this moment.
+    fn is_of(&self, counters: &Counters) -> bool {
+        let stated =
+            [(self.allocated, Measure::Allocated), (self.active, Measure::Active), (self.reserved, Measure::Reserved)];
+        stated
+            .into_iter()
+            .all(|(stated, measure)| stated.is_none_or(|stated| i128::from(stated) == counters.of(measure).now))
+    }
+}
+
+impl HistoryKind {
+    /// True if a history with this number of allocations can be of this kind.
+    fn allows(self, trace: &Trace, allocations: u64) -> bool {
+        match self {
+            Self::Recorded => true,
+            Self::StateOnly => trace.symbols.len() <= 1 || trace.moves.iter().all(|one| one.begins().is_none()),
+            Self::NoAllocations => allocations == 0,
+            Self::Empty => trace.classes.is_empty(),
+            Self::NumbersOnly => trace.classes.is_empty() && trace.symbols.is_empty(),
+        }
+    }
+}
