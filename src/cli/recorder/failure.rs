@@ -133,7 +133,7 @@ fn unrecorded(text: &str, code: i32) -> Option<&str> {
 
 /// Whether a line of a log is of the program that failed, and no remark of ptmem.
 fn is_of_program(line: &str) -> bool {
-    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: nothing")
+    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: ran on ")
 }
 
 /// The last words of a command that failed.

@@ -97,7 +97,7 @@ fn the_first_release_leaves_nothing_of_what_held_before() {
     let readme = page("README.md");
     assert!(readme.contains("uses: someone/ptmem@v0\n") && readme.contains("`pip install ptmem-gate`"), "{readme}");
     assert!(!readme.contains("There is no release yet") && !readme.contains("-->"), "{readme}");
-    assert!(page("docs/getting-started.md").contains("pip install ptmem-gate pytest uv\n"));
+    assert!(page("docs/getting-started.md").contains("pip install ptmem-gate uv\n"));
     assert!(page("docs/python.md").contains("\n`pip install ptmem-gate` installs it.\n"));
     assert!(page("python/README.md").contains("```sh\npip install ptmem-gate\n```\n\nIt has"));
     assert!(page("src/leaves/init/templates/github.yml").contains("uses: someone/ptmem@v0\n"));
