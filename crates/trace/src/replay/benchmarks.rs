@@ -96,6 +96,9 @@ impl Benchmarks {
 
     /// Names them beside the figures, which leave them out.
     pub(super) fn diagnostic(&self, device: DeviceId, allocations: &[Allocation], events: usize) -> Option<Diagnostic> {
+        if self.0.is_empty() {
+            return None;
+        }
         let most = self.held(Measure::Allocated, allocations, events + 1).into_iter().max().unwrap_or(0);
         let most = Size(u64::try_from(most).unwrap_or(0));
         let count = self.0.len();
@@ -104,6 +107,6 @@ impl Benchmarks {
              bytes leave out; reserved bytes have what it reserved",
             if count == 1 { "allocation" } else { "allocations" },
         );
-        (count > 0).then(|| Diagnostic::new(Code::KernelBenchmarks, device, message))
+        Some(Diagnostic::new(Code::KernelBenchmarks, device, message))
     }
 }
