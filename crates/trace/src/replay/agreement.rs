@@ -44,11 +44,14 @@ impl Figures {
         }
     }
 
-    /// True if the ends are those of the history, where they are said to be.
+    /// True if the ends are those of the history, where they are said to be and it has a beginning to count from.
     fn has_ends(&self, counters: &Counters) -> bool {
-        let ends = Measure::ALL.map(|measure| (self.of(measure).end, counters.of(measure).now));
-        let differ = ends.into_iter().any(|(end, now)| end.is_some_and(|end| i128::from(end) != now));
-        !differ || !self.checks.end_matches
+        let differs = |measure: Measure| {
+            let stated = self.of(measure);
+            let end = stated.end.filter(|_| stated.baseline.is_some());
+            end.is_some_and(|end| i128::from(end) != counters.of(measure).now)
+        };
+        !self.checks.end_matches || !Measure::ALL.into_iter().any(differs)
     }
 
     fn has_fragmentation(&self, counters: &Counters) -> bool {
