@@ -32,7 +32,7 @@ fn text(result: Result<Snapshot, Error>) -> String {
         let _ = write!(text, "{:?} {:?}", tables.stack(stack), tables.forward(stack));
     }
     for event in events {
-        let _ = write!(text, "{} {:?}", event.action.name(tables), tables.tags(event.tags));
+        let _ = write!(text, "{} {:?}", event.action_name(tables), tables.tags(event.tags));
     }
     text
 }

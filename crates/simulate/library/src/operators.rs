@@ -7,8 +7,8 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::device::{blocks, thread};
 use crate::device::values::{self, Trust};
+use crate::device::{blocks, thread};
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
 

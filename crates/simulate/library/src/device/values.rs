@@ -143,9 +143,9 @@ impl Values {
     fn map(&mut self, at: u64, size: u64) -> bool {
         let first = at / MAPPED;
         let last = at.saturating_add(size.max(1) - 1) / MAPPED;
-        (first..=last).map(|unit| unit * MAPPED).all(|unit| {
-            self.mapped.contains(&unit) || (memory::map(unit, MAPPED as usize) && self.mapped.insert(unit))
-        })
+        (first..=last)
+            .map(|unit| unit * MAPPED)
+            .all(|unit| self.mapped.contains(&unit) || (memory::map(unit, MAPPED as usize) && self.mapped.insert(unit)))
     }
 
     /// First addresses of the runs that share a byte with a range.
@@ -255,7 +255,9 @@ pub(crate) fn repeat(at: u64, bytes: &[u8], size: u64, trust: Trust) {
 /// The element of this size that a range was filled with, and its certainty, if it was filled with one.
 pub(crate) fn uniform(at: u64, size: u64, element: u64) -> Option<(Vec<u8>, Trust)> {
     let parts = VALUES.lock().within(at, size);
-    let [(_, Run { size: whole, value: Value::Repeated(bytes, offset), trust })] = parts.as_slice() else { return None };
+    let [(_, Run { size: whole, value: Value::Repeated(bytes, offset), trust })] = parts.as_slice() else {
+        return None;
+    };
     let cycle = bytes.iter().cycle().skip(*offset).take(element as usize);
     (*whole == size && element.is_multiple_of(bytes.len() as u64)).then(|| (cycle.copied().collect(), *trust))
 }
