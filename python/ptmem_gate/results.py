@@ -858,8 +858,8 @@ class DeviceLeaks:
     rank: Optional[int]
     """Null where the snapshots are of one process."""
     steps_by: Optional[str]
-    """How the steps of a single snapshot were found: the names, 'recurring: ' and what recurs, or 'windows'. Null for a
-    series, and where there are none.
+    """How the steps of a single snapshot were found: the names, 'recurring: ' and what recurs, 'calls: ' and the
+    outermost module, or 'windows'. Null for a series, and where there are none.
     """
     steps_skipped: int
     """Warm-up."""

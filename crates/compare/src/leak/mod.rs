@@ -67,7 +67,7 @@ pub struct LeakOptions {
     pub allow_oom: bool,
 }
 
-/// Default of [`LeakOptions::min_share`].
+/// Default of `LeakOptions::min_share`.
 pub const MIN_SHARE: f64 = 0.8;
 
 impl LeakOptions {

@@ -91,7 +91,11 @@ pub extern "C" fn ptmem_simulate_view(at: u64, size: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_hold(at: u64, size: u64, pitch: u64, rows: u64, trust: c_int) -> c_int {
     let trust = Trust::of(trust as u8);
-    (0..rows).fold(true, |all, row| values::hold(at + row * pitch, size, trust) && all).into()
+    let mut holds_all = true;
+    for row in 0..rows {
+        holds_all &= values::hold(at + row * pitch, size, trust);
+    }
+    holds_all.into()
 }
 
 /// The same for some elements of a range, which lie apart.
