@@ -158,6 +158,8 @@ class Work:
         places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
         if self.engine.sizes:
             self.engine.mark(self.operands, places, self.follows or self.engine.supposed != self.before)
+        if self.trust is None:
+            return
         results = self.results or []
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(places)
         for index, place in enumerate(places):
@@ -166,8 +168,11 @@ class Work:
 
 
 def follow(operator, arguments, named, tensors):
-    """An operator whose values are not computed, which can make memory of a supposed size."""
-    return Work(operator.engine, None, ABSENT, None, operator.written_of(arguments, named), tensors)
+    """An operator whose values are not computed, which can make memory of a supposed size.
+
+    Operators that it calls may have computed what it returns.
+    """
+    return Work(operator.engine, None, None, None, operator.written_of(arguments, named), tensors)
 
 
 class PerThread(threading.local):
