@@ -157,10 +157,11 @@ async function moments(page) {
   for (const title of ["peak (", "start of the recording (", "end (", "peak of the after, and the corresponding place of the before ("]) {
     assert.ok(titles.some((text) => text.startsWith(title)), title);
   }
-  const plot = await page.locator("svg.plot").boundingBox();
   const seen = new Set();
   for (const axis of ["event", "time", "program"]) {
     await page.click(`figure.timeline button[data-choice="${axis}"]`);
+    await page.locator("svg.plot").scrollIntoViewIfNeeded();
+    const plot = await page.locator("svg.plot").boundingBox();
     for (const share of [0.02, 0.3, 0.6, 0.9]) {
       await page.mouse.move(plot.x + plot.width * share, plot.y + 60);
       const [, said, event] = (await page.textContent("figure.timeline .readout")).match(/after: allocated ([\d.]+ \w+).*?\((event [\d,]*\d|start)/);
