@@ -276,10 +276,8 @@ impl Findings<'_> {
         })
     }
 
-    /// Saved profiles keep figures as signed numbers.
     fn figure(&self, value: i128, measure: Measure) -> Result<u64, Error> {
-        let figure = i64::try_from(value).ok().and_then(|value| u64::try_from(value).ok());
-        figure.ok_or_else(|| Error::Overflow { device: self.view.id, what: measure.into() })
+        u64::try_from(value).map_err(|_| Error::Overflow { device: self.view.id, what: measure.into() })
     }
 
     /// The figures at a failed allocation, as far as they are known.

@@ -139,7 +139,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedTrace {
     /// Bytes of all segments before the first event.
-    pub(super) reserved: i64,
+    pub(super) reserved: i128,
     /// How many of the moves belong to the dump.
     pub(super) implied: u64,
     /// Each move once, with the rank of the block that it ends.

@@ -19,7 +19,8 @@ pub(super) fn saved(trace: &Trace) -> SavedTrace {
         symbols.push(moves.number(&(one, rank)));
     }
     SavedTrace {
-        reserved: i64::try_from(trace.reserved).unwrap_or_default(),
+        reserved: u64::try_from(trace.reserved)
+            .map_or_else(|_| i64::try_from(trace.reserved).unwrap_or_default().into(), i128::from),
         implied: trace.implied.len() as u64,
         moves: moves.into_items(),
         sequences: Folded::new(&symbols, usize::MAX).filter(|folded| folded.size() > 0).unwrap_or_default(),
@@ -81,8 +82,7 @@ impl SavedTrace {
         }
         let implied = symbols.split_off(usize::try_from(events).unwrap_or(usize::MAX));
         let moves = moves.into_items();
-        let mut trace =
-            Trace { classes, moves, symbols, implied, start, reserved: self.reserved.into(), ended: Vec::new() };
+        let mut trace = Trace { classes, moves, symbols, implied, start, reserved: self.reserved, ended: Vec::new() };
         trace.ended = trace.ended_by_rank(&ranks).ok_or("frees a block that is not there")?;
         Ok(trace)
     }
