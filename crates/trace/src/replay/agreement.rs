@@ -46,12 +46,8 @@ impl Figures {
 
     /// True if the ends are those of the history, where they are said to be and it has a beginning to count from.
     fn has_ends(&self, counters: &Counters) -> bool {
-        let differs = |measure: Measure| {
-            let stated = self.of(measure);
-            let end = stated.end.filter(|_| stated.baseline.is_some());
-            end.is_some_and(|end| i128::from(end) != counters.of(measure).now)
-        };
-        !self.checks.end_matches || !Measure::ALL.into_iter().any(differs)
+        !self.checks.end_matches
+            || Measure::ALL.into_iter().all(|measure| self.of(measure).ends_as(counters.of(measure)))
     }
 
     fn has_fragmentation(&self, counters: &Counters) -> bool {
@@ -73,6 +69,12 @@ impl Counter {
             && self.peak.is_none_or(|stated| i128::from(stated) == peak)
             && is_moment
             && (is_counted || self.is_least || self.has_errors_of(gauge))
+    }
+
+    /// True if its end, as far as it is stated and counted from a baseline, is that of a gauge.
+    fn ends_as(&self, gauge: &Gauge) -> bool {
+        let end = self.end.filter(|_| self.baseline.is_some());
+        end.is_none_or(|end| i128::from(end) == gauge.now)
     }
 
     /// True if its error bounds, as far as they are stated, are at least those of a gauge.

@@ -19,12 +19,16 @@ pub(super) fn saved(trace: &Trace) -> SavedTrace {
         symbols.push(moves.number(&(one, rank)));
     }
     SavedTrace {
-        reserved: u64::try_from(trace.reserved)
-            .map_or_else(|_| i64::try_from(trace.reserved).unwrap_or_default().into(), i128::from),
+        reserved: Some(trace.reserved).filter(is_number_of_json).unwrap_or_default(),
         implied: trace.implied.len() as u64,
         moves: moves.into_items(),
         sequences: Folded::new(&symbols, usize::MAX).filter(|folded| folded.size() > 0).unwrap_or_default(),
     }
+}
+
+/// True for a number that JSON keeps exactly. No known baseline is beyond: sums that leave 64 bits are errors.
+fn is_number_of_json(number: &i128) -> bool {
+    (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number)
 }
 
 impl SavedClass {
