@@ -87,7 +87,7 @@ class Call:
         self.small = all(bytes_of(tensor) <= SMALL for tensor in tensors)
 
     def trust_of(self, tensor):
-        """Certainty of an operand: of a mask that nobody knows, the share is assumed."""
+        """Certainty of an operand: of an unknown mask, the share is assumed."""
         trust = self.engine.trust(tensor)
         return SHARE if trust == ABSENT and tensor.dtype == self.torch.bool else trust
 

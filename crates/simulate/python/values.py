@@ -259,7 +259,7 @@ class Engine:
         return (width, pitch, count) if count <= MOST_ROWS and (count == 1 or pitch >= width) else None
 
     def trust(self, tensor):
-        """Certainty of the least certain element. A mask that nobody knows is true for a share."""
+        """Certainty of the least certain element. An unknown mask is true for a share."""
         span, size, at = self.span(tensor), tensor.element_size(), tensor.data_ptr()
         if span == 0:
             return KNOWN
@@ -338,7 +338,7 @@ class Engine:
         return (((places + 1) * self.keep).floor() > (places * self.keep).floor()).view(mask.shape)
 
     def drop(self, place, trust, partial=False):
-        """Notes that nobody knows what a tensor has, or what some of its elements have."""
+        """Notes that a tensor, or some of its elements, are unknown."""
         is_mask = trust == SHARE and place.dtype == self.torch.bool and place.numel() <= SMALL
         if is_mask and self.write(place, self.passes(place), trust):
             return None

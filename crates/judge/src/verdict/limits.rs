@@ -11,7 +11,7 @@ pub enum HeadroomError {
     /// The memory of the device is not given.
     #[error("a minimum headroom needs the memory of the device")]
     UnknownMemory,
-    /// No program can leave so much.
+    /// No program can leave that much.
     #[error("a minimum headroom of {} cannot be left on a device with {}", Size(*least), Size(*memory))]
     TooLarge {
         /// Bytes that must be left free.

@@ -40,7 +40,7 @@ pub(crate) enum Trust {
     Supposed,
     /// It follows from a mask of which only the share of true elements is assumed.
     Share,
-    /// Something wrote it, and nobody knows what.
+    /// Something unknown was written to it.
     Absent,
 }
 
