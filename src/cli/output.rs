@@ -213,10 +213,14 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// The regular file that a path leads to.
+pub(crate) fn real_file(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok().filter(|real| real.is_file())
+}
+
 /// Whether both paths lead to the same regular file.
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    let real = fs::canonicalize(a);
-    real.is_ok_and(|real| real.is_file() && fs::canonicalize(b).is_ok_and(|other| other == real))
+    real_file(a).is_some_and(|real| real_file(b) == Some(real))
 }
 
 /// The resolved path of a file that may not exist yet.

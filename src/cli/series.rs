@@ -1,5 +1,7 @@
 //! Reads the recordings of a series, the oldest first.
 
+use std::collections::HashSet;
+
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use ptmem::diagnostic::{Code, Diagnostic};
@@ -36,9 +38,10 @@ pub(crate) fn read(files: &[Found], order: Option<SeriesOrder>, reading: &ReadOp
     let mut members = Vec::new();
     let mut skipped = Vec::new();
     let mut first_error = None;
-    for (index, file) in files.iter().enumerate() {
+    let mut given = HashSet::new();
+    for file in files {
         let path = &file.path;
-        if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
+        if output::real_file(path).is_some_and(|real| !given.insert(real)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
         match input::profile(path, reading) {

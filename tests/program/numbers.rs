@@ -305,7 +305,7 @@ fn cases_and_devices_are_counted() {
         format!("{{{}}}", devices.join(","))
     };
     for (name, content, expected) in [
-        ("a.csv", cases(65_537), "it has more than 65536 cases"),
+        ("a.csv", cases(16_385), "it has more than 16384 cases"),
         ("a.json", devices(1_025), "it has more than 1024 devices"),
     ] {
         let folder = folder(&[(name, &content)]);

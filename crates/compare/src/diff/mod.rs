@@ -224,7 +224,9 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
         options,
     };
     let compared = pairs.into_iter().zip(aligned).map(|(index, aligned)| comparing.device(index, aligned));
-    let (devices, of_devices): (Vec<DeviceDiff>, Vec<Vec<Diagnostic>>) = compared.unzip();
+    let (mut devices, of_devices): (Vec<DeviceDiff>, Vec<Vec<Diagnostic>>) = compared.unzip();
+    // A rank mostly has one device, and there can be thousands of ranks: without this, each keeps room for four.
+    devices.shrink_to_fit();
     let mut diagnostics = Vec::new();
     for device in &devices {
         recordings::compare(&profiles, device, &mut diagnostics);

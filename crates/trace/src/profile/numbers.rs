@@ -20,7 +20,7 @@ use crate::trace::Measure;
 use bytes::{Stated, of_text};
 
 /// Maximum number of cases of a file.
-pub const MOST_CASES: usize = 65_536;
+pub const MOST_CASES: usize = 16_384;
 
 /// Maximum number of devices of a case: no host has more.
 pub const MOST_DEVICES: usize = 1_024;
