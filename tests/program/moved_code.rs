@@ -193,6 +193,9 @@ fn what_only_has_the_same_size_did_not_move() {
     const SIZE: u64 = 4 * MIB;
     let gained = |inner: Vec<Block>, moved: Vec<Block>| Parts { stay: SAME, inner, moved }.gained();
     assert!(gained(vec![inner(SIZE)], vec![moved(SIZE)]).is_empty());
+    // In a new function, which copies what was kept before.
+    let copy = Block { size: SIZE, frames: vec![ADD, ACTIVATE, INNER, LAYER, TRAIN] };
+    assert!(gained(vec![inner(SIZE)], vec![copy]).is_empty());
     let both = [4 << 20, -4 << 20];
     let others = [
         // Other functions.
@@ -200,8 +203,8 @@ fn what_only_has_the_same_size_did_not_move() {
             size: SIZE,
             frames: vec![GELU, ("noise", "/repo/sample.py", 9), ("sample", "/repo/sample.py", 4), TRAIN],
         }],
-        // Another operator.
-        vec![Block { size: SIZE, frames: vec![ADD, ACTIVATE, INNER, LAYER, TRAIN] }],
+        // Another operator, in a function of both sides.
+        vec![Block { size: SIZE, frames: vec![ADD, ("forward", MODEL, 166), INNER, LAYER, TRAIN] }],
         // The backward pass, where checkpoints run the forward pass again.
         vec![Block { size: SIZE, frames: vec![GELU, ACTIVATE, INNER, LAYER, TRAIN, NODE] }],
         // As many bytes in more blocks.

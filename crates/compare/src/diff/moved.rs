@@ -5,7 +5,7 @@
 //! many bytes in equally many blocks on both sides are neither growth nor shrinkage.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ptmem_base::difference::difference;
 use ptmem_base::sides::Side;
@@ -117,8 +117,8 @@ struct Rows<'t> {
     all: Vec<Row>,
 }
 
-/// Stacks of both sides that may be the same ones: of one size, count, pass and operator.
-type Alike<'c> = BTreeMap<(u64, u64, bool, Option<&'c str>), Sides<Vec<Left>>>;
+/// Stacks of both sides that may be the same ones: of one size, count and pass.
+type Alike = BTreeMap<(u64, u64, bool), Sides<Vec<Left>>>;
 
 /// Bytes of a group at the compared moment; `None` if the group does not exist.
 fn held(stacks: &[StackTotal], group: Option<usize>) -> i128 {
@@ -139,39 +139,49 @@ impl<'t> Rows<'t> {
     fn moves(&mut self, codes: Sides<&Code<'_>>) -> Vec<(ExactStack, usize)> {
         let mut left = Alike::new();
         for (row, Row { groups, .. }) in self.all.iter().enumerate().filter(|(_, row)| row.gained != 0) {
-            let mut equal = Alike::new();
+            let mut equal = BTreeMap::<_, Sides<Vec<Left>>>::new();
             for (side, group) in groups.each() {
                 let total = group.map(|group| &self.stacks.of(side)[group]);
                 let members = total.map(|total| &*total.members).unwrap_or_default();
                 for &member in members.iter().filter(|member| member.at.bytes > 0) {
                     let code = codes.of(side);
+                    let key = (member.requested, member.at.blocks, code.is_backward(member.stack));
                     let operator = code.allocating_operator(member.stack);
-                    let key = (member.requested, member.at.blocks, code.is_backward(member.stack), operator);
-                    equal.entry(key).or_default().of_mut(side).push(Left { row, member });
+                    equal.entry((key, operator)).or_default().of_mut(side).push(Left { row, member });
                 }
             }
             // Those that have an equal in their row stay.
-            for (key, Sides { mut before, mut after }) in equal {
+            for ((key, _), Sides { mut before, mut after }) in equal {
                 let equal = before.len().min(after.len());
                 let left = left.entry(key).or_default();
                 left.before.extend(before.drain(equal..));
                 left.after.extend(after.drain(equal..));
             }
         }
-        left.into_values().flat_map(|alike| self.pair(&alike, codes)).collect()
+        left.retain(|_, Sides { before, after }| !before.is_empty() && !after.is_empty());
+        if left.is_empty() {
+            return Vec::new();
+        }
+        let functions = Sides::BOTH.map(|&side| functions(self.stacks.of(side), codes.of(side)));
+        left.into_values().flat_map(|alike| self.pair(&alike, codes, &functions)).collect()
     }
 
-    /// Pairs stacks of one kind, those with most frames in common first, where both rows change less for it. Gives those of
-    /// the before, with the rows of their partners.
-    fn pair(&mut self, alike: &Sides<Vec<Left>>, codes: Sides<&Code<'_>>) -> Vec<(ExactStack, usize)> {
+    /// Pairs stacks of one kind where both rows change less for it: those of one operator first, and those with most frames in
+    /// common. Gives those of the before, with the rows of their partners.
+    fn pair(
+        &mut self,
+        alike: &Sides<Vec<Left>>,
+        codes: Sides<&Code<'_>>,
+        functions: &Sides<HashSet<u64>>,
+    ) -> Vec<(ExactStack, usize)> {
         let [before, after] = alike.each().map(|(_, left)| &left[..left.len().min(MOST_ALIKE)]);
-        let new: Vec<_> = after.iter().map(|left| codes.after.plain_names(left.member.stack)).collect();
+        let old = before.iter().map(|left| Likeness::new(codes.before, left.member, &functions.after));
+        let new: Vec<_> = after.iter().map(|left| Likeness::new(codes.after, left.member, &functions.before)).collect();
         let mut scored = Vec::new();
-        for (i, old) in before.iter().map(|left| codes.before.plain_names(left.member.stack)).enumerate() {
-            let likeness = new.iter().map(|new| shared_part(&old, new)).enumerate();
-            scored.extend(likeness.filter(|(_, part)| *part >= SAME_STACK).map(|(j, part)| (part, i, j)));
+        for (i, old) in old.enumerate() {
+            scored.extend(new.iter().enumerate().filter_map(|(j, new)| Some((old.score(new)?, i, j))));
         }
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        scored.sort_by(|a, b| b.0.0.cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)).then((a.1, a.2).cmp(&(b.1, b.2))));
         let mut taken = Sides { before: vec![false; before.len()], after: vec![false; after.len()] };
         let mut moves = Vec::new();
         for (_, i, j) in scored {
@@ -195,6 +205,38 @@ impl<'t> Rows<'t> {
             self.all[to].gained -= moved;
         }
         is_less
+    }
+}
+
+/// The functions of a side.
+fn functions(stacks: &[StackTotal], code: &Code<'_>) -> HashSet<u64> {
+    let members = stacks.iter().flat_map(|total| &*total.members);
+    members.flat_map(|member| code.plain_names(member.stack)).collect()
+}
+
+/// The evidence that two stacks are the same one at another place.
+struct Likeness<'c> {
+    operator: Option<&'c str>,
+    functions: Vec<u64>,
+    /// Whether the other side lacks its innermost function.
+    is_of_one_side: bool,
+}
+
+impl<'c> Likeness<'c> {
+    fn new(code: &'c Code<'_>, member: Member, others: &HashSet<u64>) -> Self {
+        let functions = code.plain_names(member.stack);
+        let is_of_one_side = functions.first().is_some_and(|innermost| !others.contains(innermost));
+        Self { operator: code.allocating_operator(member.stack), functions, is_of_one_side }
+    }
+
+    /// Whether the same operator allocates, and the part of the functions that is the same; `None` if they are not the same
+    /// stack. Code that moved to a new function can keep a copy of what it kept before. Where both sides have both functions,
+    /// one of them keeps less and the other one more.
+    fn score(&self, new: &Self) -> Option<(bool, f64)> {
+        let same_operator = self.operator == new.operator;
+        let part = shared_part(&self.functions, &new.functions);
+        let may_be_same = same_operator || self.is_of_one_side || new.is_of_one_side;
+        (may_be_same && part >= SAME_STACK).then_some((same_operator, part))
     }
 }
 
