@@ -6,7 +6,7 @@ use ptmem_compare::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
-use super::judge::no_history;
+use super::doubts::no_history;
 use super::{About, Check, GrowthLimit, Judge, Outcome, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.

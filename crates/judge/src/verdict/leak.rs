@@ -11,7 +11,7 @@ use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
 use super::headline::{Badness, Doubt};
-use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite};
+use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, doubts};
 
 /// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
         let check = check(None, search.mode.noun(), limits.allocated);
         judge.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
-    judge.doubt_run(search.failure.clone());
+    judge.distrust(doubts::of_run(search.failure.clone()));
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 

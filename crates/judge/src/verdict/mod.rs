@@ -3,12 +3,15 @@
 mod accepted;
 mod cause;
 mod checks;
+mod doubts;
+mod entry;
 mod gate;
 mod growth;
 mod headline;
 mod judge;
 mod judgement;
 mod leak;
+mod limited;
 mod limits;
 mod maxima;
 mod member;
@@ -26,10 +29,10 @@ use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
 pub use checks::{About, Check, Mark, Outcome, Standing};
+pub use entry::{judge_diff, judge_profile};
 pub use gate::{Comparison, Gate, Job, Judged, Node, Reading, Readings, Sided, Suite, diagnostics_of_snapshot};
 pub use headline::{Badness, Doubt};
 use judge::Judge;
-pub use judge::{judge_diff, judge_profile};
 pub use judgement::Judgement;
 pub use leak::{JudgedSearch, LeakGate, LeakLimit, LeakLimits, judge_leaks};
 pub use limits::{HeadroomError, Limits};

@@ -8,7 +8,7 @@ use ptmem_trace::stack::GroupBy;
 use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
-use super::maxima::Limited;
+use super::limited::Limited;
 use super::{About, Check, GrowthLimit, Judge, Maximum, Outcome, Thresholds};
 
 impl Judge {

@@ -10,8 +10,8 @@ use ptmem_base::units::Delta;
 use ptmem_compare::diff::{DeviceDiff, Diff};
 use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 
+use super::doubts::{failure, no_history};
 use super::growth::has_rows_at_peak;
-use super::judge::{failure, no_history};
 use super::partial::Partial;
 use super::words::change;
 use super::{About, Bound, Check, Thresholds};

@@ -1,0 +1,123 @@
+//! Doubts: reasons to trust no check of a kind, whatever the rules found. They come after all rules, in this order.
+
+use ptmem_base::units::Size;
+use ptmem_compare::diff::Diff;
+use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, Supposed};
+use ptmem_trace::replay::HistoryKind;
+
+use super::{About, Check, Outcome};
+
+/// A reason to distrust checks of a comparison or of one snapshot.
+pub(super) struct RunDoubt {
+    reason: String,
+    doubtful: Doubtful,
+}
+
+/// The checks that a doubt makes inconclusive.
+enum Doubtful {
+    /// Of growth.
+    Growth,
+    /// Of growth, unless memory no longer runs out.
+    GrowthBesideMended,
+    /// Of growth by more than its limit, in either direction.
+    LargeGrowth,
+    /// Those that so many bytes could decide.
+    DecidedBy(u64),
+    /// Those that do not fail: a part of a run needs as much as it shows, and perhaps more.
+    NotExceeded,
+}
+
+/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, sizes were supposed, or a side
+/// is not a whole run.
+pub(super) fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
+    [same_code(diff), not_repeatable(diff), supposed_sizes(diff), after_is_partial(diff), before_is_partial(diff)]
+        .into_iter()
+        .flatten()
+}
+
+/// The doubt about one snapshot under absolute limits, or about a search for leaks.
+pub(super) fn of_run(failure: Option<String>) -> Option<RunDoubt> {
+    let reason = format!("the snapshot is not of a whole run: {}", failure?);
+    Some(RunDoubt { reason, doubtful: Doubtful::NotExceeded })
+}
+
+fn same_code(diff: &Diff) -> Option<RunDoubt> {
+    Some(RunDoubt { reason: diff.same_code()?, doubtful: Doubtful::Growth })
+}
+
+fn not_repeatable(diff: &Diff) -> Option<RunDoubt> {
+    let reason = "both sides ran the same program, and differ by more than the limit allows: seed it, or allow more";
+    diff.is_not_repeatable().then(|| RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::LargeGrowth })
+}
+
+/// The sides did not suppose the same sizes.
+fn supposed_sizes(diff: &Diff) -> Option<RunDoubt> {
+    let Supposed { bytes, first } = Supposed::of(&diff.profiles)?;
+    let first = first.map(|line| format!(", first at {line}")).unwrap_or_default();
+    let reason = format!(
+        "{} of memory have sizes that simulated GPUs supposed, differently on each side{first}: record both with --compute all",
+        Size(bytes)
+    );
+    Some(RunDoubt { reason, doubtful: Doubtful::DecidedBy(bytes) })
+}
+
+fn after_is_partial(diff: &Diff) -> Option<RunDoubt> {
+    let reason = format!("the after is not a whole run: {}", failure(&diff.profiles.after)?);
+    Some(RunDoubt { reason, doubtful: Doubtful::NotExceeded })
+}
+
+fn before_is_partial(diff: &Diff) -> Option<RunDoubt> {
+    let before = &diff.profiles.before;
+    let reason = format!("the before is not a whole run: {}", failure(before)?);
+    let ending = before.run.as_ref().and_then(|run| run.ending.as_ref());
+    let ran_out = ending.is_some_and(|ending| ending.kind == EndingKind::Oom);
+    Some(RunDoubt { reason, doubtful: if ran_out { Doubtful::GrowthBesideMended } else { Doubtful::Growth } })
+}
+
+impl RunDoubt {
+    /// Makes a check inconclusive if it is doubtful. Memory that ran out did so.
+    pub(super) fn apply(&self, check: &mut Check) {
+        if check.about() != About::OutOfMemory && self.doubtful.concerns(check) {
+            check.outcome = Outcome::Inconclusive;
+            check.reason = Some(self.reason.clone());
+            check.advice = None;
+            check.bound = None;
+            check.accepted = false;
+        }
+    }
+}
+
+impl Doubtful {
+    fn concerns(&self, check: &Check) -> bool {
+        match self {
+            Self::Growth => !check.absolute,
+            Self::GrowthBesideMended => !check.absolute && !check.mended,
+            Self::LargeGrowth => !check.absolute && check.differs_by_more_than_allowed(),
+            Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
+            Self::NotExceeded => check.outcome != Outcome::Exceeded,
+        }
+    }
+}
+
+/// The reason why a profile is not that of a whole run.
+pub(super) fn failure(profile: &Profile) -> Option<String> {
+    profile.run.as_ref()?.failure()
+}
+
+/// The reason why a figure that needs a history cannot be known, if there is one.
+pub(super) fn no_history(device: &DeviceProfile, side: &str, about: About) -> Option<String> {
+    let why = match device.figures.history {
+        HistoryKind::Recorded if device.figures.allocation_count > 0 => return None,
+        // The state at the dump has them.
+        history if about == About::Pools && history != HistoryKind::NumbersOnly => return None,
+        HistoryKind::NumbersOnly if matches!(about, About::Metric(_)) => return None,
+        HistoryKind::NumbersOnly => {
+            "holds only figures, without stacks or a history (record the same run, as with ptmem_gate.record(), and compare \
+             snapshots)"
+        }
+        HistoryKind::Recorded => "allocates nothing in its recorded part",
+        HistoryKind::StateOnly | HistoryKind::Empty => "records no allocations, only the state at the dump",
+        HistoryKind::NoAllocations => "records frees but no allocations",
+    };
+    Some(format!("the {side} {why}"))
+}

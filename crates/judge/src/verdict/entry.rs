@@ -1,0 +1,120 @@
+//! The ways in: the verdict on a comparison, and on one snapshot.
+
+use ptmem_compare::diff::{DeviceDiff, Diff};
+use ptmem_trace::profile::{Metric, Profile};
+
+use super::doubts::{self, failure};
+use super::ranks::ONE_RANK;
+use super::{
+    About, Beside, Check, Excuse, GrownMost, Judge, Judgement, Level, NoBefore, Outcome, PeakChange, Thresholds, cause,
+    peak,
+};
+
+/// Judges a comparison.
+#[must_use]
+pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    judge.out_of_memory_of_diff(diff, thresholds);
+    judge.imbalance_of_one(thresholds);
+    for growth in thresholds.growth.iter().filter(|growth| growth.target.about != About::Imbalance) {
+        let mut devices = diff.devices.iter().filter(|device| growth.target.concerns(device.id())).peekable();
+        if devices.peek().is_none() {
+            judge.cannot_tell(
+                growth.check(),
+                growth.target.missing("neither side has", "neither side holds any memory"),
+            );
+        }
+        for device in devices {
+            judge.growth(diff, device, growth, thresholds);
+        }
+        if !diff.profiles.each().into_iter().any(|(_, profile)| profile.is_numbers()) {
+            judge.unmatched_pattern(diff, growth, thresholds);
+            judge.unmatched_phase(diff, growth, thresholds);
+            judge.unmatched_name(diff, growth, thresholds);
+        }
+    }
+    let after = &diff.profiles.after;
+    let devices = diff.devices.iter().filter_map(|device| Some(&after.devices[device.index.after?]));
+    let missing = diff.devices.iter().filter(|device| device.index.after.is_none()).map(DeviceDiff::id);
+    judge.maxima(after, &devices.collect::<Vec<_>>(), &missing.collect::<Vec<_>>(), thresholds, Some(diff));
+    judge.distrust(doubts::of_diff(diff));
+    let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
+    let many = diff.devices.iter().filter(|device| !device.is_host()).count() > 1;
+    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, many);
+    let peak = PeakChange::of(diff, thresholds).filter(|_| judgement.checks.is_empty());
+    let beside = Beside::of(diff, &judgement.checks, thresholds);
+    let unlike = unlike(diff, many);
+    let most = judgement.decisive().and_then(|check| most_of_failed(diff, check));
+    cause::complete(Judgement { peak, beside, unlike, most, ..judgement }, diff)
+}
+
+/// The row that grew most where a check fails by the peak of its device.
+fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
+    let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_growth() && check.reason.is_none();
+    let device = diff.devices.iter().find(|device| is_of_peak && device.id() == check.device)?;
+    peak::most(diff, device, check.delta?)
+}
+
+/// How little of the before the first device of the after has on which that is little.
+fn unlike(diff: &Diff, many_devices: bool) -> Option<String> {
+    let (device, overlap) = diff.devices.iter().find_map(|device| Some((device, device.little_overlap()?)))?;
+    let name = device.id().filter(|_| many_devices).map(|device| format!("{device}: ")).unwrap_or_default();
+    Some(format!("{name}{overlap}"))
+}
+
+/// Judges one snapshot by absolute limits.
+#[must_use]
+pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    let devices = profile.gated_devices();
+    let many = devices.len() > 1;
+    let active: Vec<_> = devices.into_iter().chain(profile.host()).collect();
+    for device in &active {
+        judge.out_of_memory(device, thresholds);
+    }
+    judge.imbalance_of_one(thresholds);
+    judge.maxima(profile, &active, &[], thresholds, None);
+    judge.growth_without_before(thresholds);
+    judge.distrust(doubts::of_run(failure(profile)));
+    judge.finish(profile.diagnostics.iter(), thresholds.strict, many)
+}
+
+impl Judge {
+    /// Growth that should be gated, and has nothing to be compared with. A broken base excuses it only where an absolute limit
+    /// was decided.
+    fn growth_without_before(&mut self, thresholds: &Thresholds) {
+        let Some(NoBefore { reason, excuse }) = &thresholds.no_before else { return };
+        let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
+        let is_limited = self.checks.iter().any(|check| check.absolute && check.outcome != Outcome::Inconclusive);
+        let why = match excuse {
+            Some(Excuse::First) => Ok(format!("nothing to compare with yet: {reason}")),
+            Some(Excuse::BrokenBase) if thresholds.strict => {
+                Err(format!("not judged, and limits are strict: {reason}"))
+            }
+            Some(Excuse::BrokenBase) if !is_limited => {
+                Err(format!("not judged, and no absolute limit is set: {reason}"))
+            }
+            Some(Excuse::BrokenBase) => Ok(format!("growth is not judged, because the base is broken: {reason}")),
+            None => Err(format!("not judged: {reason}")),
+        };
+        let check = match why {
+            Ok(words) => Check { outcome: Outcome::Pass, words: Some(words), ..check },
+            Err(reason) => Check { reason: Some(reason), ..check },
+        };
+        // Before limits that pass, of which the first leads the report.
+        self.checks.insert(0, check);
+    }
+
+    /// One snapshot has nothing to be out of balance with.
+    fn imbalance_of_one(&mut self, thresholds: &Thresholds) {
+        if thresholds.one_of_ranks {
+            return;
+        }
+        for growth in thresholds.growth.iter().filter(|growth| growth.target.about == About::Imbalance) {
+            self.cannot_tell(growth.check(), ONE_RANK);
+        }
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target.about == About::Imbalance) {
+            self.cannot_tell(maximum.check(), ONE_RANK);
+        }
+    }
+}
