@@ -1,14 +1,16 @@
 //! Writes reports: to standard output and to files.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Result;
-use ptmem::report::{self, Format, MarkdownOptions, Subject, TableOptions};
+use ptmem::budget::DeviceMemory;
+use ptmem::profile::ReadOptions;
+use ptmem::report::{self, Format, MarkdownOptions, Report, TableOptions};
 
-use super::args::{StudyView, View};
-use super::output::Output;
+use super::args::{StudyArguments, StudyView, View};
+use super::output::{Output, check_exports};
 use super::place::Place;
-use super::{checkout, sources, surroundings};
+use super::{checkout, config, sources, surroundings};
 
 /// How readers see what a table leaves out.
 const MORE: &str = "-v";
@@ -32,9 +34,9 @@ pub(crate) fn report_options(view: &View, output: &Output) -> report::RenderOpti
 
 impl View {
     /// Reads the sources that the requested formats show.
-    pub(crate) fn prepare(&self, place: &Place, subject: Subject<'_>, options: &mut report::RenderOptions) {
+    pub(crate) fn prepare(&self, place: &Place, report: &dyn Report, options: &mut report::RenderOptions) {
         let formats: Vec<Format> = self.formats().collect();
-        self.prepare_for(&formats, place, subject, options);
+        self.prepare_for(&formats, place, report, options);
     }
 
     /// The same for other formats.
@@ -42,17 +44,11 @@ impl View {
         &self,
         formats: &[Format],
         place: &Place,
-        subject: Subject<'_>,
+        report: &dyn Report,
         options: &mut report::RenderOptions,
     ) {
         if self.source || formats.iter().any(|format| format.points_at_lines()) {
-            options.checkout = match subject {
-                Subject::Gate(gate) => checkout::files(place, gate.leaves().map(|c| c.diff.profiles.after.code())),
-                Subject::Profile(profile, _) => checkout::files(place, [profile.code()].into_iter()),
-                Subject::Leaks(gate) => checkout::files(place, gate.leaves().map(|f| f.search.code())),
-                Subject::Ranks(ranks) => checkout::files(place, ranks.leaves().map(|r| r.profile.code())),
-                Subject::Study(_) => BTreeMap::new(),
-            };
+            options.checkout = checkout::files(place, report.code());
         }
         if self.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
             options.sources = sources::read(place, options.checkout.values().map(String::as_str), self.source);
@@ -63,19 +59,31 @@ impl View {
     pub(crate) fn write(
         &self,
         place: &Place,
-        subject: Subject<'_>,
+        report: &dyn Report,
         options: &mut report::RenderOptions,
         output: &Output,
     ) -> Result<()> {
-        self.prepare(place, subject, options);
-        output.report(subject, self.format, &self.export, options)
+        self.prepare(place, report, options);
+        output.report(report, self.format, &self.export, options)
     }
 }
 
 impl StudyView {
     /// Writes the requested files, and prints the report.
-    pub(crate) fn write(&self, subject: Subject<'_>, output: &Output) -> Result<()> {
+    pub(crate) fn write(&self, report: &dyn Report, output: &Output) -> Result<()> {
         let options = basic_options(self.top, self.verbose, report::MOST_SUMMARY_BYTES, output);
-        output.report(subject, self.format, &self.export, &options)
+        output.report(report, self.format, &self.export, &options)
+    }
+}
+
+impl StudyArguments {
+    /// The options by which the profiles are read, and the memory of their device, once the files of the reports are possible.
+    pub(crate) fn reading<'p>(
+        &self,
+        inputs: impl Iterator<Item = &'p Path>,
+    ) -> Result<(ReadOptions, Option<DeviceMemory>)> {
+        let config = config::load(&self.config)?;
+        check_exports(&self.view.export, inputs)?;
+        Ok((self.grouping.reading(&config), self.device.memory(&config)))
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use limits::{Capacity, DeviceArguments, Trust};
 pub(crate) use stacks::{Grouping, Stacks, TreeArguments};
 pub(crate) use text::heading;
 pub(crate) use value::Export;
-pub(crate) use view::{StudyView, View};
+pub(crate) use view::{StudyArguments, StudyView, View};
 
 /// The name that no other tool has, by which `--version` proves that this one was found: another tool for the same files is
 /// called ptmem, too.

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use ptmem::device::DeviceId;
 use ptmem::report::Format;
 
-use super::heading;
 use super::value::Export;
+use super::{ConfigArguments, DeviceArguments, Grouping, heading};
 
 /// Reports: their formats, lengths and files.
 #[derive(Debug, Default, Args)]
@@ -68,4 +68,17 @@ pub(crate) struct StudyView {
     /// Print all notes and the full text of warnings, which a table otherwise omits
     #[arg(short, long)]
     pub(crate) verbose: bool,
+}
+
+/// The arguments of commands that look at several profiles together. The device has the heading of the command.
+#[derive(Debug, Args)]
+pub(crate) struct StudyArguments {
+    #[command(flatten)]
+    pub(crate) device: DeviceArguments,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) grouping: Grouping,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) view: StudyView,
 }

@@ -12,12 +12,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use ptmem::report::view::View;
-use ptmem::report::{RenderOptions, Study, Subject};
+use ptmem::report::{RenderOptions, Report};
 use ptmem_base::json_writer;
 
-use crate::cli::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
-use crate::cli::config;
-use crate::cli::output::{self, Output};
+use crate::cli::args::StudyArguments;
+use crate::cli::output::Output;
 use crate::cli::recorder::RecordArguments;
 use fitting::Fitting;
 use runs::NumberSearch;
@@ -38,22 +37,13 @@ pub(crate) struct FitArguments {
     #[command(flatten)]
     record: RecordArguments,
     #[command(flatten, next_help_heading = "What is searched")]
-    device: DeviceArguments,
-    #[command(flatten, next_help_heading = heading::SHOWN)]
-    grouping: Grouping,
-    #[command(flatten)]
-    config: ConfigArguments,
-    #[command(flatten)]
-    view: StudyView,
+    study: StudyArguments,
 }
 
 pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode> {
-    let config = config::load(&arguments.config)?;
-    let reading = arguments.grouping.reading(&config);
-    output::check_exports(&arguments.view.export, [].into_iter())?;
-    let memory = arguments.device.memory(&config);
+    let (reading, memory) = arguments.study.reading([].into_iter())?;
     let searches = Fitting { record: &arguments.record, reading: &reading, memory }.all(&arguments.numbers)?;
-    arguments.view.write(Subject::Study(&Searches(searches)), output)?;
+    arguments.study.view.write(&Searches(searches), output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,8 +51,8 @@ pub(super) fn run(arguments: &FitArguments, output: &Output) -> Result<ExitCode>
 #[derive(Debug)]
 struct Searches(Vec<NumberSearch>);
 
-impl Study for Searches {
-    fn view(&self, options: &RenderOptions) -> View {
+impl Report for Searches {
+    fn model(&self, options: &RenderOptions) -> View {
         view::view(&self.0, options)
     }
 

@@ -12,14 +12,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use ptmem::profile;
 use ptmem::report::view::View;
-use ptmem::report::{RenderOptions, Study, Subject};
+use ptmem::report::{RenderOptions, Report};
 use ptmem::units::parse_size;
 use ptmem_base::json_writer;
 
-use crate::cli::args::{ConfigArguments, DeviceArguments, Grouping, StudyView, heading};
-use crate::cli::output::{self, Output, folder_of};
+use crate::cli::args::StudyArguments;
+use crate::cli::output::{Output, folder_of};
 use crate::cli::series::{self, Series, SeriesOrder};
-use crate::cli::{config, git, ranks};
+use crate::cli::{git, ranks};
 use course::{Commit, History, HistoryOptions, Point};
 
 /// The heading of the options.
@@ -46,20 +46,12 @@ pub(crate) struct HistoryArguments {
     #[arg(long, value_enum, value_name = "ORDER", conflicts_with = "git", help_heading = HISTORY)]
     order: Option<SeriesOrder>,
     #[command(flatten, next_help_heading = HISTORY)]
-    device: DeviceArguments,
-    #[command(flatten, next_help_heading = heading::SHOWN)]
-    grouping: Grouping,
-    #[command(flatten)]
-    config: ConfigArguments,
-    #[command(flatten)]
-    view: StudyView,
+    study: StudyArguments,
 }
 
 pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
-    let config = config::load(&arguments.config)?;
     let inputs = arguments.profiles.iter().chain(&arguments.git).map(PathBuf::as_path);
-    output::check_exports(&arguments.view.export, inputs)?;
-    let reading = arguments.grouping.reading(&config);
+    let (reading, device_memory) = arguments.study.reading(inputs)?;
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
     let (points, series) = match &arguments.git {
         Some(path) => versions(path, last, &reading)?,
@@ -68,14 +60,13 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
         bail!("{path}: {reason}");
     }
-    let device_memory = arguments.device.memory(&config);
     let options = HistoryOptions { min_step: arguments.min_step, device_memory };
     let mut history = History::new(points, &series.profiles, series.skipped, &options);
     history.diagnostics.extend(series.sorted);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
-    arguments.view.write(Subject::Study(&history), output)?;
+    arguments.study.view.write(&history, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -154,8 +145,8 @@ fn commit(entry: &str) -> Result<Version> {
     Ok(Version { hash: hash.to_owned(), recorded: Commit { hash: recorded, time, subject: subject.to_owned() } })
 }
 
-impl Study for History {
-    fn view(&self, options: &RenderOptions) -> View {
+impl Report for History {
+    fn model(&self, options: &RenderOptions) -> View {
         view::view(self, options)
     }
 
