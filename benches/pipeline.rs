@@ -21,7 +21,7 @@ use large::Plan;
 use ptmem::diff;
 use ptmem::profile::{InputKind, Profile, ReadOptions, Source, measure};
 use ptmem::replay::{self, Origin, Replay};
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format, Report};
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
 use ptmem::stack::{Group, GroupBy, GroupFigures, Grouper, Rules, pair};
 use ptmem::verdict::{Comparison, Gate, GrowthLimit, Level, Thresholds, judge_diff};
@@ -129,7 +129,7 @@ fn stages(criterion: &mut Criterion) {
     let gate = gate(&before, &after);
     for format in [Format::Table, Format::Json] {
         let options = report::RenderOptions::default();
-        let render = || format.render(Subject::Gate(black_box(&gate)), &options).expect("a report holds anything");
+        let render = || format.render(black_box(&gate), &options).expect("a report holds anything");
         group.bench_function(format!("render/{}", format.name()), |b| b.iter(render));
     }
     group.finish();
@@ -140,14 +140,14 @@ fn pipeline(criterion: &mut Criterion) {
     let before = input(megabytes() * 1_000_000, false);
     let after = input(megabytes() * 1_000_000, true);
     let table =
-        |subject: Subject<'_>| Format::Table.render(subject, &report::RenderOptions::default()).expect("a table");
+        |report: &dyn Report| Format::Table.render(report, &report::RenderOptions::default()).expect("a table");
 
     let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(8));
     group.throughput(Throughput::Bytes(before.len() as u64));
-    group.bench_function("show", |b| b.iter(|| table(Subject::Profile(&profile_of(black_box(&before)), None))));
+    group.bench_function("show", |b| b.iter(|| table(&profile_of(black_box(&before)))));
     group.throughput(Throughput::Bytes((before.len() + after.len()) as u64));
-    group.bench_function("diff", |b| b.iter(|| table(Subject::Gate(&gate(black_box(&before), black_box(&after))))));
+    group.bench_function("diff", |b| b.iter(|| table(&gate(black_box(&before), black_box(&after)))));
     group.finish();
 }
 

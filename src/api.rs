@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::diff::{self, PhaseOptions};
 use crate::leak;
 use crate::profile::{self, Moment, Profile};
-use crate::report::{self, Format, Subject};
+use crate::report::{self, Format, Report};
 use crate::sides::Sides;
 use crate::verdict::{self, About, Comparison, Gate, JudgedSearch, Judgement, LeakGate, LeakLimits, Thresholds};
 
@@ -106,6 +106,6 @@ impl FindLeaksError {
 ///
 /// # Errors
 /// If the data of a page cannot be compressed.
-pub fn render(result: Subject<'_>, format: Format, options: &report::RenderOptions) -> io::Result<String> {
+pub fn render(result: &dyn Report, format: Format, options: &report::RenderOptions) -> io::Result<String> {
     format.render(result, options)
 }

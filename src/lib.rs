@@ -20,7 +20,7 @@
 //! use std::fs::File;
 //!
 //! use ptmem::{
-//!     Format, ReadOptions, RenderOptions, Subject, Thresholds, Verdict, check, compare, find_leaks, read, render,
+//!     Format, ReadOptions, RenderOptions, Thresholds, Verdict, check, compare, find_leaks, read, render,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,7 +35,7 @@
 //! let limits = Thresholds::default().max_growth("5%")?;
 //! let gate = compare(before, after, &limits);
 //! assert_eq!(gate.verdict(), Verdict::Regression);
-//! let json = render(Subject::Gate(&gate), Format::Json, &RenderOptions::default())?;
+//! let json = render(&gate, Format::Json, &RenderOptions::default())?;
 //! assert!(json.contains("\"verdict\": \"regression\""));
 //!
 //! let snapshot = ("leak.pkl".to_owned(), File::open("fixtures/leak.pkl")?);
@@ -84,5 +84,5 @@ pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use leak::LeakOptions;
 pub use profile::{DeviceProfile, Error as ReadError, Profile, ReadOptions};
-pub use report::{Format, RenderOptions, Subject};
+pub use report::{Format, RenderOptions, Report};
 pub use verdict::{Gate, Judgement, LeakGate, Thresholds, Verdict};

@@ -4,7 +4,7 @@
 
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{Held, Moment, Profile, ReadOptions, StackTotal, read};
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format, Report};
 use ptmem::stack::GroupBy;
 use sha1::{Digest, Sha1};
 
@@ -23,9 +23,9 @@ pub fn adds_up(profile: &Profile) {
 }
 
 /// Every format renders, and what is said to be JSON is.
-pub fn report(subject: Subject<'_>, options: &report::RenderOptions) {
+pub fn report(result: &dyn Report, options: &report::RenderOptions) {
     for format in Format::ALL.iter().copied() {
-        let text = format.render(subject, options).expect("every format holds everything");
+        let text = format.render(result, options).expect("every format holds everything");
         if matches!(format, Format::Json | Format::Sarif | Format::Gitlab) {
             serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");
         }

@@ -7,7 +7,7 @@ mod checks;
 use libfuzzer_sys::fuzz_target;
 use ptmem::config::Config;
 use ptmem::profile::{Profile, ReadOptions, read};
-use ptmem::report::{self, Subject};
+use ptmem::report;
 use ptmem::stack::GroupBy;
 use ptmem::{Thresholds, compare};
 
@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
     };
     let before = profile(include_bytes!("../../fixtures/before.pkl"), &options);
     let after = profile(include_bytes!("../../fixtures/after.pkl"), &options);
-    checks::report(Subject::Gate(&compare(before, after, &limits)), &report::RenderOptions::default());
+    checks::report(&compare(before, after, &limits), &report::RenderOptions::default());
 });
 
 fn profile(bytes: &[u8], options: &ReadOptions) -> Profile {

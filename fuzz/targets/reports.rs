@@ -6,7 +6,7 @@ mod checks;
 
 use libfuzzer_sys::fuzz_target;
 use ptmem::profile::{ReadOptions, read};
-use ptmem::report::{self, Subject};
+use ptmem::report;
 use ptmem::{LeakOptions, Thresholds, compare, find_leaks, tree};
 
 /// Limit on each expanded input; enough for every seed.
@@ -25,11 +25,11 @@ fuzz_target!(|bytes: &[u8]| {
     let gate = compare(old, new, &limits.expect("limits"));
     for (tree, phases) in [(None, false), (Some(tree::TreeOptions::default()), true)] {
         checks::report(
-            Subject::Gate(&gate),
+            &gate,
             &report::RenderOptions { tree, phases, ..report::RenderOptions::default() },
         );
     }
     if let Ok(leaks) = find_leaks([before, after].map(|of| ("input".to_owned(), of)), &LeakOptions::default(), 0) {
-        checks::report(Subject::Leaks(&leaks), &report::RenderOptions::default());
+        checks::report(&leaks, &report::RenderOptions::default());
     }
 });

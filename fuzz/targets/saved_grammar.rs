@@ -10,7 +10,7 @@ mod made;
 use libfuzzer_sys::fuzz_target;
 use made::{Bomb, Choices, MOVE};
 use ptmem::profile::{ReadOptions, read};
-use ptmem::report::{self, Subject};
+use ptmem::report;
 
 /// What a file may stand for, so that each takes little time.
 const MOST: u64 = 1 << 14;
@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(profile.devices.iter().map(|device| device.events).sum::<u64>() <= MOST);
             checks::adds_up(&profile);
             checks::is_saved_whole(&profile);
-            checks::report(Subject::Profile(&profile, None), &report::RenderOptions::default());
+            checks::report(&profile, &report::RenderOptions::default());
         }
         Err(error) => assert!(!is_whole || moves > MOST, "{error}"),
     }

@@ -7,7 +7,7 @@ mod checks;
 use libfuzzer_sys::fuzz_target;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{ReadOptions, read};
-use ptmem::report::{self, Subject};
+use ptmem::report;
 use ptmem::{Thresholds, compare, tree};
 
 fuzz_target!(|text: &str| {
@@ -18,11 +18,11 @@ fuzz_target!(|text: &str| {
         phases: true,
         ..report::RenderOptions::default()
     };
-    checks::report(Subject::Profile(&profile, None), &options);
+    checks::report(&profile, &options);
     let again = text_of(&profile, &profile.raises).expect("what is read can be saved");
     let again = read(again.as_bytes(), "saved", ReadOptions::default()).expect("what is saved can be read");
     // Stacks that the file has twice are one by then.
     checks::is_saved_whole(&again);
     let limits = Thresholds::default().max_growth("0").expect("a limit");
-    checks::report(Subject::Gate(&compare(profile, again, &limits)), &report::RenderOptions::default());
+    checks::report(&compare(profile, again, &limits), &report::RenderOptions::default());
 });

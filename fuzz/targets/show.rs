@@ -7,7 +7,7 @@ mod checks;
 
 use libfuzzer_sys::fuzz_target;
 use ptmem::profile::{Every, Moment, ReadOptions, read};
-use ptmem::report::{self, Subject};
+use ptmem::report;
 use ptmem::stack::GroupBy;
 use ptmem::tree;
 
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     checks::adds_up(&profile);
     for (tree, phases) in [(None, false), (Some(tree::TreeOptions::default()), true)] {
         checks::report(
-            Subject::Profile(&profile, None),
+            &profile,
             &report::RenderOptions { tree, phases, ..report::RenderOptions::default() },
         );
     }

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::config::Config;
-use ptmem::report::Subject;
 use ptmem::verdict::{Limits, Maximum};
 
 use super::args::{Capacity, ConfigArguments, Stacks, Trust, View, heading};
@@ -67,6 +66,6 @@ pub(super) fn run(arguments: &CheckArguments, output: &Output) -> Result<ExitCod
     let checked = ranks::readings(snapshot, found.as_deref(), Some(&thresholds), view, &options)?;
     let mut options = report_options(view, output);
     options.device_memory = limits.memory();
-    view.write(&Place::here(), Subject::from(&checked), &mut options, output)?;
+    view.write(&Place::here(), &checked, &mut options, output)?;
     Ok(exit_code(checked.verdict(), trust.exit_zero))
 }

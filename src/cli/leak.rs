@@ -12,7 +12,6 @@ use ptmem::config::Config;
 use ptmem::leak::{self, LeakOptions, Search, Wanted};
 use ptmem::pattern::Pattern;
 use ptmem::profile::ReadOptions;
-use ptmem::report::Subject;
 use ptmem::units::parse_size;
 use ptmem::verdict::{self, JudgedSearch, LeakGate, LeakLimit, LeakLimits, Node, Rank};
 
@@ -185,7 +184,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     require_used(&arguments, &runs)?;
     let gate = Request::of(&arguments, &loaded.config).search(&runs)?;
     let mut options = report_options(&arguments.view, output);
-    arguments.view.write(&Place::here(), Subject::Leaks(&gate), &mut options, output)?;
+    arguments.view.write(&Place::here(), &gate, &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 

@@ -9,7 +9,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::{self, Format, Subject, TableOptions, printable, wrap};
+use ptmem::report::{self, Format, Report, TableOptions, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::Export;
@@ -62,21 +62,21 @@ impl Output {
     /// Writes a report: to the files of the exports, and to standard output.
     pub(crate) fn report(
         &self,
-        subject: Subject<'_>,
+        report: &dyn Report,
         format: Format,
         exports: &[Export],
         options: &report::RenderOptions,
     ) -> Result<()> {
-        let exported = self.export(subject, exports, options);
+        let exported = self.export(report, exports, options);
         // The verdict is printed even if a file cannot be written.
-        self.print_report(subject, format, options)?;
+        self.print_report(report, format, options)?;
         exported
     }
 
     /// Writes a report to the files of the exports.
     pub(crate) fn export(
         &self,
-        subject: Subject<'_>,
+        report: &dyn Report,
         exports: &[Export],
         options: &report::RenderOptions,
     ) -> Result<()> {
@@ -85,8 +85,8 @@ impl Output {
             report::RenderOptions { table: TableOptions { width: asked_width(), ..options.table }, ..options.clone() };
         for Export { format, path } in exports {
             self.write(path, |out| match format {
-                Format::Table => out.write_all(strip_str(&format.render(subject, &of_files)?).to_string().as_bytes()),
-                _ => format.write(subject, &of_files, out),
+                Format::Table => out.write_all(strip_str(&format.render(report, &of_files)?).to_string().as_bytes()),
+                _ => format.write(report, &of_files, out),
             })?;
         }
         Ok(())
@@ -95,11 +95,11 @@ impl Output {
     /// Prints a report.
     pub(crate) fn print_report(
         &self,
-        subject: Subject<'_>,
+        report: &dyn Report,
         format: Format,
         options: &report::RenderOptions,
     ) -> Result<()> {
-        self.print_with(|out| format.write(subject, options, out))
+        self.print_with(|out| format.write(report, options, out))
     }
 }
 

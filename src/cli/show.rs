@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Every};
-use ptmem::report::Subject;
 
 use super::args::{ConfigArguments, DeviceArguments, Stacks, TreeArguments, View, heading};
 use super::output::Output;
@@ -78,6 +77,6 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     if let Some(only) = readings.only_mut() {
         only.profile.note_lack_of_modules();
     }
-    arguments.view.write(&Place::here(), Subject::from(&readings), &mut options, output)?;
+    arguments.view.write(&Place::here(), &readings, &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ptmem::diff;
 use ptmem::profile::{self, Profile};
-use ptmem::report::{Format, RenderOptions, Subject};
+use ptmem::report::{Format, RenderOptions};
 use ptmem::verdict::{self, Comparison, Gate, Thresholds};
 use serde_json::Value as Json;
 
@@ -22,7 +22,7 @@ fn read(text: &str) -> Profile {
 }
 
 fn json(profile: &Profile) -> Json {
-    let text = Format::Json.render(Subject::Profile(profile, None), &RenderOptions::default()).unwrap();
+    let text = Format::Json.render(profile, &RenderOptions::default()).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -64,7 +64,7 @@ fn gate(before: Profile, after: Profile) -> Gate {
 fn annotations_point_at_the_request_that_failed() {
     for after in [load(IN_FORWARD), read(&saved(&load(IN_FORWARD)))] {
         let gate = gate(load("before.pkl"), after);
-        let text = |format: Format| format.render(Subject::Gate(&gate), &RenderOptions::default()).unwrap();
+        let text = |format: Format| format.render(&gate, &RenderOptions::default()).unwrap();
         let sarif: Json = serde_json::from_str(&text(Format::Sarif)).unwrap();
         let result = &sarif["runs"][0]["results"][0];
         assert_eq!(result["ruleId"], "oom", "{result}");

@@ -7,7 +7,7 @@ use crate::support::program::Program;
 use crate::support::tool;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::profile::{self, Profile};
-use ptmem::report::{Format, RenderOptions, Subject};
+use ptmem::report::{Format, RenderOptions};
 use ptmem::verdict::{JudgedSearch, LeakGate, Verdict, judge_leaks};
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) -> Search {
@@ -275,7 +275,7 @@ fn what_leaks_together_is_one_finding_with_a_row_for_each_stack() {
     let search = series(profiles, &LeakOptions::default());
     let judgement = judge_leaks(&search, 0, false);
     let gate = LeakGate::from(JudgedSearch { search, judgement });
-    let table = Format::Table.render(Subject::Leaks(&gate), &RenderOptions::default()).unwrap();
+    let table = Format::Table.render(&gate, &RenderOptions::default()).unwrap();
     assert_eq!(table.matches("FAIL").count(), 1, "{table}");
     assert!(table.contains("layer_3 (job.py:3) and 1 other together grow 8.00 MiB"), "{table}");
     assert!(table.contains("layer_3 (job.py:3)") && table.contains("layer_4 (job.py:3)"), "{table}");

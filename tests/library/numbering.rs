@@ -8,7 +8,7 @@ use crate::support::program::Program;
 use ptmem::leak;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, InputKind, Profile, ReadOptions, Source};
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format, Report};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{JudgedSearch, LeakGate, Thresholds, judge_leaks};
@@ -33,10 +33,10 @@ fn read(pickle: &[u8], path: &Path, group_by: GroupBy) -> Profile {
         .unwrap()
 }
 
-fn json(subject: Subject<'_>) -> String {
+fn json(report: &dyn Report) -> String {
     let options =
         report::RenderOptions { top: Some(0), unchanged: true, explain: true, ..report::RenderOptions::default() };
-    Format::Json.render(subject, &options).unwrap()
+    Format::Json.render(report, &options).unwrap()
 }
 
 /// What is said of one recording.
@@ -45,7 +45,7 @@ fn told(pickle: &[u8], path: &Path, by: GroupBy) -> Vec<String> {
     let search = leak::search(&profile, &leak::LeakOptions::default());
     let judgement = judge_leaks(&search, 0, false);
     let leaks = LeakGate::from(JudgedSearch { search, judgement });
-    vec![json(Subject::Profile(&profile, None)), json(Subject::Leaks(&leaks)), text_of(&profile, &[]).unwrap()]
+    vec![json(&profile), json(&leaks), text_of(&profile, &[]).unwrap()]
 }
 
 fn require_the_same(paths: impl Iterator<Item = PathBuf>, groupings: &[GroupBy]) {
@@ -111,7 +111,7 @@ fn compared(before: &[u8], after: &[u8]) -> Vec<(&'static str, String)> {
     let gate = ptmem::compare(read(before, "before.pkl"), read(after, "after.pkl"), &limits);
     let options =
         report::RenderOptions { top: Some(0), unchanged: true, explain: true, ..report::RenderOptions::default() };
-    let render = |format: Format| (format.name(), format.render(Subject::Gate(&gate), &options).unwrap());
+    let render = |format: Format| (format.name(), format.render(&gate, &options).unwrap());
     Format::ALL.iter().copied().map(render).collect()
 }
 

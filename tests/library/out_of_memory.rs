@@ -6,7 +6,7 @@ use ptmem::diff;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::replay::Oom;
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format};
 
 fn load(file: &[u8], at: Moment) -> Profile {
     profile::read(file, "oom.pkl", ReadOptions { at, ..ReadOptions::default() }).unwrap()
@@ -218,7 +218,7 @@ fn what_cannot_be_known_is_not_told() {
     let text = table(&profile, 10);
     assert!(text.contains("allocated unknown, active unknown, reserved 42.00 MiB"), "{text}");
     assert!(text.contains("the free memory of its pool is unknown"), "{text}");
-    let json = Format::Json.render(Subject::Profile(&profile, None), &report::RenderOptions::default()).unwrap();
+    let json = Format::Json.render(&profile, &report::RenderOptions::default()).unwrap();
     assert!(json.contains("\"pool_free\": null") && json.contains("\"demand\": null"), "{json}");
     assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), &[]).unwrap(), whole(&profile));
 }
@@ -238,7 +238,7 @@ fn table(profile: &Profile, top: usize) -> String {
         table: report::TableOptions { width: Some(80), more: None },
         ..report::RenderOptions::default()
     };
-    let text = Format::Table.render(Subject::Profile(profile, None), &options).unwrap();
+    let text = Format::Table.render(profile, &options).unwrap();
     anstream::adapter::strip_str(&text).to_string()
 }
 
@@ -290,7 +290,7 @@ fn who_held_the_memory_is_said_without_being_asked() {
         assert!(facts.chain(section.lines()).all(|line| line.chars().count() <= 80), "{text}");
         assert!(table(profile, 1).contains("42.00 MiB  75.0 %       6  [6 others]"), "{}", table(profile, 1));
         assert!(table(profile, 0).contains("2.00 MiB   3.6 %       1  keep_1"), "{}", table(profile, 0));
-        let page = Format::Markdown.render(Subject::Profile(profile, None), &report::RenderOptions::default()).unwrap();
+        let page = Format::Markdown.render(profile, &report::RenderOptions::default()).unwrap();
         assert!(page.contains("**Largest stacks at the peak**"), "{page}");
         assert!(page.contains("**Largest stacks when memory ran out**"), "{page}");
         let device = &profile.devices[0];
@@ -330,7 +330,7 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
 fn a_full_pool_is_described_without_zeros() {
     let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 20 * MIB), oom(50 * MIB)];
     let profile = load(&file(vec![segment(A, &[(20 * MIB, true)])], events), Moment::Peak);
-    let table = Format::Table.render(Subject::Profile(&profile, None), &report::RenderOptions::default()).unwrap();
+    let table = Format::Table.render(&profile, &report::RenderOptions::default()).unwrap();
     assert!(table.contains("its pool had no free memory"), "{table}");
     assert!(!table.contains("unusable") && !table.contains("at most 0 B"), "{table}");
 }

@@ -6,7 +6,7 @@ use crate::support::pickle::{self, Value};
 use ptmem::budget::DeviceMemory;
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Metric, Profile, ReadOptions};
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format};
 use ptmem::verdict::{
     Comparison, Gate, GrowthLimit, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
 };
@@ -176,7 +176,7 @@ fn a_figure_that_is_not_known_is_neither_gated_nor_exported() {
     let judgement = judge_diff(&diff, &growth(&["0"]));
     let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
     let options = report::RenderOptions::default();
-    let output = Format::GithubOutput.render(Subject::Gate(&gate), &options).unwrap();
+    let output = Format::GithubOutput.render(&gate, &options).unwrap();
     assert!(output.contains("peak-after=\n") && output.contains("percent=\n"), "{output}");
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::text::is_printable;
+
 /// Writes a value in lines, with its nesting indented.
 pub fn write(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
@@ -115,30 +117,4 @@ macro_rules! object {
         $crate::json_writer::object!(@ $map, $($rest)*);
     };
 }
-use crate::text::is_printable;
 pub use object;
-
-/// An object that is a row of a table, whose columns have names without rows too.
-pub trait Record: Object {
-    /// The names of its fields.
-    const NAMES: &'static [&'static str];
-}
-
-/// An [`object!`] that is a [`Record`].
-#[macro_export]
-#[doc(hidden)]
-macro_rules! record {
-    ($(#[$about:meta])* $vis:vis $name:ident $(<$life:lifetime>)? ($($part:ident: $kind:ty),* $(,)?) {
-        $($key:ident: $value:expr,)*
-    }) => {
-        $crate::json_writer::object! {
-            $(#[$about])*
-            $vis $name $(<$life>)? ($($part: $kind),*) { $($key: $value,)* }
-        }
-
-        impl $(<$life>)? $crate::json_writer::Record for $name $(<$life>)? {
-            const NAMES: &'static [&'static str] = &[$(stringify!($key)),*];
-        }
-    };
-}
-pub use record;

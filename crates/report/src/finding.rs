@@ -20,11 +20,12 @@ use ptmem_trace::stack::Code;
 use sha1::{Digest, Sha1};
 use strum::IntoEnumIterator;
 
-use super::place::{Codes, Place, placed_frames, user_place};
-use super::{RenderOptions, Subject, grouped};
+use super::place::{Place, placed_frames, user_place};
+use super::{RenderOptions, grouped};
 
 /// A check with what explains it.
-pub(super) struct ExplainedCheck<'a> {
+#[derive(Debug)]
+pub struct ExplainedCheck<'a> {
     /// The name of the comparison, where there are several.
     pub(super) comparison: Option<&'a str>,
     /// The rank of a job that it concerns, and the name of the comparison of that job.
@@ -38,7 +39,7 @@ pub(super) struct ExplainedCheck<'a> {
 }
 
 /// The code that explains a check; `None` if the check passes or is inconclusive.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Explanation<'a> {
     /// The line of the user.
     pub(super) place: Option<Place>,
@@ -96,36 +97,8 @@ impl<'a> Explanation<'a> {
     }
 }
 
-/// The examined file: the after, or the last one of a series.
-pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
-    match subject {
-        Subject::Gate(gate) => Some(&gate.leaves().next()?.diff.profiles.after.source.path),
-        Subject::Leaks(gate) => Some(&gate.leaves().next()?.search.sources.last()?.path),
-        Subject::Profile(profile, _) => Some(&profile.source.path),
-        Subject::Ranks(readings) => Some(&readings.leaves().next()?.profile.source.path),
-        Subject::Study(_) => None,
-    }
-}
-
-/// All checks, in the order of the judgements.
-pub(super) fn findings<'a>(subject: Subject<'a>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
-    match subject {
-        Subject::Gate(gate) => {
-            let mut known = Codes::default();
-            of_suite(gate, |of| of_comparison(of, &known.of(&of.diff), options))
-        }
-        Subject::Profile(_, None) | Subject::Study(_) => Vec::new(),
-        Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
-        Subject::Ranks(readings) => of_suite(readings, |of| match &of.judgement {
-            Some(judgement) => of_profile(&of.profile, judgement, options),
-            None => Vec::new(),
-        }),
-        Subject::Leaks(gate) => of_suite(gate, |finding| of_search(finding, options)),
-    }
-}
-
 /// The checks of all leaves with their names and ranks, then those of the ranks of jobs together.
-fn of_suite<'a, T: Judged>(
+pub(super) fn of_suite<'a, T: Judged>(
     suite: &'a Suite<T>,
     mut explained: impl FnMut(&'a T) -> Vec<ExplainedCheck<'a>>,
 ) -> Vec<ExplainedCheck<'a>> {
@@ -143,7 +116,11 @@ fn of_suite<'a, T: Judged>(
 }
 
 /// The checks of one snapshot.
-fn of_profile<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
+pub(super) fn of_profile<'a>(
+    profile: &'a Profile,
+    judgement: &'a Judgement,
+    options: &RenderOptions,
+) -> Vec<ExplainedCheck<'a>> {
     let code = profile.code();
     let findings = judgement.checks.iter().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
@@ -171,7 +148,7 @@ fn of_largest<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, option
 }
 
 /// The checks of leaks: each leak is a line of its own.
-fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
+pub(super) fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
     let verdict::JudgedSearch { search, judgement } = found;
     let code = search.code();
     let stacks: HashMap<(DeviceId, &str), Option<StackId>> =
@@ -201,7 +178,11 @@ fn leaking_together(check: &Check, device: &DeviceLeaks) -> Vec<String> {
 type RowsByKey<'d> = HashMap<(Option<DeviceId>, &'d str), &'d diff::Row>;
 
 /// The checks of a comparison.
-fn of_comparison<'a>(of: &'a Comparison, codes: &Sides<Code<'a>>, options: &RenderOptions) -> Vec<ExplainedCheck<'a>> {
+pub(super) fn of_comparison<'a>(
+    of: &'a Comparison,
+    codes: &Sides<Code<'a>>,
+    options: &RenderOptions,
+) -> Vec<ExplainedCheck<'a>> {
     let Comparison { diff, judgement, .. } = of;
     let mut rows = RowsByKey::new();
     for device in &diff.devices {

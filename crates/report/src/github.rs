@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use ptmem_base::diagnostic::{Code, Diagnostic, Severity};
+use ptmem_base::diagnostic::{Diagnostic, Severity};
 use ptmem_base::text::printable;
-use ptmem_judge::verdict::diagnostics_of_snapshot;
 
-use super::finding::{ExplainedCheck, across_ranks, findings};
+use super::finding::{ExplainedCheck, across_ranks};
 use super::place::Place;
-use super::ranks::diagnostics_of_suite;
-use super::{RenderOptions, Subject};
+use super::{RenderOptions, Report};
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
@@ -24,8 +22,8 @@ struct Command {
 
 /// One command per line: failed checks as errors, warning checks as warnings, and then the remarks that a reader must
 /// see.
-pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
-    let findings = across_ranks(findings(subject, options));
+pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> String {
+    let findings = across_ranks(report.findings(options));
     let (errors, warnings): (Vec<_>, Vec<_>) =
         findings.iter().filter(|finding| finding.is_bad()).partition(|finding| finding.is_error());
     let mut errors: Vec<Command> = errors.into_iter().map(Command::of_finding).collect();
@@ -33,10 +31,11 @@ pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> String {
     let mut seen = HashSet::new();
     errors.sort_by_cached_key(|command| !seen.insert(command.place.clone()));
     let mut warnings: Vec<Command> = warnings.into_iter().map(Command::of_finding).collect();
-    let diagnostics = diagnostics(subject);
-    let (told, notices): (Vec<_>, Vec<_>) = diagnostics.iter().partition(|of| of.severity() == Severity::Warning);
+    let summary = report.summary();
+    let announcements = summary.announcements().into_iter();
+    let (told, notices): (Vec<_>, Vec<_>) = announcements.partition(|of| of.severity() == Severity::Warning);
     warnings.extend(told.into_iter().map(Command::of_diagnostic));
-    warnings.extend(ungated(subject));
+    warnings.extend(summary.lacks_limits.then(Command::ungated));
     let notices = notices.into_iter().map(Command::of_diagnostic).collect();
     level("error", errors) + &level("warning", warnings) + &level("notice", notices)
 }
@@ -49,6 +48,16 @@ impl Command {
             place: finding.explanation.place.clone(),
             title: format!("GPU memory: {}{scope}", finding.check.of.name()),
             message: finding.sentence.clone() + &rows.collect::<String>(),
+        }
+    }
+
+    /// A gate without limits is a mistake that looks like a pass.
+    fn ungated() -> Self {
+        Self {
+            place: None,
+            title: "ptmem: nothing was gated".to_owned(),
+            message: "no limit was given, on the command line or in ptmem.toml: whatever changes, this passes"
+                .to_owned(),
         }
     }
 
@@ -75,38 +84,6 @@ fn level(level: &str, mut commands: Vec<Command>) -> String {
         commands.push(Command { place: None, title: "ptmem: more".to_owned(), message: format!("and {rest} more") });
     }
     commands.iter().map(|command| command.text(level)).collect()
-}
-
-/// A gate without limits is a mistake that looks like a pass.
-fn ungated(subject: Subject<'_>) -> Option<Command> {
-    let Subject::Gate(gate) = subject else { return None };
-    (!gate.is_gated()).then(|| Command {
-        place: None,
-        title: "ptmem: nothing was gated".to_owned(),
-        message: "no limit was given, on the command line or in ptmem.toml: whatever changes, this passes".to_owned(),
-    })
-}
-
-/// Warnings, and growth that passes only because it was agreed to; each once, although it may hold for both sides. Those of the
-/// ranks of a job are written once for all.
-pub(super) fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
-    let mut found: Vec<Diagnostic> = match subject {
-        Subject::Gate(gate) => diagnostics_of_suite(gate),
-        Subject::Profile(of, judgement) => {
-            diagnostics_of_snapshot(of, judgement).into_iter().map(|(_, found)| found.clone()).collect()
-        }
-        Subject::Ranks(readings) => diagnostics_of_suite(readings),
-        Subject::Leaks(gate) => diagnostics_of_suite(gate),
-        Subject::Study(_) => Vec::new(),
-    };
-    let mut seen = HashSet::new();
-    found.retain(|of| {
-        let is_told = of.severity() == Severity::Warning || of.code == Code::AcceptedGrowth;
-        is_told && seen.insert((of.code, of.device, of.message.clone()))
-    });
-    // Annotations end after some.
-    found.sort_by_key(|of| !of.code.is_announced());
-    found
 }
 
 /// The text of a command: a line break would end it.

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 
 use ptmem_base::text::printable;
 
-use super::finding::{ExplainedCheck, across_ranks, findings, fingerprint, source_path};
-use super::{RenderOptions, Subject};
+use super::finding::{ExplainedCheck, across_ranks, fingerprint};
+use super::{RenderOptions, Report};
 use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Issues that are listed.
 const MOST_ISSUES: usize = 5_000;
 
-pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let source = source_path(subject).unwrap_or_default();
-    let findings = across_ranks(findings(subject, options));
+pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
+    let source = report.summary().source.unwrap_or_default();
+    let findings = across_ranks(report.findings(options));
     let bad: Vec<_> = findings.iter().filter(|finding| finding.is_bad()).take(MOST_ISSUES).collect();
     let mut seen: HashMap<String, u32> = HashMap::new();
     let mut repeats = Vec::with_capacity(bad.len());

@@ -14,13 +14,16 @@ pub mod json;
 mod junit;
 mod known;
 mod markdown;
+mod name;
 mod picture;
 mod place;
 mod ranks;
+mod results;
 mod run;
 mod sarif;
 mod source;
 mod sparkline;
+mod summary;
 mod table;
 pub mod view;
 
@@ -34,50 +37,43 @@ pub use ptmem_base::text::printable;
 use ptmem_compare::budget::DeviceMemory;
 use ptmem_compare::diff::{self, DeviceDiff, Listing, Row};
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
-use ptmem_trace::profile::{DeviceProfile, Occurrence, Profile};
+use ptmem_judge::verdict::{Check, Comparison};
+use ptmem_trace::profile::{DeviceProfile, Occurrence};
+use ptmem_trace::stack::Code;
 use strum::{Display, IntoStaticStr, VariantArray};
 
+pub use finding::ExplainedCheck;
 pub use picture::Amounts;
 use place::Place;
 pub use run::{Acceptance, Approval, CiRun};
+pub use summary::Summary;
 use view::View;
 
-/// Subject of a report.
-#[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
-    /// Comparisons and their verdict.
-    Gate(&'a Gate),
-    /// One snapshot, with the checks of absolute limits if there were any.
-    Profile(&'a Profile, Option<&'a Judgement>),
-    /// Leaks, and the verdict.
-    Leaks(&'a LeakGate),
-    /// Snapshots of the ranks of a job.
-    Ranks(&'a Readings),
-    /// A study, which judges nothing: the formats of checks show nothing of it.
-    Study(&'a dyn Study),
-}
-
-/// A snapshot, or those of the ranks of a job.
-impl<'a> From<&'a Readings> for Subject<'a> {
-    fn from(readings: &'a Readings) -> Self {
-        match readings.only() {
-            Some(one) => Self::Profile(&one.profile, one.judgement.as_ref()),
-            None => Self::Ranks(readings),
-        }
-    }
-}
-
-/// A result that judges nothing.
-pub trait Study: fmt::Debug {
-    /// Its content.
-    fn view(&self, options: &RenderOptions) -> View;
+/// A result that can be reported. One that judges nothing has a model and JSON alone.
+pub trait Report: fmt::Debug {
+    /// Its content, for the formats that people read.
+    fn model(&self, options: &RenderOptions) -> View;
 
     /// Writes it as a JSON object.
     ///
     /// # Errors
     /// If it cannot be written to `out`.
     fn json(&self, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()>;
+
+    /// All checks with what explains them, in the order of the judgements.
+    fn findings(&self, _: &RenderOptions) -> Vec<ExplainedCheck<'_>> {
+        Vec::new()
+    }
+
+    /// The verdict, the figure that explains it, and the remarks.
+    fn summary(&self) -> Summary<'_> {
+        Summary::default()
+    }
+
+    /// The code that it names lines of.
+    fn code(&self) -> Box<dyn Iterator<Item = Code<'_>> + '_> {
+        Box::new(std::iter::empty())
+    }
 }
 
 /// The formats of reports.
@@ -105,7 +101,7 @@ pub enum Format {
     Junit,
     /// SARIF 2.1.0: a result per failed check.
     Sarif,
-    /// A row per stack, or per phase with --phases.
+    /// The rows of all tables.
     Csv,
     /// name=value lines for the file that GITHUB_OUTPUT names.
     GithubOutput,
@@ -142,19 +138,19 @@ impl Format {
     ///
     /// # Errors
     /// If it cannot be written to `out`.
-    pub fn write(self, subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(self, report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
         let text = match self {
-            Self::Table => table::render(&View::new(subject, options), options),
-            Self::Json => return json::write(subject, options, out),
-            Self::Markdown => markdown::render(&View::new(subject, options), options),
-            Self::Html => html::render(subject, options)?,
-            Self::Github => github::render(subject, options),
-            Self::Gitlab => return gitlab::write(subject, options, out),
-            Self::Junit => junit::render(subject, options),
-            Self::Sarif => return sarif::write(subject, options, out),
-            Self::Csv => return csv::write(subject, options, out),
-            Self::GithubOutput => github_output::render(subject, options),
-            Self::Brief => markdown::brief(&View::new(subject, options), options),
+            Self::Table => table::render(&View::of(report, options), options),
+            Self::Json => return report.json(options, out),
+            Self::Markdown => markdown::render(&View::of(report, options), options),
+            Self::Html => html::render(report, options)?,
+            Self::Github => github::render(report, options),
+            Self::Gitlab => return gitlab::write(report, options, out),
+            Self::Junit => junit::render(report, options),
+            Self::Sarif => return sarif::write(report, options, out),
+            Self::Csv => return csv::write(report, options, out),
+            Self::GithubOutput => github_output::render(report, options),
+            Self::Brief => markdown::brief(&View::of(report, options), options),
         };
         out.write_all(text.as_bytes())
     }
@@ -163,9 +159,9 @@ impl Format {
     ///
     /// # Errors
     /// If the data of a page cannot be compressed.
-    pub fn render(self, subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
+    pub fn render(self, report: &dyn Report, options: &RenderOptions) -> io::Result<String> {
         let mut text = Vec::new();
-        self.write(subject, options, &mut text)?;
+        self.write(report, options, &mut text)?;
         String::from_utf8(text).map_err(io::Error::other)
     }
 }

@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use ptmem_compare::tree::Frame;
 use ptmem_judge::verdict::About;
 
-use super::finding::{ExplainedCheck, Explanation, across_ranks, findings, fingerprint, source_path};
+use super::finding::{ExplainedCheck, Explanation, across_ranks, fingerprint};
 use super::place::Place;
 use super::run::escaped_path;
-use super::{RenderOptions, Subject};
+use super::{RenderOptions, Report};
 use ptmem_base::json_writer::{self as json, list, object, one};
 
 /// Frames of one stack that are listed.
@@ -23,9 +23,9 @@ const MOST_RESULTS: usize = 5_000;
 /// The base of relative paths.
 const ROOT: &str = "SRCROOT";
 
-pub(super) fn write(subject: Subject<'_>, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
-    let source = source_path(subject).unwrap_or_default();
-    let mut findings = across_ranks(findings(subject, options));
+pub(super) fn write(report: &dyn Report, options: &RenderOptions, out: &mut dyn Write) -> io::Result<()> {
+    let source = report.summary().source.unwrap_or_default();
+    let mut findings = across_ranks(report.findings(options));
     findings.retain(ExplainedCheck::is_bad);
     findings.truncate(MOST_RESULTS);
     json::write(&Log(&findings, source, options), out)

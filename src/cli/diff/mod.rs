@@ -7,7 +7,6 @@ mod pairs;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use ptmem::report::Subject;
 
 use super::args::DiffArguments;
 use super::config;
@@ -34,6 +33,6 @@ pub(crate) fn run(arguments: &DiffArguments, output: &Output) -> Result<ExitCode
     options.explain = arguments.explain;
     options.tree = arguments.tree.options();
     options.phases = arguments.phases;
-    arguments.view.write(&place, Subject::Gate(&gate), &mut options, output)?;
+    arguments.view.write(&place, &gate, &mut options, output)?;
     Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
 }

@@ -132,7 +132,7 @@ impl Folder {
         let mut texts = Texts::default();
         for part in parts {
             let mut options = part.options.clone();
-            view.prepare_for(&FORMATS, place, part.subject, &mut options);
+            view.prepare_for(&FORMATS, place, part.report, &mut options);
             self.add(part, parts.len(), &options, &mut texts)?;
         }
         texts.outputs.announce |= !edited.is_empty();
@@ -148,7 +148,7 @@ impl Folder {
         let room = |most: usize| MarkdownOptions { max_bytes: Some(most / count), ..options.markdown.clone() };
         let render = |format: Format, most: usize| -> Result<String> {
             let options = RenderOptions { markdown: room(most), ..options.clone() };
-            Ok(self.secrets.mask(&format.render(part.subject, &options)?))
+            Ok(self.secrets.mask(&format.render(part.report, &options)?))
         };
         let name = part.name.unwrap_or("report");
         self.file(&format!("{name}.json"), &render(Format::Json, 0)?)?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use ptmem::diagnostic::Diagnostic;
-use ptmem::report::{Approval, Format, RenderOptions, Subject};
+use ptmem::report::{Approval, Format, RenderOptions, Report};
 use ptmem::verdict::{Gate, Headline, LeakGate, Readings, Verdict};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -28,11 +28,31 @@ pub(super) enum AloneResult {
     Leaks(LeakGate),
 }
 
+impl AloneResult {
+    fn report(&self) -> &dyn Report {
+        match self {
+            Self::Snapshot(readings) => readings,
+            Self::Leaks(gate) => gate,
+        }
+    }
+
+    fn headline(&self) -> Headline {
+        match self {
+            Self::Snapshot(readings) => readings.headline(),
+            Self::Leaks(gate) => gate.headline(),
+        }
+    }
+
+    fn lacks_a_before_at_most(&self) -> bool {
+        matches!(self, Self::Snapshot(readings) if readings.lacks_a_before_at_most())
+    }
+}
+
 /// A result that has a report of its own.
 pub(super) struct Part<'g> {
     /// The name of its gate; `None` for the comparisons.
     pub(super) name: Option<&'g str>,
-    pub(super) subject: Subject<'g>,
+    pub(super) report: &'g dyn Report,
     pub(super) verdict: Verdict,
     headline: Headline,
     /// Whether it passes because of a label.
@@ -48,7 +68,7 @@ impl<'g> Part<'g> {
         let approval = approval.filter(|_| gate.fails_by_growth_alone());
         Self {
             name: None,
-            subject: Subject::Gate(gate),
+            report: gate,
             verdict: gate.verdict(),
             headline: gate.headline(),
             is_approved: approval.is_some(),
@@ -69,18 +89,12 @@ impl Alone {
 
     /// Its report.
     pub(super) fn part(&self, options: &RenderOptions, approval: Option<&Approval>) -> Part<'_> {
-        let (subject, headline) = match &self.result {
-            AloneResult::Snapshot(readings) => (Subject::from(readings), readings.headline()),
-            AloneResult::Leaks(gate) => (Subject::Leaks(gate), gate.headline()),
-        };
-        let lacks_a_before = match &self.result {
-            AloneResult::Snapshot(readings) => readings.lacks_a_before_at_most() && headline.verdict != Verdict::Pass,
-            AloneResult::Leaks(_) => false,
-        };
+        let headline = self.result.headline();
+        let lacks_a_before = self.result.lacks_a_before_at_most() && headline.verdict != Verdict::Pass;
         let approval = approval.filter(|_| lacks_a_before);
         Part {
             name: self.name.as_deref(),
-            subject,
+            report: self.result.report(),
             verdict: headline.verdict,
             headline,
             is_approved: approval.is_some(),
@@ -101,12 +115,12 @@ pub(super) fn write(parts: &mut [Part<'_>], place: &Place, view: &View, output: 
         );
     }
     for part in parts.iter_mut() {
-        view.prepare(place, part.subject, &mut part.options);
+        view.prepare(place, part.report, &mut part.options);
     }
     // The verdict is printed even if a file cannot be written.
     let exported = parts.iter().try_for_each(|part| {
         let exports: Vec<Export> = view.export.iter().map(|export| export.of(part.name)).collect();
-        output.export(part.subject, &exports, &part.options)
+        output.export(part.report, &exports, &part.options)
     });
     print(parts, view, output)?;
     exported
@@ -122,7 +136,7 @@ fn print(parts: &[Part<'_>], view: &View, output: &Output) -> Result<()> {
         if let (Some(name), Format::Table) = (part.name, view.format) {
             output.print(&format!("gate {name}\n"))?;
         }
-        output.print_report(part.subject, view.format, &part.options)?;
+        output.print_report(part.report, view.format, &part.options)?;
     }
     if count > 1 && view.format == Format::Table {
         output.print(&overall(parts))?;
@@ -141,7 +155,7 @@ fn print_json(parts: &[Part<'_>], output: &Output) -> Result<()> {
     let verdict = parts.iter().map(|part| part.verdict).max().unwrap_or(Verdict::Pass);
     let mut reports = Vec::new();
     for part in parts {
-        let report = RawValue::from_string(Format::Json.render(part.subject, &part.options)?)?;
+        let report = RawValue::from_string(Format::Json.render(part.report, &part.options)?)?;
         reports.push(Named { gate: part.name, report });
     }
     let head = json!({ "schema": "ptmem.gate/1", "verdict": verdict.name(), "exit_code": verdict.exit_code() });

@@ -12,7 +12,6 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::patch::Edit;
-use ptmem::report::Subject;
 use ptmem::verdict::{Gate, Verdict};
 
 use crate::cli::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading, text};
@@ -180,7 +179,7 @@ impl Judging<'_> {
     fn report(&self, mut gate: Gate, remark: String, output: &Output) -> Result<ExitCode> {
         let BisectArguments { view, trust, .. } = self.arguments;
         gate.remark([Diagnostic::new(Code::Bisected, None, remark)]);
-        view.write(&self.place, Subject::Gate(&gate), &mut report_options(view, output), output)?;
+        view.write(&self.place, &gate, &mut report_options(view, output), output)?;
         Ok(exit_code(gate.verdict(), trust.exit_zero))
     }
 }

@@ -22,7 +22,7 @@ use ptmem::profile::Opened;
 use ptmem::replay::{self, HistoryKind, Wanted};
 use ptmem::report::json::Tool;
 use ptmem::report::view::View;
-use ptmem::report::{RenderOptions, Study, Subject};
+use ptmem::report::{RenderOptions, Report};
 use ptmem::snapshot::AllocatorSettings;
 #[cfg(not(feature = "simulate"))]
 use ptmem::snapshot::Event;
@@ -119,7 +119,7 @@ pub(super) fn run(arguments: &SettingsArguments, output: &Output) -> Result<Exit
             Err(error) => failure = Some(error),
         }
     }
-    arguments.view.write(Subject::Study(&study), output)?;
+    arguments.view.write(&study, output)?;
     failure.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
@@ -158,8 +158,8 @@ struct SettingsReport<'a> {
     study: &'a SettingsStudy,
 }
 
-impl Study for SettingsStudy {
-    fn view(&self, options: &RenderOptions) -> View {
+impl Report for SettingsStudy {
+    fn model(&self, options: &RenderOptions) -> View {
         view::view(self, options)
     }
 

@@ -2,7 +2,7 @@
 
 use ptmem::device::DeviceId;
 use ptmem::replay::Position;
-use ptmem::report::{Format, RenderOptions, Subject};
+use ptmem::report::{Format, RenderOptions};
 
 use super::allocator::{Outcome, Pin, Pinned, PinnedSegment, SelfCheck, SettingsStudy, Trial, advice};
 
@@ -66,7 +66,7 @@ fn study() -> SettingsStudy {
 fn render(study: &SettingsStudy) -> String {
     let mut advised = study.clone();
     advised.trial.iter_mut().for_each(|trial| trial.advice = advice(study, trial));
-    Format::Table.render(Subject::Study(&advised), &RenderOptions::default()).unwrap()
+    Format::Table.render(&advised, &RenderOptions::default()).unwrap()
 }
 
 #[test]

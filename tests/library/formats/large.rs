@@ -5,7 +5,7 @@ use super::names::{Stack, compare, frame, profile_of, snapshot_of};
 use crate::support::readers::{Reports, check_markdown};
 use ptmem::leak;
 use ptmem::profile::{Moment, Profile};
-use ptmem::report::{Format, MarkdownOptions, RenderOptions, Subject};
+use ptmem::report::{Format, MarkdownOptions, RenderOptions};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Gate, JudgedSearch, LeakGate};
 use serde_json::Value;
@@ -60,12 +60,11 @@ fn leaks_stay_within_what_readers_take(count: u64) {
     assert_eq!(search.leaks().count() as u64, count);
     let judgement = verdict::judge_leaks(&search, 0, false);
     let gate = LeakGate::from(JudgedSearch { search, judgement });
-    let gate = Subject::Leaks(&gate);
-    Reports::of(gate, &RenderOptions::default()).check(DEFAULT);
+    Reports::of(&gate, &RenderOptions::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, 4096), (10, DEFAULT)] {
         let text = Format::Markdown
             .render(
-                gate,
+                &gate,
                 &RenderOptions {
                     top: Some(top),
                     markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
@@ -95,16 +94,15 @@ fn stacks_stay_within_what_readers_take(count: u64) {
     let [before, after] = many_stacks(count);
     let gate = Gate::from(compare(None, before, after, &["5%", "stack=0"]));
     assert!(gate.only().unwrap().judgement.checks.len() as u64 > count);
-    let gate = Subject::Gate(&gate);
     let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
-    let json: Value = serde_json::from_str(&Format::Json.render(gate, &all).unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&Format::Json.render(&gate, &all).unwrap()).unwrap();
     assert_eq!(json["devices"][0]["stacks"].as_array().unwrap().len() as u64, count);
-    assert_eq!(Format::Github.render(gate, &all).unwrap().lines().count(), 20);
-    Reports::of(gate, &RenderOptions::default()).check(DEFAULT);
+    assert_eq!(Format::Github.render(&gate, &all).unwrap().lines().count(), 20);
+    Reports::of(&gate, &RenderOptions::default()).check(DEFAULT);
     for (top, max_bytes) in [(0, 4096), (0, 1 << 20), (10, DEFAULT), (100, 4096), (100, DEFAULT)] {
         let text = Format::Markdown
             .render(
-                gate,
+                &gate,
                 &RenderOptions {
                     top: Some(top),
                     markdown: MarkdownOptions { max_bytes: Some(max_bytes), ..Default::default() },
@@ -145,14 +143,13 @@ impl Write for Pipe {
 fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
     let [before, after] = many_stacks(MANY);
     let gate = Gate::from(compare(None, before, after, &["stack=0"]));
-    let gate = Subject::Gate(&gate);
     let all = RenderOptions { top: Some(0), ..RenderOptions::default() };
     for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv] {
         let mut whole = Pipe { left: usize::MAX, largest: 0 };
-        format.write(gate, &all, &mut whole).unwrap();
+        format.write(&gate, &all, &mut whole).unwrap();
         let length = usize::MAX - whole.left;
         assert!(length > 100_000 && whole.largest < 32 << 10, "{format}: {length} in pieces up to {}", whole.largest);
-        let broken = format.write(gate, &all, &mut Pipe { left: 50_000, largest: 0 });
+        let broken = format.write(&gate, &all, &mut Pipe { left: 50_000, largest: 0 });
         assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::BrokenPipe, "{format}");
     }
 }

@@ -235,7 +235,7 @@ fn markdown_is_no_longer_than_it_may_be() {
     let text = |most| {
         let markdown = MarkdownOptions { max_bytes: Some(most), ..MarkdownOptions::default() };
         let options = ptmem::RenderOptions { markdown, ..ptmem::RenderOptions::default() };
-        ptmem::render(ptmem::Subject::Gate(&gate), Format::Markdown, &options).unwrap()
+        ptmem::render(&gate, Format::Markdown, &options).unwrap()
     };
     assert!(text(DEFAULT).len() > 4_096);
     assert!(text(4_096).len() <= 4_096 && text(4_096).contains("FAIL"), "{}", text(4_096));

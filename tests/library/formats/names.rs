@@ -6,10 +6,10 @@ use crate::support::readers::{ESCAPE, Reports, is_control};
 use ptmem::diff;
 use ptmem::leak;
 use ptmem::profile::{self, InputKind, Profile, Source};
-use ptmem::report::{RenderOptions, Subject, printable};
+use ptmem::report::{RenderOptions, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, JudgedSearch, LeakGate, Level, Node, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, JudgedSearch, LeakGate, Level, Node, Reading, Thresholds};
 
 /// Names of functions, files and comparisons that a format could take for its own.
 fn hostile_names() -> Vec<String> {
@@ -226,7 +226,7 @@ impl<'n> Hostile<'n> {
 
     fn check_comparisons(&self, names: &[Option<&str>]) {
         let gate = self.gate(names, &["0", "stack=0", "stack:nothing=0"]);
-        Reports::of(Subject::Gate(&gate), &RenderOptions::default()).check(DEFAULT);
+        Reports::of(&gate, &RenderOptions::default()).check(DEFAULT);
     }
 
     /// What leaks from the before to the after.
@@ -242,7 +242,7 @@ impl<'n> Hostile<'n> {
 
     fn check_leaks(&self, names: &[Option<&str>]) {
         let gate = LeakGate { nodes: names.iter().map(|name| Node::One(self.finding(*name))).collect() };
-        Reports::of(Subject::Leaks(&gate), &RenderOptions::default()).check(DEFAULT);
+        Reports::of(&gate, &RenderOptions::default()).check(DEFAULT);
     }
 
     /// Names of metadata and compile contexts.
@@ -251,15 +251,16 @@ impl<'n> Hostile<'n> {
         let gate = self.gate(&[None], &["phase:*=0", "phase:nothing=0"]);
         let grew = gate.only().unwrap().judgement.checks.iter().filter(|check| check.is_of_phases());
         assert!(self.name.is_empty() || grew.count() >= 2, "{}", self.name);
-        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
-        Reports::of(Subject::Profile(&self.profile(&self.after), None), &options).check(DEFAULT);
+        Reports::of(&gate, &options).check(DEFAULT);
+        Reports::of(&self.profile(&self.after), &options).check(DEFAULT);
     }
 
     fn check_profile(&self) {
         let profile = self.profile(&self.after);
         let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
         let judgement = verdict::judge_profile(&profile, &thresholds);
-        Reports::of(Subject::Profile(&profile, Some(&judgement)), &RenderOptions::default()).check(DEFAULT);
+        Reports::of(&Reading { member: None, profile, judgement: Some(judgement) }, &RenderOptions::default())
+            .check(DEFAULT);
     }
 }
 
@@ -306,12 +307,12 @@ fn check_characters(characters: &[char]) {
         let before = snapshot_of(&stacks[..1], "");
         let profile = |snapshot: &[u8]| profile_of(snapshot, "snapshot.pkl", GroupBy::Stack);
         let options = RenderOptions { top: Some(0), ..RenderOptions::default() };
-        let reports = Reports::of(Subject::Profile(&profile(&after), None), &options);
+        let reports = Reports::of(&profile(&after), &options);
         reports.check(DEFAULT);
         assert_eq!(reports.json()["devices"][0]["stacks"].as_array().unwrap().len(), stacks.len());
         let comparison = compare(None, profile(&before), profile(&after), &["0"]);
         let gate = Gate::from(comparison);
-        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+        Reports::of(&gate, &options).check(DEFAULT);
     }
 }
 
@@ -340,7 +341,7 @@ fn names_stay_exhaustively_names_in_every_format() {
             hostile.check_leaks(&hostile.names_of_findings()[turn % 2]);
             hostile.check_profile();
             let profile = hostile.profile(&hostile.after);
-            Reports::of(Subject::Profile(&profile, None), &RenderOptions::default()).check(DEFAULT);
+            Reports::of(&profile, &RenderOptions::default()).check(DEFAULT);
         }
     }
 }

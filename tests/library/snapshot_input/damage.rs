@@ -10,7 +10,7 @@ use ptmem::budget::DeviceMemory;
 use ptmem::diff;
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, InputKind, Source};
-use ptmem::report::{self, Format, Subject};
+use ptmem::report::{self, Format};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Comparison, Gate, GrowthLimit, Level, Thresholds};
@@ -31,7 +31,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
         ..report::RenderOptions::default()
     };
     for format in Format::ALL.iter().copied() {
-        format.render(Subject::Profile(&profile, None), &options).unwrap();
+        format.render(&profile, &options).unwrap();
     }
     // Every profile that can be computed can be saved and read again.
     let text = text_of(&profile, &[]).unwrap();
@@ -50,7 +50,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
         let gate = Gate::from(Comparison { name: None, member: None, diff, judgement, min_delta: 0 });
         let options = report::RenderOptions::default();
         for format in Format::ALL.iter().copied() {
-            let text = format.render(Subject::Gate(&gate), &options).unwrap();
+            let text = format.render(&gate, &options).unwrap();
             assert!(format != Format::Markdown || text.len() <= report::MOST_COMMENT_BYTES);
         }
     }

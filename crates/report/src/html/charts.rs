@@ -7,7 +7,8 @@ use ptmem_compare::leak::Point;
 
 use super::axes::{Axes, Place, SPAN, labelled, share, short};
 use super::chart::path;
-use super::{name, parts};
+use super::parts;
+use crate::name::name;
 use crate::picture::Amounts;
 use crate::view::{Group, Row, Section, StepChart, Tone, Value, known_size};
 

@@ -11,8 +11,9 @@ use ptmem_compare::tree::Frame;
 use ptmem_trace::replay::{Position, PrivatePool};
 
 use super::chart::{Axis, Palette};
-use super::{flame, name, timeline};
+use super::{flame, timeline};
 use crate::RenderOptions;
+use crate::name::name;
 use crate::picture::{Curve, FlameMoment, Node, Picture};
 use crate::place::Place;
 use crate::source::Excerpt;

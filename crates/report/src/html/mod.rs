@@ -14,18 +14,15 @@ mod timeline;
 use std::io;
 
 use super::view::View;
-use super::{RenderOptions, Subject};
+use super::{RenderOptions, Report};
 
 /// Rows of a table: more would make the page larger than a mail takes.
 const MOST_ROWS: usize = 300;
 
-/// The longest name that is shown, in bytes.
-const LONGEST_NAME: usize = 512;
-
 /// Writes a report as a page.
-pub(super) fn render(subject: Subject<'_>, options: &RenderOptions) -> io::Result<String> {
+pub(super) fn render(report: &dyn Report, options: &RenderOptions) -> io::Result<String> {
     let options = with_pictures(options);
-    let view = View::new(subject, &options);
+    let view = View::of(report, &options);
     Ok(page::page(&view, &options)?.into_string())
 }
 
@@ -34,11 +31,4 @@ fn with_pictures(options: &RenderOptions) -> RenderOptions {
     // 0 rows are all of them.
     let top = if options.top() == 0 { 0 } else { options.top().max(MOST_ROWS) };
     RenderOptions { pictures: true, unchanged: true, explain: false, top: Some(top), ..options.clone() }
-}
-
-/// A name as it is shown: without control characters, and cut to a readable length.
-pub(super) fn name(text: &str) -> String {
-    let text = ptmem_base::text::printable(text);
-    let short = ptmem_base::text::cut(&text, LONGEST_NAME);
-    if short.len() < text.len() { format!("{short}…") } else { text }
 }

@@ -8,8 +8,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ptmem_judge::verdict::Standing;
 use sha2::{Digest, Sha256};
 
-use super::{charts, data, flame, name, parts, table, timeline};
+use super::{charts, data, flame, parts, table, timeline};
 use crate::RenderOptions;
+use crate::name::name;
 use crate::view::{Content, Group, Section, View};
 
 const STYLE: &str = include_str!("assets/page.css");

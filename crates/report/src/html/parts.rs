@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use ptmem_base::units::Delta;
 use ptmem_judge::verdict::Verdict;
 
-use super::name;
 use super::table::{badge, table};
 use crate::RenderOptions;
+use crate::name::name;
 use crate::view::{CheckLine, Explanation, Fact, Group, Remark, View, Way, arrows, capitalized};
 
 /// The verdict in words, and the stack that explains it.

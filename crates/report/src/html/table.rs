@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use ptmem_judge::verdict::Mark;
 use similar::ChangeTag;
 
-use super::name;
+use crate::name::name;
 use crate::source::Excerpt;
 use crate::view::{Column, Label, Row, StackLine, Table, Tone, Value, arrows};
 

@@ -8,7 +8,7 @@ use ptmem_trace::stack::OTHER;
 
 use super::axes::{ABOVE, Domain, Place, SPAN};
 use super::chart::{Axis, Chart, LANE, MOST_LANES, PLOT, Palette};
-use super::name;
+use crate::name::name;
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::view::seconds;
 

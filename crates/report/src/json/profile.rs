@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Lines, PoolReport, SourceReport, Tool};
 use crate::{RenderOptions, known};
-use ptmem_base::json_writer::{list, object, record};
+use ptmem_base::json_writer::{list, object};
 
 object! {
     /// The report of one snapshot, with the checks of a judgement where there is one.
@@ -186,9 +186,9 @@ object! {
     }
 }
 
-record! {
+object! {
     /// An occurrence of a phase.
-    pub(crate) PhaseRecord<'a>(phase: &'a Occurrence) {
+    PhaseRecord<'a>(phase: &'a Occurrence) {
         name: &*phase.name,
         source: phase.source.name(),
         occurrence: phase.number,
@@ -204,9 +204,9 @@ record! {
     }
 }
 
-record! {
+object! {
     /// A part of a history.
-    pub(crate) IntervalRecord<'a>(part: &'a Interval) {
+    IntervalRecord<'a>(part: &'a Interval) {
         name: &*part.name,
         first_event: part.window.from.count(),
         events: part.window.events(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::areas::{Amounts, areas};
 use super::record::Past;
-use crate::html::name;
+use crate::name::name;
 
 /// Phases of one device that are drawn: the longest ones.
 const MOST_BANDS: usize = 80;

@@ -24,7 +24,7 @@ use ptmem_compare::align::Alignment;
 use ptmem_compare::diff::{DeviceDiff, Diff, Row};
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
-use crate::html::name;
+use crate::name::name;
 use record::Past;
 use units::Units;
 

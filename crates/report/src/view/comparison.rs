@@ -21,7 +21,7 @@ use crate::place::user_place;
 use crate::ranks::{self, Compared, Others, RankLine};
 
 /// The model of a gate.
-pub(super) fn view(gate: &Gate, options: &RenderOptions) -> View {
+pub(crate) fn view(gate: &Gate, options: &RenderOptions) -> View {
     let groups = gate.nodes.iter().filter_map(|node| match node {
         Node::One(pair) => Some(of_comparison(pair, options)),
         Node::Job(job) if job.members.is_empty() => None,

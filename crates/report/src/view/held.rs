@@ -2,14 +2,16 @@
 
 use ptmem_base::sides::Sides;
 use ptmem_base::units::Size;
-use ptmem_trace::profile::{Bucket, DeviceProfile, Held, HeldLines, Member, Moment, StackTotal};
+use ptmem_judge::verdict::Judgement;
+use ptmem_trace::profile::{Bucket, DeviceProfile, Held, HeldLines, Member, Moment, Profile, StackTotal};
 use ptmem_trace::stack::{Code, GroupBy};
 use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::device::{moment_name, moment_of};
-use super::snapshot::Shown;
 use super::stacks::{Frames, details, frames, tensors};
 use super::{Content, Row, Table, Tone, Value, figure, words};
+use crate::RenderOptions;
+use crate::picture::Picture;
 use crate::ranks::Others;
 
 /// In place of stacks, where an input has none.
@@ -18,6 +20,17 @@ pub(super) const NO_STACKS: &str =
 
 /// Stacks when memory ran out that are listed beside those at the peak.
 const MOST_AT_OOM: usize = 5;
+
+/// A device of a snapshot, with the other ranks where it is of a job.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) device: &'a DeviceProfile,
+    pub(super) judgement: Option<&'a Judgement>,
+    pub(super) picture: Option<&'a Picture>,
+    pub(super) others: Option<&'a Others<'a>>,
+    pub(super) options: &'a RenderOptions,
+}
 
 /// A moment at which stacks are listed.
 struct Listing<'a> {

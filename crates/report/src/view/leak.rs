@@ -27,7 +27,7 @@ const MOST_STACKS: usize = 3;
 const MOST_SNAPSHOTS: usize = 12;
 
 /// The model of one or more searches.
-pub(super) fn view(gate: &LeakGate, options: &RenderOptions) -> View {
+pub(crate) fn view(gate: &LeakGate, options: &RenderOptions) -> View {
     let worst = gate.worst_first();
     let has_several = worst.len() > 1;
     let groups = worst.iter().enumerate().map(|(at, finding)| {

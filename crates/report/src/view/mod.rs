@@ -16,14 +16,14 @@
 
 mod acceptance;
 mod changes;
-mod comparison;
+pub(crate) mod comparison;
 mod device;
 mod held;
-mod leak;
+pub(crate) mod leak;
 mod phases;
 pub(crate) mod pools;
 mod remarks;
-mod snapshot;
+pub(crate) mod snapshot;
 mod stacks;
 mod table;
 mod tree;
@@ -51,7 +51,7 @@ use ptmem_judge::verdict::{Headline, Standing, Verdict};
 use ptmem_trace::profile::Profile;
 
 use super::place::Place;
-use super::{Approval, RenderOptions, Subject};
+use super::{Approval, RenderOptions, Report};
 use crate::picture::{Amounts, Picture};
 
 /// The content of a report.
@@ -165,6 +165,13 @@ pub enum Content {
     Sentence(String),
 }
 
+impl Content {
+    /// The table that it is, if it is one.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        if let Self::Table(table) = self { Some(table) } else { None }
+    }
+}
+
 /// A named fact: one or more lines, each of items that are separated by commas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
@@ -259,18 +266,11 @@ impl View {
         Self { groups, ..Self::default() }
     }
 
-    /// The model of a result.
-    pub(crate) fn new(subject: Subject<'_>, options: &RenderOptions) -> Self {
-        let mut view = match subject {
-            Subject::Gate(gate) => comparison::view(gate, options),
-            Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
-            Subject::Leaks(gate) => leak::view(gate, options),
-            Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
-            Subject::Study(study) => study.view(options),
-        };
+    /// The model of a result, with its approval.
+    pub(crate) fn of(report: &dyn Report, options: &RenderOptions) -> Self {
+        let view = report.model(options);
         let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
-        view.approval = options.approval.clone().filter(|_| fails);
-        view
+        Self { approval: options.approval.clone().filter(|_| fails), ..view }
     }
 
     /// The first of the files that it is about.

@@ -9,6 +9,7 @@ use ptmem_judge::verdict::{
 use ptmem_trace::profile::{DeviceProfile, Profile};
 
 use super::comparison::{amount, of_ranks};
+use super::held::Shown;
 use super::remarks::{checks, remarks};
 use super::table::rows;
 use super::{
@@ -20,7 +21,7 @@ use crate::picture::Picture;
 use crate::ranks::{self, Others};
 
 /// The model of one snapshot, with its checks where there are any.
-pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &RenderOptions) -> View {
+pub(crate) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &RenderOptions) -> View {
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     let sections = active.iter().map(|device| Section {
         name: device.device.to_string(),
@@ -74,17 +75,6 @@ fn idle(profile: &Profile, all: bool) -> Option<String> {
     (!idle.is_empty()).then(|| format!("nothing on device {}", idle.join(", ")))
 }
 
-/// A device of a snapshot, with the other ranks where it is of a job.
-#[derive(Clone, Copy)]
-pub(super) struct Shown<'a> {
-    pub(super) profile: &'a Profile,
-    pub(super) device: &'a DeviceProfile,
-    pub(super) judgement: Option<&'a Judgement>,
-    pub(super) picture: Option<&'a Picture>,
-    pub(super) others: Option<&'a Others<'a>>,
-    pub(super) options: &'a RenderOptions,
-}
-
 impl Shown<'_> {
     /// Everything about the device.
     fn blocks(self) -> Vec<Content> {
@@ -112,7 +102,7 @@ impl Shown<'_> {
 }
 
 /// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
-pub(super) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> View {
+pub(crate) fn view_of_ranks(readings: &Readings, options: &RenderOptions) -> View {
     let Some(job) = readings.jobs().next() else { return View::default() };
     let lines = ranks::shown(job);
     let shown = lines.iter().take(options.ranks_in_full());
