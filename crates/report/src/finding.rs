@@ -67,14 +67,14 @@ impl<'a> ExplainedCheck<'a> {
 
     /// Whether it is an error rather than a warning.
     pub(super) fn is_error(&self) -> bool {
-        self.is_bad() && self.check.level == Level::Fail
+        self.is_bad() && self.check.limit.level == Level::Fail
     }
 
     /// The check apart from its figures and lines, so that it is the same in every run.
     pub(super) fn identity(&self) -> String {
         let check = self.check;
         let device = check.device.map(|device| device.to_string()).unwrap_or_default();
-        let key = check.key.as_deref().unwrap_or_default();
+        let key = check.key().unwrap_or_default();
         [self.comparison.unwrap_or_default(), &device, &check.of.name(), key].join("\0")
     }
 }
@@ -155,7 +155,7 @@ pub(super) fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOp
         search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
     let findings = judgement.checks.iter().map(|check| {
         let device = search.devices.iter().find(|device| Some(device.device) == check.device);
-        let leak = check.device.zip(check.key.as_deref());
+        let leak = check.device.zip(check.key());
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
         let name = device.map(|device| device.device.to_string());
         let rows = device.map(|device| leaking_together(check, device)).unwrap_or_default();
@@ -169,7 +169,7 @@ pub(super) fn of_search<'a>(found: &'a verdict::JudgedSearch, options: &RenderOp
 fn leaking_together(check: &Check, device: &DeviceLeaks) -> Vec<String> {
     let findings = LeakMetric::iter().flat_map(|metric| device.findings(metric));
     let mut several = findings.filter(|leaks| leaks.len() > 1);
-    let leaks = several.find(|leaks| check.key.as_ref() == Some(&leaks[0].key)).unwrap_or_default();
+    let leaks = several.find(|leaks| check.key() == Some(&*leaks[0].key)).unwrap_or_default();
     let listed = leaks.iter().take(MOST_ROWS);
     listed.map(|leak| format!("{:>11}  {}", Delta(leak.bytes_per_step).to_string(), printable(&leak.label))).collect()
 }
@@ -215,8 +215,8 @@ fn of_growth<'a>(
     after: &Code<'a>,
     options: &RenderOptions,
 ) -> Explanation<'a> {
-    let culprit = match &check.key {
-        Some(key) => rows.get(&(check.device, key.as_str())).copied(),
+    let culprit = match check.key() {
+        Some(key) => rows.get(&(check.device, key)).copied(),
         None => grew_most(device, after),
     };
     let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
@@ -226,7 +226,7 @@ fn of_growth<'a>(
         explanation.place = Some(line);
     }
     // The sentence of a check of one stack has its figures.
-    if check.key.is_none() {
+    if check.key().is_none() {
         let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
         explanation.rows = grew.map(grown_row).collect();
     }
@@ -261,7 +261,14 @@ fn by_cause(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCheck<'_>> {
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let alone = finding.check.edit.is_none().then_some(*at);
         let rank = finding.member.map(|(member, _)| member.label.as_str());
-        (alone, finding.comparison, rank, finding.check.device, finding.check.edit, finding.check.level == Level::Fail)
+        (
+            alone,
+            finding.comparison,
+            rank,
+            finding.check.device,
+            finding.check.edit,
+            finding.check.limit.level == Level::Fail,
+        )
     });
     let merged = groups.into_iter().filter_map(|group| {
         let mut group = group.into_iter().map(|(_, finding)| finding);
@@ -285,10 +292,10 @@ pub(super) fn across_ranks(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCh
     let findings = by_cause(findings);
     let groups = grouped(findings.into_iter().enumerate(), |(at, finding)| {
         let check = finding.check;
-        let figure = (check.of.name(), check.scope.as_deref(), &check.limit, check.absolute);
+        let figure = (check.of.name(), check.label(), &check.limit.text, check.limit.is_absolute);
         let job = finding.member.map(|(_, job)| job);
         let alone = job.is_none().then_some(*at);
-        (alone, job, figure, check.outcome, check.level == Level::Fail, finding.explanation.place.clone())
+        (alone, job, figure, check.outcome, check.limit.level == Level::Fail, finding.explanation.place.clone())
     });
     groups.into_iter().filter_map(worst).collect()
 }
@@ -297,7 +304,8 @@ pub(super) fn across_ranks(findings: Vec<ExplainedCheck<'_>>) -> Vec<ExplainedCh
 fn worst(findings: Vec<(usize, ExplainedCheck<'_>)>) -> Option<ExplainedCheck<'_>> {
     let members: Vec<&Member> = findings.iter().filter_map(|(_, of)| Some(of.member?.0)).collect();
     let worst = findings.into_iter().map(|(_, finding)| finding).reduce(|worst, other| {
-        let is_worse = (other.check.delta, other.check.after) > (worst.check.delta, worst.check.after);
+        let is_worse = (other.check.figures.delta, other.check.figures.after)
+            > (worst.check.figures.delta, worst.check.figures.after);
         if is_worse { other } else { worst }
     })?;
     let Some((member, job)) = worst.member else { return Some(worst) };

@@ -57,12 +57,12 @@ fn case(finding: &ExplainedCheck<'_>, suite: &str) -> Markup {
 
 fn case_name(finding: &ExplainedCheck<'_>) -> String {
     let check = finding.check;
-    let scope = check.scope.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
-    let level = match check.level {
+    let scope = check.label().map(|label| format!(" {label}")).unwrap_or_default();
+    let level = match check.limit.level {
         Level::Fail => "",
         Level::Warn => " (warning)",
     };
-    printable(&format!("{}{scope} within {}{level}", check.of.name(), check.limit))
+    printable(&format!("{}{scope} within {}{level}", check.of.name(), check.limit.text))
 }
 
 /// The check in words, then the code that explains it.

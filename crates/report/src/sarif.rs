@@ -94,11 +94,11 @@ fn location<'a>(finding: &'a ExplainedCheck<'a>, source: &'a str) -> Location<'a
 object! {
     /// The check in figures.
     Properties<'a>(finding: &'a ExplainedCheck<'a>) {
-        after: finding.check.after,
-        before: finding.check.before,
+        after: finding.check.figures.after,
+        before: finding.check.figures.before,
         comparison: finding.comparison,
         device: finding.check.device,
-        limit: finding.check.limit,
+        limit: finding.check.limit.text,
         metric: finding.check.of.name(),
         result: finding.check.outcome.name(),
     }

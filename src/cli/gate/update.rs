@@ -10,7 +10,7 @@ use ptmem::phase::Source;
 use ptmem::profile::{InputKind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Comparison, Verdict};
+use ptmem::verdict::{Check, Comparison, Verdict};
 
 use super::super::output;
 use super::super::shell::word;
@@ -144,7 +144,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<St
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if rest.stacks { "only stacks changed" } else { "only phases changed" };
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
-    let accepted = judgement.checks.iter().any(|check| check.accepted);
+    let accepted = judgement.checks.iter().any(Check::is_accepted);
     let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
     Ok(format!("{name} updated: {changes}{hint}"))
 }

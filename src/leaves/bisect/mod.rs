@@ -12,7 +12,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use clap::Args;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::patch::Edit;
-use ptmem::verdict::{Gate, Verdict};
+use ptmem::verdict::{Check, Gate, Verdict};
 
 use crate::cli::args::{ConfigArguments, DiffLimits, Stacks, Trust, View, heading, text};
 use crate::cli::config::{self, Loaded};
@@ -312,8 +312,8 @@ fn unsearched<C: Display>(good: &C, bad: &C, gate: &Gate, noun: &str) -> String 
             "{bad} compared with {good} is inconclusive, so no {noun} between them was recorded: {sentence}"
         );
     }
-    let mut grown = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| check.delta > Some(0));
-    let lower = match grown.clone().any(|check| check.accepted) {
+    let mut grown = gate.leaves().flat_map(|of| &of.judgement.checks).filter(|check| check.figures.delta > Some(0));
+    let lower = match grown.clone().any(Check::is_accepted) {
         true => "give the limits without the accepted growth (--config none --max-growth …), or ",
         false if grown.next().is_some() => "lower the limit below that growth, or ",
         false => "",

@@ -35,8 +35,8 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     let failed = judge(&["0", "phase:*=0"]);
     assert_eq!(failed.verdict, Verdict::Regression);
     let check = &failed.checks[0];
-    let growth = check.delta.unwrap();
-    assert_eq!((check.scope.as_deref(), &*check.of.name()), (Some("forward #0"), "phase:*"));
+    let growth = check.figures.delta.unwrap();
+    assert_eq!((check.label(), &*check.of.name()), (Some("forward #0"), "phase:*"));
     assert_eq!(growth, 4 << 20);
     assert_eq!(check.reason.as_deref(), Some("4 of 4 occurrences exceed it"));
     // One check for the phase, not one per occurrence.
@@ -237,10 +237,10 @@ fn growth_of_a_phase_can_be_accepted() {
         let judgement = judge_diff(&diff, &thresholds);
         assert_eq!(judgement.verdict, verdict, "{bytes} {}", judgement.headline());
         let check = &judgement.checks[0];
-        assert_eq!(check.accepted, verdict == Verdict::Pass);
+        assert_eq!(check.is_accepted(), verdict == Verdict::Pass);
         assert!(check.reason.as_deref().unwrap().contains("a wider layer"), "{check:?}");
         let told = judgement.diagnostics.iter().filter(|d| d.message.contains("phase forward #0 exceeds its limit"));
-        assert_eq!(told.count(), usize::from(check.accepted));
+        assert_eq!(told.count(), usize::from(check.is_accepted()));
     }
     for text in ["max = \"phase:a=1MiB\"", "phase-occurrence = \"all\"", "max-growth = \"phase:=5%\""] {
         assert!(Config::parse(text).is_err(), "{text}");

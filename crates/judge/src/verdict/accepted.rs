@@ -10,7 +10,7 @@ use ptmem_compare::diff::{DeviceDiff, Row};
 use ptmem_compare::patch::Edit;
 use ptmem_trace::profile::Metric;
 
-use super::{About, Check, Outcome, Target};
+use super::{About, Check, Outcome, PassedBy, Target};
 
 /// A day in UTC, as the number of days since the first of January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -181,14 +181,14 @@ impl<'a> Budget<'a> {
             return Vec::new();
         }
         check.outcome = Outcome::Pass;
-        check.accepted = true;
+        check.excuse = Some(PassedBy::Accepted);
         used
     }
 }
 
 /// The bytes by which a check goes beyond its limit, where both are known.
 fn excess(check: &Check) -> Option<u128> {
-    Some(check.delta?.unsigned_abs().saturating_sub(check.allowed?))
+    Some(check.figures.delta?.unsigned_abs().saturating_sub(check.limit.allowed?))
 }
 
 /// Whether an agreement is about an edit.

@@ -18,13 +18,14 @@ const MOST_STACKS: usize = 3;
 
 /// Adds the edits that checks lead to, and the sentence about the one that explains the verdict.
 pub(super) fn complete(mut judgement: Judgement, diff: &Diff) -> Judgement {
-    for check in judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.delta > Some(0))
+    for check in
+        judgement.checks.iter_mut().filter(|check| check.outcome == Outcome::Exceeded && check.figures.delta > Some(0))
     {
         let Some(device) = diff.devices.iter().find(|device| device.id() == check.device) else { continue };
         check.edit = edit(check, device);
         if check.edit.is_none() && check.reason.is_none() {
             let grown = figure(check, device).map(|figure| diff.grown_at(device, figure)).unwrap_or_default();
-            check.reason = most(&grown, check.delta.unwrap_or_default());
+            check.reason = most(&grown, check.figures.delta.unwrap_or_default());
         }
     }
     if judgement.verdict == Verdict::Regression {
@@ -45,14 +46,15 @@ impl Comparison {
 impl Judgement {
     /// The cause of the growth that decides the verdict.
     fn cause_in<'d>(&self, diff: &'d Diff) -> Option<&'d Cause> {
-        let decisive = self.decisive().filter(|check| self.verdict == Verdict::Regression && check.delta > Some(0))?;
+        let decisive =
+            self.decisive().filter(|check| self.verdict == Verdict::Regression && check.figures.delta > Some(0))?;
         self.cause_of(diff.devices.iter().find(|device| device.id() == decisive.device)?)
     }
 
     /// The cause of the growth that decides about a device, otherwise of its peak.
     #[must_use]
     pub fn cause_of<'d>(&self, device: &'d DeviceDiff) -> Option<&'d Cause> {
-        let mut exceeded = self.exceeded_on(device).filter(|check| check.delta > Some(0));
+        let mut exceeded = self.exceeded_on(device).filter(|check| check.figures.delta > Some(0));
         let figure = exceeded.next().and_then(|check| figure(check, device)).unwrap_or(Figure::Peak);
         device.cause(figure).or_else(|| device.cause(Figure::Peak))
     }
@@ -64,7 +66,7 @@ impl Judgement {
         for check in &self.checks {
             let is_same = |(first, _): &&mut (&Check, Vec<&Check>)| {
                 check.edit.is_some()
-                    && (first.edit, first.device, first.level) == (check.edit, check.device, check.level)
+                    && (first.edit, first.device, first.limit.level) == (check.edit, check.device, check.limit.level)
             };
             match groups.iter_mut().find(is_same) {
                 Some((_, others)) => others.push(check),
@@ -119,11 +121,11 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
         About::Metric(Metric::End) => Some(Figure::End),
         // What is reserved follows what is allocated, as far as that grew as much.
         About::Metric(Metric::Active | Metric::Requested | Metric::Reserved) => {
-            let explains = device.metric(Metric::Peak).gained() >= check.delta;
+            let explains = device.metric(Metric::Peak).gained() >= check.figures.delta;
             explains.then_some(Figure::Peak)
         }
         About::Phases => {
-            let is_it = |row: &PhaseRow| check.key == Some(row.key()) && check.scope == Some(row.title());
+            let is_it = |row: &PhaseRow| check.key() == Some(&*row.key()) && check.label() == Some(&*row.title());
             device.phases.iter().position(is_it).map(Figure::Phase)
         }
         _ => None,
@@ -133,9 +135,7 @@ fn figure(check: &Check, device: &DeviceDiff) -> Option<Figure> {
 /// The edit that the growth of a check leads to.
 fn edit(check: &Check, device: &DeviceDiff) -> Option<usize> {
     match check.about() {
-        About::Stacks | About::StackHighest => {
-            device.rows.iter().find(|row| Some(&row.key) == check.key.as_ref())?.edit
-        }
+        About::Stacks | About::StackHighest => device.rows.iter().find(|row| Some(&*row.key) == check.key())?.edit,
         _ => device.cause(figure(check, device)?)?.leading().map(|lead| lead.edit),
     }
 }

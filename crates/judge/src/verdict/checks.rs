@@ -66,7 +66,7 @@ impl Mark {
     /// The mark of a check.
     #[must_use]
     pub fn of(check: &Check) -> Self {
-        Self { accepted: check.accepted && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
+        Self { accepted: check.is_accepted() && check.outcome == Outcome::Pass, ..Self::from(check.standing()) }
     }
 
     /// The word for it in a table.
@@ -159,75 +159,154 @@ impl About {
 pub struct Check {
     /// The subject of the check.
     pub of: Target,
-    /// The label of the stack or the phase, where it is about one.
-    pub scope: Option<String>,
-    /// What the row of that stack sums beside the line that it is named after.
-    pub more: More,
-    /// The key of that.
-    pub key: Option<String>,
     /// The device ordinal.
     pub device: Option<DeviceId>,
-    /// The limit as the user wrote it, in normal form.
-    pub limit: String,
-    /// Bytes before; `None` for absolute limits and where unknown.
-    pub before: Option<u64>,
-    /// Bytes after; `None` where unknown.
-    pub after: Option<u64>,
-    /// Bytes gained; for an absolute limit `None`.
-    pub delta: Option<i128>,
-    /// How far the growth is known, where a side lacks a part.
-    pub bound: Option<Bound>,
-    /// Bytes that may be gained, or held for an absolute limit.
-    pub allowed: Option<u128>,
-    /// Whether exceeding it fails or warns.
-    pub level: Level,
+    /// The stack, phase or module that it is about, where it is about one.
+    pub row: Option<CheckedRow>,
+    /// The limit.
+    pub limit: CheckedLimit,
+    /// The figures that are compared with it.
+    pub figures: CheckedFigures,
     /// Result of the check.
     pub outcome: Outcome,
+    /// Why it passes whatever its figures are.
+    pub excuse: Option<PassedBy>,
     /// Why it is inconclusive, or another remark.
     pub reason: Option<String>,
     /// Advice in addition to the reason, if a setting would help.
     pub advice: Option<Advice>,
-    /// Whether the limit is absolute.
-    pub absolute: bool,
-    /// Whether it passes because memory no longer runs out.
-    pub mended: bool,
-    /// Whether it passes only because the growth was agreed to.
-    pub accepted: bool,
-    /// The figure in words, where they are not those of a limit on growth or size.
-    pub words: Option<String>,
     /// The edit that most of the growth leads to, as an index into [`ptmem_compare::diff::cause::Cause::edits`].
     pub edit: Option<usize>,
+}
+
+/// A stack, phase or module.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckedRow {
+    /// Its label.
+    pub label: String,
+    /// What its row sums beside the line that it is named after.
+    pub more: More,
+    /// Its key, where it has one.
+    pub key: Option<String>,
+}
+
+/// A limit as it applies to one figure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckedLimit {
+    /// As the user wrote it, in normal form.
+    pub text: String,
+    /// Bytes that may be gained, or held for an absolute limit.
+    pub allowed: Option<u128>,
+    /// Whether exceeding it fails or warns.
+    pub level: Level,
+    /// Whether it is absolute.
+    pub is_absolute: bool,
+}
+
+/// Figures that a limit is about; each `None` where unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckedFigures {
+    /// Bytes before; `None` for absolute limits.
+    pub before: Option<u64>,
+    /// Bytes after.
+    pub after: Option<u64>,
+    /// Bytes gained; `None` for absolute limits.
+    pub delta: Option<i128>,
+    /// How far the growth is known, where a side lacks a part.
+    pub bound: Option<Bound>,
+    /// In words, where they are not those of a limit on growth or size.
+    pub words: Option<String>,
+}
+
+/// Why a check passes whatever its figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedBy {
+    /// Memory no longer runs out.
+    Mended,
+    /// The growth was agreed to.
+    Accepted,
 }
 
 impl Check {
     /// A check without a result yet.
     pub(super) fn new(of: impl Into<Target>, limit: String, level: Level) -> Self {
-        Self { of: of.into(), limit, level, ..Self::default() }
+        let limit = CheckedLimit { text: limit, level, ..CheckedLimit::default() };
+        Self { of: of.into(), limit, ..Self::default() }
     }
 
     /// Compares a change with a limit on growth, and returns the growth where it is known.
     pub(super) fn compare(&mut self, change: Change, limit: &Limit) -> Option<i128> {
-        self.before = change.before;
-        self.after = change.after;
-        self.delta = change.gained();
+        self.figures.before = change.before;
+        self.figures.after = change.after;
+        self.figures.delta = change.gained();
         let before = change.before?;
-        let delta = self.delta?;
-        self.allowed = Some(limit.allowed(before));
+        let delta = self.figures.delta?;
+        self.limit.allowed = Some(limit.allowed(before));
         self.outcome = if limit.holds(before, delta) { Outcome::Pass } else { Outcome::Exceeded };
         Some(delta)
     }
 
     /// Whether it exceeds its limit, or would if the growth had the other sign.
     pub(super) fn differs_by_more_than_allowed(&self) -> bool {
-        let differs = self.delta.zip(self.allowed).is_some_and(|(delta, allowed)| delta.unsigned_abs() > allowed);
+        let differs =
+            self.figures.delta.zip(self.limit.allowed).is_some_and(|(delta, allowed)| delta.unsigned_abs() > allowed);
         self.outcome == Outcome::Exceeded || differs
     }
 
     /// Whether a growth that is known only to within an error is on both sides of the limit.
     pub(super) fn is_decided_within(&self, error: u64) -> bool {
-        let (Some(delta), Some(allowed)) = (self.delta, self.allowed) else { return false };
+        let (Some(delta), Some(allowed)) = (self.figures.delta, self.limit.allowed) else { return false };
         let allowed = i128::try_from(allowed).unwrap_or(i128::MAX);
-        !self.absolute && delta != 0 && (delta - i128::from(error) <= allowed) && (delta + i128::from(error) > allowed)
+        !self.limit.is_absolute
+            && delta != 0
+            && (delta - i128::from(error) <= allowed)
+            && (delta + i128::from(error) > allowed)
+    }
+
+    /// The label of the stack, phase or module, where it is about one.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.row.as_ref().map(|row| &*row.label)
+    }
+
+    /// The key of that.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.row.as_ref()?.key.as_deref()
+    }
+
+    /// Whether it passes only because the growth was agreed to.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.excuse == Some(PassedBy::Accepted)
+    }
+
+    /// The same as a check of an absolute limit.
+    pub(super) fn of_at_most(self, bytes: u128) -> Self {
+        let limit = CheckedLimit { allowed: Some(bytes), is_absolute: true, ..self.limit };
+        Self { limit, ..self }
+    }
+
+    /// A check of something that has a name alone, held against the same limit.
+    pub(super) fn named(self, label: impl Into<String>) -> Self {
+        Self { row: Some(CheckedRow { label: label.into(), ..CheckedRow::default() }), ..self }
+    }
+
+    /// The same with these figures.
+    pub(super) fn with(self, figures: CheckedFigures) -> Self {
+        Self { figures, ..self }
+    }
+
+    /// A check of an absolute limit that is exceeded by this.
+    pub(super) fn exceeded_by(self, bytes: u64) -> Self {
+        let figures = CheckedFigures { after: Some(bytes), ..CheckedFigures::default() };
+        Self { figures, outcome: Outcome::Exceeded, ..self }
+    }
+
+    /// A check that passes, and what it says in place of its figures.
+    pub(super) fn passed(self, words: String) -> Self {
+        let figures = CheckedFigures { words: Some(words), ..self.figures };
+        Self { figures, outcome: Outcome::Pass, ..self }
     }
 
     /// The kind of what it is about.
@@ -244,8 +323,8 @@ impl Check {
 
     /// The metric, or the stack, module or phase with all that its row sums.
     pub(super) fn subject(&self) -> String {
-        match &self.scope {
-            Some(label) => format!("{} {label}{}", self.noun(), self.more),
+        match &self.row {
+            Some(CheckedRow { label, more, .. }) => format!("{} {label}{more}", self.noun()),
             None => self.of.name(),
         }
     }
@@ -261,13 +340,13 @@ impl Check {
 
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     pub(super) fn fails_by_growth(&self) -> bool {
-        !self.absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
+        !self.limit.is_absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
     }
 
     /// Its severity.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        match (self.outcome, self.level) {
+        match (self.outcome, self.limit.level) {
             (Outcome::Pass, _) => Standing::Ok,
             (Outcome::Exceeded, Level::Warn) => Standing::Warning,
             (Outcome::Exceeded, Level::Fail) => Standing::Exceeded,

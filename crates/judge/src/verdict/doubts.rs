@@ -5,7 +5,7 @@ use ptmem_compare::diff::Diff;
 use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, Supposed};
 use ptmem_trace::replay::HistoryKind;
 
-use super::{About, Check, Outcome};
+use super::{About, Check, Outcome, PassedBy};
 
 /// A reason to distrust checks of a comparison or of one snapshot.
 pub(super) struct RunDoubt {
@@ -81,8 +81,8 @@ impl RunDoubt {
             check.outcome = Outcome::Inconclusive;
             check.reason = Some(self.reason.clone());
             check.advice = None;
-            check.bound = None;
-            check.accepted = false;
+            check.figures.bound = None;
+            check.excuse = check.excuse.filter(|excuse| *excuse == PassedBy::Mended);
         }
     }
 }
@@ -90,9 +90,9 @@ impl RunDoubt {
 impl Doubtful {
     fn concerns(&self, check: &Check) -> bool {
         match self {
-            Self::Growth => !check.absolute,
-            Self::GrowthBesideMended => !check.absolute && !check.mended,
-            Self::LargeGrowth => !check.absolute && check.differs_by_more_than_allowed(),
+            Self::Growth => !check.limit.is_absolute,
+            Self::GrowthBesideMended => !check.limit.is_absolute && check.excuse != Some(PassedBy::Mended),
+            Self::LargeGrowth => !check.limit.is_absolute && check.differs_by_more_than_allowed(),
             Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
             Self::NotExceeded => check.outcome != Outcome::Exceeded,
         }

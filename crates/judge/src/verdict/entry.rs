@@ -52,7 +52,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
     let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_growth() && check.reason.is_none();
     let device = diff.devices.iter().find(|device| is_of_peak && device.id() == check.device)?;
-    peak::most(diff, device, check.delta?)
+    peak::most(diff, device, check.figures.delta?)
 }
 
 /// How little of the before the first device of the after has on which that is little.
@@ -85,7 +85,8 @@ impl Judge {
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
         let Some(NoBefore { reason, excuse }) = &thresholds.no_before else { return };
         let check = Check::new(About::Growth, "a before".to_owned(), Level::Fail);
-        let is_limited = self.checks.iter().any(|check| check.absolute && check.outcome != Outcome::Inconclusive);
+        let is_limited =
+            self.checks.iter().any(|check| check.limit.is_absolute && check.outcome != Outcome::Inconclusive);
         let why = match excuse {
             Some(Excuse::First) => Ok(format!("nothing to compare with yet: {reason}")),
             Some(Excuse::BrokenBase) if thresholds.strict => {
@@ -98,7 +99,7 @@ impl Judge {
             None => Err(format!("not judged: {reason}")),
         };
         let check = match why {
-            Ok(words) => Check { outcome: Outcome::Pass, words: Some(words), ..check },
+            Ok(words) => check.passed(words),
             Err(reason) => Check { reason: Some(reason), ..check },
         };
         // Before limits that pass, of which the first leads the report.

@@ -7,7 +7,7 @@ use ptmem_trace::profile::{Bucket, DeviceProfile, Metric, Moment};
 
 use super::accepted::Budget;
 use super::doubts::no_history;
-use super::{About, Check, GrowthLimit, Judge, Outcome, Target, Thresholds};
+use super::{About, Check, GrowthLimit, Judge, Outcome, PassedBy, Target, Thresholds};
 
 /// A device of a comparison, which both sides have, under one limit on growth.
 pub(super) struct Gated<'a> {
@@ -97,7 +97,7 @@ impl<'a> Gated<'a> {
         {
             words += &format!("; {} is now {}", metric.name(), Size(bytes));
         }
-        Some(Check { outcome: Outcome::Pass, mended: true, words: Some(words), ..self.check() })
+        Some(Check { excuse: Some(PassedBy::Mended), ..self.check().passed(words) })
     }
 
     /// Lets a check fail that only passes because of cuBLAS workspaces, where the thresholds ask for it: in a small program
@@ -118,12 +118,12 @@ impl<'a> Gated<'a> {
             return;
         }
         check.outcome = Outcome::Exceeded;
-        check.allowed = Some(limit.allowed(figures.before));
+        check.limit.allowed = Some(limit.allowed(figures.before));
         let percent = format_percent(delta, figures.before).map(|percent| format!(" ({percent})")).unwrap_or_default();
         let grown = Size(u64::try_from(delta).unwrap_or(u64::MAX));
         let workspaces = Size(own.before.workspaces);
         let metric = metric.name();
-        check.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
+        check.figures.words = Some(format!("{metric} beside cuBLAS workspaces ({workspaces}) grew {grown}{percent}"));
     }
 
     /// That a peak grew by slack, where the program asked for no more.

@@ -50,7 +50,7 @@ fn decisive_bytes(judgement: &Judgement) -> i128 {
 
 /// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
 fn measured(check: &Check) -> Option<i128> {
-    check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
+    check.figures.delta.or_else(|| check.figures.after.filter(|_| check.limit.is_absolute).map(i128::from))
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.

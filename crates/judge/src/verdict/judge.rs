@@ -26,8 +26,9 @@ impl Judge {
     /// The same for a pattern that matches nothing on any device: a limit that nothing exceeds does not count as a
     /// pass. Another rank may have a match.
     pub(super) fn unmatched(&mut self, check: Check, thresholds: &Thresholds, reason: String) {
-        self.checks
-            .retain(|other| other.of != check.of || other.absolute != check.absolute || other.outcome != Outcome::Pass);
+        self.checks.retain(|other| {
+            other.of != check.of || other.limit.is_absolute != check.limit.is_absolute || other.outcome != Outcome::Pass
+        });
         if !thresholds.one_of_ranks {
             self.cannot_tell(check, reason);
         }
@@ -50,7 +51,7 @@ impl Judge {
 
     /// Adds a remark to a check that passes only because the growth was accepted.
     fn tell_accepted(&mut self, check: &Check) {
-        if let (true, Some(reason)) = (check.accepted, &check.reason) {
+        if let (true, Some(reason)) = (check.is_accepted(), &check.reason) {
             let message = format!("{} exceeds its limit, {reason}", check.subject());
             self.diagnostics.push(Diagnostic::new(Code::AcceptedGrowth, check.device, message));
         }
@@ -64,8 +65,9 @@ impl Judge {
             return;
         };
         let error = i128::from(before) + i128::from(after);
-        let measured = if check.absolute { check.after.map(i128::from) } else { check.delta };
-        let (Some(measured), Some(allowed)) = (measured, check.allowed.and_then(|a| i128::try_from(a).ok())) else {
+        let measured = if check.limit.is_absolute { check.figures.after.map(i128::from) } else { check.figures.delta };
+        let (Some(measured), Some(allowed)) = (measured, check.limit.allowed.and_then(|a| i128::try_from(a).ok()))
+        else {
             return;
         };
         let crosses = match check.outcome {
@@ -88,7 +90,7 @@ impl Judge {
     }
 
     fn has(&self, outcome: Outcome, level: Level) -> bool {
-        self.checks.iter().any(|check| check.outcome == outcome && check.level == level)
+        self.checks.iter().any(|check| check.outcome == outcome && check.limit.level == level)
     }
 
     /// The verdict of all checks; `known` are the diagnostics of what they compare.
@@ -135,15 +137,15 @@ impl Judge {
 /// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
 /// checks that pass keep their order.
 fn order(check: &Check) -> impl Ord + use<> {
-    let group = match (check.outcome, check.level) {
+    let group = match (check.outcome, check.limit.level) {
         (Outcome::Exceeded, Level::Fail) if check.about() == About::OutOfMemory => 0,
         (Outcome::Exceeded, Level::Fail) if check.about() == About::Metric(Metric::Peak) => 1,
         (Outcome::Exceeded, Level::Fail) => 2,
         (Outcome::Inconclusive, _) => 3,
         (Outcome::Exceeded, Level::Warn) => 4,
-        (Outcome::Pass, _) if check.accepted => return (5, Reverse(0)),
+        (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
         (Outcome::Pass, _) => return (6, Reverse(0)),
     };
-    let bytes = check.delta.or(check.after.map(i128::from)).unwrap_or(0);
+    let bytes = check.figures.delta.or(check.figures.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))
 }

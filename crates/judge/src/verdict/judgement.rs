@@ -39,8 +39,8 @@ impl Judgement {
     /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
     /// figure of its device did by too much.
     pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
-        let keys: HashSet<&str> = self.exceeded_on(device).filter_map(|check| check.key.as_deref()).collect();
-        let grew = self.exceeded_on(device).any(|check| check.key.is_none() && !check.absolute);
+        let keys: HashSet<&str> = self.exceeded_on(device).filter_map(Check::key).collect();
+        let grew = self.exceeded_on(device).any(|check| check.key().is_none() && !check.limit.is_absolute);
         move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
     }
 
@@ -87,11 +87,12 @@ impl Judgement {
     /// that passes because growth was accepted, the growth of the peak, or the first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
-        let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);
-        let peak = failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.absolute);
+        let mut failing = self.checks.iter().filter(|check| check.limit.level == Level::Fail);
+        let peak =
+            failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.limit.is_absolute);
         let first = failing.next();
         match (first, peak) {
-            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),
+            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.is_accepted() => Some(peak),
             _ => first.or_else(|| self.checks.first()),
         }
     }

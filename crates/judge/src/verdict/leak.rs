@@ -11,7 +11,9 @@ use ptmem_trace::profile::{Bucket, InputKind};
 use strum::IntoEnumIterator;
 
 use super::headline::{Badness, Doubt};
-use super::{About, Check, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, doubts};
+use super::{
+    About, Check, CheckedFigures, CheckedRow, Judge, Judged, Judgement, Level, Member, Outcome, Sided, Suite, doubts,
+};
 
 /// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
@@ -146,7 +148,13 @@ pub fn judge_leaks(search: &Search, limits: impl Into<LeakLimits>, strict: bool)
 /// A check of the limit on leaks, without a result yet.
 fn check(device: Option<DeviceId>, noun: &str, limit: Option<u64>) -> Check {
     let words = limit.map_or("any amount".to_owned(), |limit| format!("{} per {noun}", Size(limit)));
-    Check { device, allowed: limit.map(u128::from), ..Check::new(About::Leaks, words, Level::Fail) }
+    let mut check = Check { device, ..Check::new(About::Leaks, words, Level::Fail) };
+    check.limit.allowed = limit.map(u128::from);
+    check
+}
+
+fn row(leak: &Leak) -> CheckedRow {
+    CheckedRow { label: leak.label.clone(), more: leak.more, key: Some(leak.key.clone()) }
 }
 
 impl Judge {
@@ -157,12 +165,13 @@ impl Judge {
         let is_exceeded = limit.is_some_and(|limit| leaked > i128::from(limit));
         let outcome = if is_exceeded { Outcome::Exceeded } else { Outcome::Pass };
         self.checks.extend(device.findings(metric).into_iter().map(|leaks| Check {
-            scope: Some(leaks[0].label.clone()),
-            more: leaks[0].more,
-            key: Some(leaks[0].key.clone()),
-            delta: Some(leaks.iter().map(|leak| leak.bytes_per_step).sum()),
+            row: Some(row(leaks[0])),
+            figures: CheckedFigures {
+                delta: Some(leaks.iter().map(|leak| leak.bytes_per_step).sum()),
+                words: Some(sentence(&leaks, mode, noun)),
+                ..CheckedFigures::default()
+            },
             outcome,
-            words: Some(sentence(&leaks, mode, noun)),
             ..check(Some(device.device), noun, limit)
         }));
     }
@@ -182,8 +191,8 @@ impl Judge {
                 true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
                 false => nothing_leaks(device, mode),
             };
-            let words = Some(words);
-            self.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..check });
+            let none = CheckedFigures { delta: Some(0), ..CheckedFigures::default() };
+            self.checks.push(check.with(none).passed(words));
         }
     }
 }

@@ -13,16 +13,13 @@ use ptmem_trace::profile::{DeviceProfile, Metric, Profile};
 use super::doubts::no_history;
 use super::limited::Limited;
 use super::named::{held, names};
-use super::{About, Check, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
+use super::{About, Check, CheckedRow, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
 
 impl Maximum {
     /// A check of the limit, without a result yet.
     pub(super) fn check(&self) -> Check {
-        Check {
-            allowed: Some(u128::from(self.limit)),
-            absolute: true,
-            ..Check::new(self.target.clone(), GivenSize(self.limit).to_string(), Level::Fail)
-        }
+        let limit = GivenSize(self.limit).to_string();
+        Check::new(self.target.clone(), limit, Level::Fail).of_at_most(u128::from(self.limit))
     }
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
@@ -100,15 +97,16 @@ impl Judge {
         let lost = limited.lost_part(device, About::Metric(metric));
         // The state at the dump is a lower bound of every peak: enough to fail, not to pass. So is a part of a history.
         let least = metric.at_least(device).filter(|_| lost.is_none() || metric.is_peak());
-        if least.map(u128::from) > check.allowed {
-            self.checks.push(Check { after: least, outcome: Outcome::Exceeded, ..check });
+        if least.map(u128::from) > check.limit.allowed {
+            check.figures.after = least;
+            self.checks.push(Check { outcome: Outcome::Exceeded, ..check });
             return;
         }
-        check.after = metric.value(device);
+        check.figures.after = metric.value(device);
         let name = check.of.name();
         if let Some(why) = no_history(device, "snapshot", About::Metric(metric)).filter(|_| metric.needs_history()) {
             self.cannot_tell(check, format!("{why}; {name} is not known"));
-        } else if check.after.is_none() {
+        } else if check.figures.after.is_none() {
             self.cannot_tell(check, format!("{name} is not known"));
         } else if metric.is_peak() && device.ran_out_of_memory() && !limited.thresholds.allow_oom {
             self.cannot_tell(check, "memory ran out: the peak is the limit of the device, not the need of the program");
@@ -134,14 +132,9 @@ impl Judge {
         let checked = self.checks.len();
         for (total, concerned) in device.stacks.iter().zip(limited.concerned(device, maximum)) {
             if concerned && total.at.bytes > maximum.limit {
-                self.checks.push(Check {
-                    scope: Some(total.label.clone()),
-                    more: limited.lines(total).more,
-                    key: Some(total.key.0.clone()),
-                    after: Some(total.at.bytes),
-                    outcome: Outcome::Exceeded,
-                    ..check.clone()
-                });
+                let more = limited.lines(total).more;
+                let row = CheckedRow { label: total.label.clone(), more, key: Some(total.key.0.clone()) };
+                self.checks.push(Check { row: Some(row), ..check.clone() }.exceeded_by(total.at.bytes));
             }
         }
         self.or_pass(checked, check, limited.lost_part(device, maximum.target.about));
@@ -170,8 +163,8 @@ impl Judge {
         let budget = headroom.memory.budget(limited.profile.run.as_ref(), device.device);
         let mut check = Check { device: Some(device.device), ..headroom.check(budget) };
         // The words name the figure that is compared; without one there are none.
-        let least = Metric::Reserved.at_least(device).filter(|least| Some(u128::from(*least)) > check.allowed);
-        check.words = least.or_else(|| Metric::Reserved.value(device)).map(|reserved| {
+        let least = Metric::Reserved.at_least(device).filter(|least| Some(u128::from(*least)) > check.limit.allowed);
+        check.figures.words = least.or_else(|| Metric::Reserved.value(device)).map(|reserved| {
             let DeviceBudget { memory, overhead } = budget;
             let left = match budget.usable().checked_sub(reserved) {
                 Some(left) => format!("headroom is {}", Size(left)),
@@ -198,10 +191,7 @@ impl Headroom {
     /// A check of it, without a result yet: the reserved peak may take all of a budget but the headroom.
     fn check(self, budget: DeviceBudget) -> Check {
         let limit = format!("{} of {}", Size(self.least), Size(budget.memory));
-        Check {
-            allowed: Some(u128::from(budget.usable().saturating_sub(self.least))),
-            absolute: true,
-            ..Check::new(About::Headroom, limit, Level::Fail)
-        }
+        let most = budget.usable().saturating_sub(self.least);
+        Check::new(About::Headroom, limit, Level::Fail).of_at_most(u128::from(most))
     }
 }

@@ -8,7 +8,7 @@ use ptmem_compare::diff::{Diff, Sides};
 use ptmem_compare::leak::{DeviceLeaks, Mode};
 use ptmem_trace::profile::{DeviceProfile, Oom};
 
-use super::{About, Check, Judge, Level, Outcome, Thresholds};
+use super::{About, Check, CheckedFigures, Judge, Level, Outcome, Thresholds};
 
 impl Judge {
     /// Memory that ran out in the after and not in the before is a regression, whatever else is limited.
@@ -36,7 +36,8 @@ impl Judge {
         self.checks.push(match mode {
             Mode::Series if failure.from_the_first => {
                 let reason = format!("{failures}; it also ran out in the first snapshot, so both runs were cut short");
-                Check { outcome: Outcome::Inconclusive, reason: Some(reason), words: None, ..check }
+                let figures = CheckedFigures::default();
+                Check { outcome: Outcome::Inconclusive, reason: Some(reason), figures, ..check }
             }
             Mode::Series | Mode::Steps => check,
         });
@@ -68,7 +69,7 @@ impl<'d> Failures<'d> {
             device: Some(device),
             outcome: Outcome::Exceeded,
             reason: Some(self.held()),
-            words: Some(self.to_string()),
+            figures: CheckedFigures { words: Some(self.to_string()), ..CheckedFigures::default() },
             ..Check::new(About::OutOfMemory, "none".to_owned(), Level::Fail)
         }
     }

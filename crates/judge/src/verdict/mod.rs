@@ -28,7 +28,7 @@ mod words;
 use ptmem_compare::budget::DeviceMemory;
 
 pub use accepted::{Accepted, Day};
-pub use checks::{About, Check, Mark, Outcome, Standing};
+pub use checks::{About, Check, CheckedFigures, CheckedLimit, CheckedRow, Mark, Outcome, PassedBy, Standing};
 pub use entry::{judge_diff, judge_profile};
 pub use gate::{Comparison, Gate, Job, Judged, Node, Reading, Readings, Sided, Suite, diagnostics_of_snapshot};
 pub use headline::{Badness, Doubt};

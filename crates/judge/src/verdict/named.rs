@@ -9,7 +9,7 @@ use ptmem_trace::tags::HOW_TO_RECORD;
 
 use super::growth::Gated;
 use super::limited::Limited;
-use super::{About, Check, GrowthLimit, Judge, Maximum, Outcome, Thresholds};
+use super::{About, Check, GrowthLimit, Judge, Maximum, Thresholds};
 
 impl Judge {
     /// A check for each name that exceeds the limit, or one that passes. What only one side has was, or is, nothing.
@@ -25,7 +25,7 @@ impl Judge {
         for name in names.into_iter().filter(|name| gated.growth.target.selects(name)) {
             let held = held.map(|held| held.get(name).copied().unwrap_or(0));
             if gated.is_growth(held.before, held.delta()) {
-                let mut check = Check { scope: Some(name.clone()), ..gated.check() };
+                let mut check = gated.check().named(name);
                 check.compare(held.map(|bytes| Some(*bytes)), &gated.growth.limit);
                 gated.budget().accept_named(&mut check, name);
                 self.add(check);
@@ -86,12 +86,7 @@ impl Judge {
         let checked = self.checks.len();
         let exceeding = held.iter().filter(|(name, bytes)| maximum.target.selects(name) && **bytes > maximum.limit);
         for (name, &bytes) in exceeding {
-            self.checks.push(Check {
-                scope: Some(name.clone()),
-                after: Some(bytes),
-                outcome: Outcome::Exceeded,
-                ..check.clone()
-            });
+            self.checks.push(check.clone().named(name).exceeded_by(bytes));
         }
         self.or_pass(checked, check, lost);
     }

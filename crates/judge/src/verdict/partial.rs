@@ -7,7 +7,7 @@ use ptmem_compare::diff::{DeviceDiff, PhaseRow, Side, Sides};
 use ptmem_trace::profile::{DeviceProfile, Metric};
 
 use super::growth::Gated;
-use super::{About, Check, Judge, Outcome};
+use super::{About, Check, CheckedFigures, Judge, Outcome};
 
 /// The sides that lack a part which a limit is about.
 pub(super) struct Partial {
@@ -89,7 +89,7 @@ impl Gated<'_> {
     /// Whether a check is about memory without a stack, because that is older than the recording.
     fn is_unnamed(&self, check: &Check) -> bool {
         let mut rows = self.device.rows.iter().filter(|row| row.is_older_than_recording());
-        check.key.as_ref().is_some_and(|key| rows.any(|row| row.key == *key))
+        check.key().is_some_and(|key| rows.any(|row| row.key == key))
     }
 
     /// Whether the phases that a check is about are recorded well enough for its outcome.
@@ -97,7 +97,7 @@ impl Gated<'_> {
         let mut rows = self.device.phases.iter().filter(|row| self.is_about(row));
         match check.outcome {
             Outcome::Exceeded => {
-                let mut rows = rows.filter(|row| check.key.as_ref().is_none_or(|key| *key == row.key()));
+                let mut rows = rows.filter(|row| check.key().is_none_or(|key| key == row.key()));
                 !lacks.before || rows.all(|row| is_known(row, Side::Before))
             }
             Outcome::Pass => rows.all(|row| {
@@ -204,9 +204,10 @@ impl Judge {
         }
         for check in rest.checks.into_iter().filter(|check| gated.is_certain(partial, check)) {
             let bound = partial.bound(&check).filter(|_| check.about() != About::Phases);
-            let own = check.reason.clone().filter(|_| check.accepted || check.outcome == Outcome::Inconclusive);
+            let own = check.reason.clone().filter(|_| check.is_accepted() || check.outcome == Outcome::Inconclusive);
             let reason = own.or_else(|| Some(partial.reason.clone()));
-            self.checks.push(Check { bound, reason, ..check });
+            let figures = CheckedFigures { bound, ..check.figures };
+            self.checks.push(Check { reason, figures, ..check });
         }
         self.checks.extend(open);
     }

@@ -129,7 +129,7 @@ impl Beside {
     }
 
     fn is_checked(&self, checks: &[Check]) -> bool {
-        let mut relative = checks.iter().filter(|check| check.device == self.device && !check.absolute);
+        let mut relative = checks.iter().filter(|check| check.device == self.device && !check.limit.is_absolute);
         relative.any(|check| check.about() == About::Metric(self.metric))
     }
 

@@ -10,7 +10,7 @@ use ptmem_trace::phase::Source;
 use ptmem_trace::profile::{MOST_PHASES, Metric};
 
 use super::growth::Gated;
-use super::{About, Check, GrowthLimit, Judge, Target, Thresholds};
+use super::{About, Check, CheckedRow, GrowthLimit, Judge, Target, Thresholds};
 
 impl<'a> Gated<'a> {
     /// The reason why not all phases are known, if a side has more than are read.
@@ -63,7 +63,10 @@ impl<'a> Gated<'a> {
     }
 
     fn check_of_phase(&self, row: &PhaseRow) -> Check {
-        let mut check = Check { scope: Some(row.title()), key: Some(row.key()), ..self.check() };
+        let mut check = Check {
+            row: Some(CheckedRow { label: row.title(), key: Some(row.key()), ..CheckedRow::default() }),
+            ..self.check()
+        };
         check.compare(row.peak, &self.growth.limit);
         check
     }
@@ -108,8 +111,7 @@ impl Judge {
             let check = gated.check_of_phase(row);
             match gated.excess(row) {
                 None if gated.growth.target.pattern.is_some() => {
-                    let check = Check { scope: Some(row.name.to_string()), ..check };
-                    self.cannot_tell(check, format!("the phase is missing in the {}", lacking(row)));
+                    self.cannot_tell(check.named(&*row.name), format!("the phase is missing in the {}", lacking(row)));
                 }
                 None => self.phase_not_compared(&check, row),
                 Some(1..) => self.exceeding_phase(gated, check, &occurrences, row),
@@ -122,8 +124,8 @@ impl Judge {
         // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
         if let Some((_, mut nearest)) = nearest.filter(|_| self.checks.len() == checked) {
             self.doubt(&mut nearest, gated.errors_of_phases());
-            let Check { outcome, reason, scope, .. } = nearest;
-            let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
+            let Check { outcome, reason, row, .. } = nearest;
+            let reason = reason.map(|reason| format!("{}: {reason}", row.unwrap_or_default().label));
             let reason = reason.or_else(|| gated.growth_inside());
             self.checks.push(Check { outcome, reason, ..gated.check() });
         }
@@ -154,7 +156,7 @@ impl Judge {
         let Target { about: About::Phases, pattern, .. } = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
-        if self.checks.iter().any(|check| check.of == growth.target && check.level == growth.level) {
+        if self.checks.iter().any(|check| check.of == growth.target && check.limit.level == growth.level) {
             return;
         }
         let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);

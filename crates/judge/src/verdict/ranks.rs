@@ -208,7 +208,7 @@ impl Judge {
     /// A limit whose pattern matches nothing of any rank is inconclusive: none of them checked it.
     fn unmatched_on_all_ranks(&mut self, check: Check, ranks: &[OfRank<'_>]) {
         let mut checks = ranks.iter().flat_map(|rank| rank.checks);
-        let is_checked = checks.any(|other| other.of == check.of && other.absolute == check.absolute);
+        let is_checked = checks.any(|other| other.of == check.of && other.limit.is_absolute == check.limit.is_absolute);
         if let Some(pattern) = check.of.pattern.as_ref().filter(|_| !is_checked) {
             let noun = check.about().noun();
             let stacks: BTreeSet<&str> = ranks.iter().flat_map(|rank| &rank.stacks).copied().collect();
@@ -235,7 +235,7 @@ impl Judge {
         let mut check = maximum.check();
         match spread {
             Ok(spread) => {
-                check.after = Some(spread.imbalance());
+                check.figures.after = Some(spread.imbalance());
                 let holds = spread.imbalance() <= maximum.limit;
                 check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
                 check.reason = (!holds).then(|| spread.explain());

@@ -1,11 +1,11 @@
 //! Limits on the growth of stacks: of what they hold at the peak, and of the most that they held at any moment.
 
 use ptmem_base::pattern::Selector;
-use ptmem_compare::diff::{Diff, Row, RowKind, Sides};
+use ptmem_compare::diff::{Diff, Row, RowKind};
 use ptmem_trace::profile::Bucket;
 
 use super::growth::{Gated, HOW_TO_NAME, has_rows_at_peak, labels};
-use super::{About, Check, GrowthLimit, Judge, Outcome, Thresholds};
+use super::{About, Check, CheckedRow, GrowthLimit, Judge, Outcome, Thresholds};
 
 impl<'a> Gated<'a> {
     /// A test whether a limit on stacks is about a row: one that its pattern selects, or without a pattern all but those with
@@ -54,14 +54,14 @@ impl<'a> Gated<'a> {
     }
 
     fn check_named(&self, row: &Row) -> Check {
-        Check { scope: Some(row.label.clone()), more: row.lines.more, key: Some(row.key.clone()), ..self.check() }
+        let row = CheckedRow { label: row.label.clone(), more: row.lines.more, key: Some(row.key.clone()) };
+        Check { row: Some(row), ..self.check() }
     }
 
     /// The check of a row whose highest exceeds the limit; `None` where it does not.
     fn check_of_highest(&self, row: &Row) -> Option<Check> {
-        let Sides { before, after } = row.highest;
-        let mut check = Check { before, after, ..self.check_named(row) };
-        let (Some(before), Some(delta)) = (before, check.compare(row.highest, &self.growth.limit)) else {
+        let mut check = self.check_named(row);
+        let (Some(before), Some(delta)) = (row.highest.before, check.compare(row.highest, &self.growth.limit)) else {
             let reason =
                 "the saved profile does not contain the highest value of each stack; write it again with this version"
                     .to_owned();

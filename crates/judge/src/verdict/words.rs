@@ -86,7 +86,7 @@ impl Judgement {
     pub fn headline(&self) -> Headline {
         // Of an inconclusive verdict, the reason is the sentence.
         let is_decided = self.verdict != Verdict::Inconclusive;
-        let reason = self.decisive().filter(|check| is_decided && check.level == Level::Fail);
+        let reason = self.decisive().filter(|check| is_decided && check.limit.level == Level::Fail);
         let reason = reason.and_then(|check| check.reason.as_ref());
         let most = self.most.as_ref();
         let whole = self.line(true, most);
@@ -109,13 +109,13 @@ impl Judgement {
     /// The line without the reason, and as far as it takes with shorter labels, or without the stack that grew most.
     fn shortened(&self, most: Option<&GrownMost>) -> String {
         let most = most.filter(|most| self.fits(&self.line(false, Some(&most.shortened(SHORTEST_LABEL)))));
-        let of_check = self.decisive().and_then(|check| check.scope.as_ref());
+        let of_check = self.decisive().and_then(Check::label);
         let mut line = self.line(false, most);
-        for label in most.iter().map(|most| &most.label).chain(of_check) {
+        for label in most.iter().map(|most| &*most.label).chain(of_check) {
             let excess = (self.verdict.word().len() + 1 + line.chars().count()).saturating_sub(TWO_LINES);
             if excess > 0 {
                 let room = label.chars().count().saturating_sub(excess).max(SHORTEST_LABEL);
-                line = line.replacen(label.as_str(), &shorten(label, room), 1);
+                line = line.replacen(label, &shorten(label, room), 1);
             }
         }
         line
@@ -138,7 +138,7 @@ impl Judgement {
             let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
             return format!("{cause} the result untrustworthy ({})", names.join(", "));
         }
-        let mut line = match check.level {
+        let mut line = match check.limit.level {
             Level::Fail if has_reason => self.sentence(check),
             Level::Fail => self.sentence(&Check { reason: None, ..check.clone() }),
             Level::Warn => "only warnings were requested".to_owned(),
@@ -172,12 +172,12 @@ impl Judgement {
 
     /// The number of checks of a level beyond their limits.
     fn count_exceeded(&self, level: Level) -> usize {
-        self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.level == level).count()
+        self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.limit.level == level).count()
     }
 
     /// True if a sentence about a check begins with its device. Figures of pinned host memory have its name in theirs.
     fn names_device(&self, check: &Check) -> bool {
-        if check.of.of_host { check.scope.is_some() } else { self.many_devices }
+        if check.of.of_host { check.row.is_some() } else { self.many_devices }
     }
 
     /// One check in words.
@@ -192,27 +192,31 @@ impl Judgement {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
             return format!("{subject}: {reason}");
         }
-        if let Some(words) = &check.words {
+        if let Some(words) = &check.figures.words {
             // Some words state the limit themselves.
             let states_limit = matches!(check.about(), About::OutOfMemory | About::Headroom);
-            let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.scope.is_some());
-            let allowed = if tells_limit { format!(", allowed {}", check.limit) } else { String::new() };
+            let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.row.is_some());
+            let allowed = if tells_limit { format!(", allowed {}", check.limit.text) } else { String::new() };
             return format!("{device}{words}{allowed}");
         }
-        let mut text = match (check.absolute, check.after, check.delta) {
+        let mut text = match (check.limit.is_absolute, check.figures.after, check.figures.delta) {
             (true, Some(after), _) => {
-                format!("{subject} is {}, allowed {}", Size(after), check.limit)
+                format!("{subject} is {}, allowed {}", Size(after), check.limit.text)
             }
             (false, _, Some(delta)) => {
-                let change = change(delta, check.before, check.bound);
-                format!("{subject} {change}, allowed {}", check.limit)
+                let change = change(delta, check.figures.before, check.figures.bound);
+                format!("{subject} {change}, allowed {}", check.limit.text)
             }
-            (true, None, _) => format!("{device}no {} is larger than {}", all(check), check.limit),
-            (false, _, None) => format!("{device}no {} grew by more than {}", all(check), check.limit),
+            (true, None, _) => format!("{device}no {} is larger than {}", all(check), check.limit.text),
+            (false, _, None) => format!("{device}no {} grew by more than {}", all(check), check.limit.text),
         };
         // Rounded, the figure and its limit may read the same.
-        let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };
-        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.allowed)
+        let measured = if check.limit.is_absolute {
+            check.figures.after.map(u128::from)
+        } else {
+            check.figures.delta.map(i128::unsigned_abs)
+        };
+        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.limit.allowed)
             && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
         {
             text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));

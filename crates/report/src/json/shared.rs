@@ -160,16 +160,16 @@ object! {
     /// A limit and what came of it.
     pub(super) CheckReport<'a>(check: &'a Check) {
         metric: check.of.name(),
-        scope: check.scope,
+        scope: check.label(),
         device: check.device,
-        limit: check.limit,
-        before: check.before,
-        after: check.after,
-        delta: check.delta,
-        allowed: check.allowed,
-        level: check.level.name(),
+        limit: check.limit.text,
+        before: check.figures.before,
+        after: check.figures.after,
+        delta: check.figures.delta,
+        allowed: check.limit.allowed,
+        level: check.limit.level.name(),
         result: check.outcome.name(),
-        accepted: check.accepted,
+        accepted: check.is_accepted(),
         reason: check.reason,
     }
 }

@@ -10,7 +10,7 @@ use ptmem_base::device::DeviceId;
 use std::cmp::Reverse;
 
 use ptmem_compare::diff::{DeviceDiff, Metric, Row};
-use ptmem_judge::verdict::{Comparison, Job, Judged, Judgement, Mark, Reading, Standing};
+use ptmem_judge::verdict::{Check, Comparison, Job, Judged, Judgement, Mark, Reading, Standing};
 use ptmem_trace::profile::DeviceProfile;
 
 use super::RenderOptions;
@@ -63,7 +63,7 @@ pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<Dev
     if standing == Standing::Ok && judgement.checks_on(device).next().is_none() {
         return None;
     }
-    let accepted = judgement.checks_on(device).any(|check| check.accepted);
+    let accepted = judgement.checks_on(device).any(Check::is_accepted);
     Some(Mark { standing, accepted: accepted && standing == Standing::Ok })
 }
 

@@ -91,9 +91,9 @@ impl Entry {
             *sum += excess;
             *number += 1;
         } else {
-            let name = check.scope.as_ref().map_or_else(|| check.of.name(), |scope| printable(scope));
-            let allowed = check.allowed.and_then(|allowed| i128::try_from(allowed).ok()).map(Delta);
-            let grown = Delta(check.delta.unwrap_or_default());
+            let name = check.label().map_or_else(|| check.of.name(), printable);
+            let allowed = check.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok()).map(Delta);
+            let grown = Delta(check.figures.delta.unwrap_or_default());
             self.raise(excess, &format!("{name}: {grown}, allowed {}", allowed.unwrap_or(Delta(0))));
         }
     }
@@ -170,11 +170,11 @@ fn through(comparison: &Comparison, check: &Check) -> Option<String> {
 fn subject(comparison: &Comparison, check: &Check, is_wide: bool) -> Option<(Key, String)> {
     let name = match check.about() {
         About::Metric(_) => return Some((Key::Metric, check.of.name())),
-        About::Stacks | About::StackHighest | About::Modules | About::Pools => check.scope.as_ref()?,
+        About::Stacks | About::StackHighest | About::Modules | About::Pools => check.label()?,
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
-            let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
+            let row = rows.find(|row| check.key().is_some_and(|key| row.key() == key))?;
             &*row.name
         }
         About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => {
@@ -201,10 +201,10 @@ fn quoted(text: &str) -> String {
 
 /// The bytes beyond the limit on growth of a check that fails.
 fn excess(check: &Check) -> Option<u128> {
-    if check.outcome != Outcome::Exceeded || check.level != Level::Fail || check.absolute {
+    if check.outcome != Outcome::Exceeded || check.limit.level != Level::Fail || check.limit.is_absolute {
         return None;
     }
-    u128::try_from(check.delta?).ok()?.checked_sub(check.allowed?)
+    u128::try_from(check.figures.delta?).ok()?.checked_sub(check.limit.allowed?)
 }
 
 /// A size in the next full MiB, or KiB where it is less than one.

@@ -7,7 +7,7 @@ use ptmem_base::sides::{Side, Sides};
 use ptmem_base::units::Delta;
 use ptmem_compare::diff::{self, ChangeKind, Destination, DeviceDiff, Metric, RowKind};
 use ptmem_compare::tree as call_tree;
-use ptmem_judge::verdict::{About, Comparison, Mark, Standing};
+use ptmem_judge::verdict::{About, Check, Comparison, Mark, Standing};
 use ptmem_trace::profile::Moment;
 use ptmem_trace::replay::HistoryKind;
 use ptmem_trace::stack::Code;
@@ -102,7 +102,7 @@ impl Changed<'_> {
         let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric = checks
-            .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.scope.is_none());
+            .filter(|check| check.about() == About::Metric(metric) && check.device == number && check.row.is_none());
         // Several limits may apply to one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);
@@ -115,7 +115,7 @@ impl Changed<'_> {
             Value::percent(delta, change.before),
             worst.map_or(Value::Nothing, |check| Value::Mark {
                 mark: Mark::of(check),
-                limit: Some(check.limit.clone()),
+                limit: Some(check.limit.text.clone()),
             }),
         ];
         let aside = if mark.is_some() || self.matters(metric, delta) { Aside::Not } else { Aside::LeftOut };
@@ -200,7 +200,7 @@ impl Changed<'_> {
         let number = self.device.id();
         let checks = self.comparison.judgement.checks.iter();
         let failed = checks.filter(|check| check.device == number && check.standing() == Standing::Exceeded);
-        failed.filter_map(|check| check.key.as_deref()).collect()
+        failed.filter_map(Check::key).collect()
     }
 
     fn row(&self, row: &diff::Row) -> Row {

@@ -243,8 +243,8 @@ fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
     let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
     let Sides { after, .. } = comparison.diff.codes();
-    let row = match &check.key {
-        Some(key) => device.rows.iter().find(|row| row.key == *key),
+    let row = match check.key() {
+        Some(key) => device.rows.iter().find(|row| row.key == key),
         None => grew_most(device, &after),
     }?;
     let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));

@@ -185,7 +185,7 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
     ];
     let rows = rows.map(|(tone, name, values, metrics)| {
         let worst = judgement.and_then(|judgement| worst_check(device, judgement, metrics));
-        let limit = worst.map(|check| format!("{} {}", check.of.name(), check.limit));
+        let limit = worst.map(|check| format!("{} {}", check.of.name(), check.limit.text));
         let mark = worst.map_or(Value::Nothing, |check| Value::Mark { mark: Mark::of(check), limit });
         let tone = worst.map_or(tone, |check| Tone::Mark(Mark::of(check)));
         let (figures, error) = values;
@@ -201,7 +201,8 @@ pub(super) fn counters(device: &DeviceProfile, judgement: Option<&Judgement>) ->
 /// The worst of the absolute limits on some metrics of a device.
 fn worst_check<'j>(device: &DeviceProfile, judgement: &'j Judgement, metrics: &[Metric]) -> Option<&'j Check> {
     let is_of = |check: &&Check| metrics.iter().any(|metric| check.about() == About::Metric(*metric));
-    let checks = judgement.checks_on(Some(device.device)).filter(|check| check.absolute && check.scope.is_none());
+    let checks =
+        judgement.checks_on(Some(device.device)).filter(|check| check.limit.is_absolute && check.row.is_none());
     checks.filter(is_of).min_by_key(|check| Reverse(check.standing()))
 }
 

@@ -95,7 +95,7 @@ fn group(finding: &JudgedSearch, has_several: bool, options: &RenderOptions) -> 
         sections: sections.collect(),
         remarks: remarks(finding.diagnostics(), search.devices.len() > 1),
         // Each leak is a row of a table.
-        checks: checks_of(judgement, |check| check.about() != About::Leaks || check.scope.is_none()),
+        checks: checks_of(judgement, |check| check.about() != About::Leaks || check.row.is_none()),
         headline: Some(judgement.headline()),
         ..Group::default()
     }

@@ -113,7 +113,7 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Rend
     let number = device.id();
     // Collecting in reverse keeps the first and worst of several checks of one phase.
     let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
-    let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect();
+    let checks: Checks<'_> = of_device.filter_map(|check| Some((check.key()?, check))).collect();
     let listed = diff::listed_phases(&device.phases, options.top(), options.unchanged, |row| {
         check_of(row, &checks).is_some_and(|check| check.outcome == Outcome::Exceeded)
     });
@@ -132,8 +132,8 @@ type Checks<'j> = HashMap<&'j str, &'j Check>;
 /// The check of a row: a check is about the occurrence that exceeds the limit by most.
 fn check_of<'j>(row: &PhaseRow, checks: &Checks<'j>) -> Option<&'j Check> {
     let check = *checks.get(&*row.key())?;
-    let scope = check.scope.as_ref()?;
-    (*scope == row.title() || **scope == *row.name).then_some(check)
+    let scope = check.label()?;
+    (scope == row.title() || scope == &*row.name).then_some(check)
 }
 
 fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {

@@ -73,7 +73,7 @@ pub(super) fn changes(
         &pools,
         options,
         |(label, pool)| {
-            let checks = checks.iter().filter(|check| check.scope.as_deref() == Some(*label));
+            let checks = checks.iter().filter(|check| check.label() == Some(*label));
             let worst = checks.min_by_key(|check| std::cmp::Reverse(check.standing()));
             let mark = worst.map(|check| Mark::of(check));
             let named = pool.after.or(pool.before).map_or(Value::Nothing, name);
