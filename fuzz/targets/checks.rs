@@ -5,7 +5,6 @@
 use ptmem::profile::saved::text_of;
 use ptmem::profile::{Held, Moment, Profile, ReadOptions, StackTotal, read};
 use ptmem::report::{self, Format, Report};
-use ptmem::stack::GroupBy;
 use sha1::{Digest, Sha1};
 
 /// The stacks of a device hold, at each moment, what the device does.
@@ -35,11 +34,9 @@ pub fn report(result: &dyn Report, options: &report::RenderOptions) {
 /// A saved profile can be read, and saves as the same text.
 pub fn is_saved_whole(profile: &Profile) {
     let text = text_of(profile, &profile.raises).unwrap();
-    // No saved profile knows of annotations and pools.
-    let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
-    // Nor of times.
+    // No saved profile knows of times.
     let at = Moment::Peak;
-    let options = ReadOptions { every: None, group_by, at, ..profile.options.clone() };
+    let options = ReadOptions { every: None, at, ..profile.options.clone() };
     let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
     assert_eq!(text, text_of(&again, &again.raises).unwrap());
 }

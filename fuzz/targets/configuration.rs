@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     let _ = config.gate("nightly");
     let options = ReadOptions {
         rules: config.rules,
-        group_by: config.group_by.filter(|by| !by.is_origin()).unwrap_or(GroupBy::Stack),
+        group_by: config.group_by.unwrap_or(GroupBy::Stack),
         ..ReadOptions::default()
     };
     let limits = Thresholds {

@@ -75,19 +75,7 @@ class Source:
 
 
 GroupBy = Literal[
-    "frames",
-    "stack",
-    "line",
-    "function",
-    "file",
-    "category",
-    "metadata",
-    "compile-context",
-    "annotation",
-    "module",
-    "purpose",
-    "shape",
-    "pool",
+    "frames", "stack", "line", "function", "category", "metadata", "compile-context", "module", "purpose", "shape"
 ]
 
 

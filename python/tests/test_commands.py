@@ -79,8 +79,8 @@ def test_leaks_are_found_in_one_snapshot_and_in_a_series(fixtures: Path) -> None
 def test_a_profile_stands_in_for_its_snapshot(fixtures: Path, tmp_path: Path) -> None:
     save_profile(fixtures / "before.pkl", tmp_path / "before.ptmem.json", config=False)
     assert compare(tmp_path / "before.ptmem.json", fixtures / "before.pkl", max_growth="0", config=False).passed
-    snapshot = show(fixtures / "before.pkl", at="baseline", group_by="file", options=["--top", "1"], config=False)
-    assert (snapshot.at, snapshot.group_by, snapshot.verdict) == ("baseline", "file", None)
+    snapshot = show(fixtures / "before.pkl", at="baseline", group_by="function", options=["--top", "1"], config=False)
+    assert (snapshot.at, snapshot.group_by, snapshot.verdict) == ("baseline", "function", None)
 
 
 def test_further_reports_are_written_in_the_same_run(fixtures: Path, tmp_path: Path) -> None:

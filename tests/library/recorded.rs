@@ -122,7 +122,7 @@ fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
 fn no_label_blames_the_unwinder() {
     for path in fixtures::recorded() {
         let profile = load(&path, GroupBy::Stack);
-        for &by in GroupBy::ALL.iter().filter(|by| !by.is_origin()) {
+        for &by in GroupBy::ALL {
             let grouper = profile.grouper_by(by);
             for stack in profile.devices.iter().flat_map(|device| device.grouped(&grouper).into_owned()) {
                 let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];

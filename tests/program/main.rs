@@ -33,7 +33,6 @@ mod moved_peak;
 mod numbers;
 mod one_rank;
 mod options;
-mod origins;
 mod overlap;
 mod page_data;
 mod pip;

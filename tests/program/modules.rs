@@ -10,6 +10,8 @@ use tempfile::TempDir;
 
 use crate::recorded::{assert_counters_equal, figures};
 use crate::simulated_torch::{CHECKPOINTED, COMPILED, python_since};
+use crate::support::fixtures;
+use crate::support::tool::{ptmem, text};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
@@ -274,4 +276,17 @@ fn parts_have_the_names_that_ranges_and_timers_give_them() {
         named,
         [("engine", 8 << 20), ("forward-backward", 0), ("engine", 8 << 20), ("forward-backward", -8 << 20)]
     );
+}
+
+#[test]
+fn a_grouping_that_the_recording_lacks_says_how_to_record_it() {
+    let folder = fixtures::folder();
+    for (by, expected) in [
+        ("module", "the recording has no modules: record with 'ptmem simulate --modules'"),
+        ("purpose", "the recording has no purposes: record with 'ptmem simulate --modules'"),
+        ("shape", "the recording has no shapes: record with 'ptmem simulate --shapes'"),
+    ] {
+        let shown = ptmem(&folder, &["show", "phases-after.pkl", "--group-by", by]);
+        assert!(text(&shown.stdout).contains(expected), "{by}: {}", text(&shown.stdout));
+    }
 }

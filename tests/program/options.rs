@@ -46,7 +46,7 @@ const VALUES: [(&str, &str); 45] = [
     ("git", "HEAD"),
     ("gpu", "h100"),
     ("gpus", "8"),
-    ("group-by", "file"),
+    ("group-by", "function"),
     ("jobs", "1"),
     ("keep", "10%"),
     ("last", "2"),

@@ -21,7 +21,7 @@ use crate::trace::Bucket;
 pub fn measure(mut snapshot: Snapshot, source: Source, options: ReadOptions) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let tags = DeviceTags::of_devices(&mut snapshot, options.group_by, options.unfold);
+    let tags = DeviceTags::of_devices(&mut snapshot, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
     let last_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).last());

@@ -150,7 +150,7 @@ impl<'r> Tracer<'r> {
             ..ClassTags::default()
         };
         if let Some(unstated) = self.tags {
-            unstated.add_to(&mut tags, addresses[allocation.place as usize], made, self.snapshot);
+            unstated.add_to(&mut tags, addresses[allocation.place as usize], made);
         }
         Class {
             origin: allocation.origin(self.snapshot),

@@ -19,16 +19,12 @@ pub enum GroupBy {
     Line,
     /// The function of your code that allocates.
     Function,
-    /// The file of your code that allocates.
-    File,
     /// The purpose of the memory: parameters, forward, gradients, backward, optimizer, communication, data, other.
     Category,
     /// The text given to _set_memory_metadata() at the allocation.
     Metadata,
     /// The compiled region that allocates.
     CompileContext,
-    /// The innermost annotation (record_function) that was open at the allocation.
-    Annotation,
     /// The nn.Module that allocates, or to which the memory belongs (needs 'ptmem simulate --modules').
     Module,
     /// The purpose as the recorder saw it: parameters, gradients, optimizer state, activations, temporary, communication,
@@ -36,8 +32,6 @@ pub enum GroupBy {
     Purpose,
     /// Type and shape of the tensor (needs 'ptmem simulate --shapes').
     Shape,
-    /// The memory pool and its stream.
-    Pool,
 }
 
 impl GroupBy {
@@ -76,17 +70,10 @@ impl GroupBy {
         !matches!(self, Self::Category) && !self.is_tag()
     }
 
-    /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
-    #[must_use]
-    pub fn is_origin(self) -> bool {
-        matches!(self, Self::Annotation | Self::Pool)
-    }
-
     /// True for groups that go by tags of allocations, not by stacks.
     #[must_use]
     pub fn is_tag(self) -> bool {
         matches!(self, Self::Metadata | Self::CompileContext | Self::Module | Self::Purpose | Self::Shape)
-            || self.is_origin()
     }
 }
 
@@ -96,12 +83,9 @@ pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     match (by, text.filter(|text| !text.is_empty())) {
         (GroupBy::CompileContext, None | Some("N/A")) => "<not compiled>".to_owned(),
         (GroupBy::Shape, None) => "<no tensor>".to_owned(),
-        (GroupBy::Pool, None) => "<pool not known>".to_owned(),
-        (GroupBy::Annotation | GroupBy::Module | GroupBy::Purpose, None) => format!("<no {by}>"),
+        (GroupBy::Module | GroupBy::Purpose, None) => format!("<no {by}>"),
         (_, None) => "<no metadata>".to_owned(),
-        (GroupBy::Annotation | GroupBy::Module | GroupBy::Purpose | GroupBy::Shape | GroupBy::Pool, Some(text)) => {
-            legible(text).to_owned()
-        }
+        (GroupBy::Module | GroupBy::Purpose | GroupBy::Shape, Some(text)) => legible(text).to_owned(),
         (_, Some(text)) => {
             let mut folded = String::new();
             let mut after_name = false;

@@ -111,34 +111,21 @@ impl<'t> Grouper<'t> {
                 }
                 Key::of(hash.finalize().into())
             }
-            GroupBy::Line | GroupBy::Function | GroupBy::File => {
-                let Some(site) = code.site(stack) else {
-                    return match self.by {
-                        GroupBy::File => Key::of_name("C++", no_file(code, stack)),
-                        _ if code.is_compiled_backward(stack) => Key::of_name("C++", label::COMPILED),
-                        _ if code.checkpoint(stack).is_some() => Key::of_name("C++", &code.label(stack)),
-                        _ => Key::of_name("C++", &code.operation(stack).whole_label()),
-                    };
-                };
-                let function = code.token(site).function.to_le_bytes();
-                let line = code.line(site).unwrap_or(0).to_le_bytes();
-                let rest: &[&[u8]] = match self.by {
-                    GroupBy::Line => &[&function, &line],
-                    GroupBy::Function => &[&function],
-                    _ => &[],
-                };
-                let mut parts: Vec<&[u8]> = vec![code.file_digest(site)];
-                parts.extend(rest);
-                Key::of(sha1(&parts))
-            }
+            GroupBy::Line | GroupBy::Function => match code.site(stack) {
+                Some(site) => {
+                    let function = code.token(site).function.to_le_bytes();
+                    let line = code.line(site).unwrap_or(0).to_le_bytes();
+                    let parts: [&[u8]; 3] = [code.file_digest(site), &function, &line];
+                    Key::of(sha1(if self.by == GroupBy::Line { &parts } else { &parts[..2] }))
+                }
+                None if code.is_compiled_backward(stack) => Key::of_name("C++", label::COMPILED),
+                None if code.checkpoint(stack).is_some() => Key::of_name("C++", &code.label(stack)),
+                None => Key::of_name("C++", &code.operation(stack).whole_label()),
+            },
             GroupBy::Category => Key::of_name(self.by.name(), category::of(code, stack)),
-            GroupBy::Metadata
-            | GroupBy::CompileContext
-            | GroupBy::Annotation
-            | GroupBy::Module
-            | GroupBy::Purpose
-            | GroupBy::Shape
-            | GroupBy::Pool => self.tagged(None).0,
+            GroupBy::Metadata | GroupBy::CompileContext | GroupBy::Module | GroupBy::Purpose | GroupBy::Shape => {
+                self.tagged(None).0
+            }
         }
     }
 
@@ -157,8 +144,6 @@ impl<'t> Grouper<'t> {
             (by, _) if by.is_tag() => self.tagged(None).1,
             (GroupBy::Line, Some(site)) => code.text(site),
             (GroupBy::Function, Some(site)) => code.text_at(site, None),
-            (GroupBy::File, Some(site)) => code.path(site).to_owned(),
-            (GroupBy::File, None) => no_file(code, stack).to_owned(),
             (GroupBy::Line | GroupBy::Function, None) if code.is_compiled_backward(stack) => {
                 format!("backward: {}", label::COMPILED)
             }
@@ -194,11 +179,6 @@ impl<'t> Grouper<'t> {
         let cpp = frames.filter(|&&frame| self.code.owner(frame) == Owner::Cpp).count();
         Languages { python: cpp < count, cpp: cpp > 0 }
     }
-}
-
-/// Stacks without a Python frame have no file of the user.
-fn no_file(code: &Code<'_>, stack: StackId) -> &'static str {
-    if code.is_backward(stack) { "<backward>" } else { "<C++>" }
 }
 
 /// The part of a name that is shown.

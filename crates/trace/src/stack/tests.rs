@@ -141,8 +141,8 @@ fn the_backward_pass_of_a_compiled_graph_is_named_after_that() {
     assert_eq!(label(&frames, &[]), "backward: compiled graph > cloner (torch/_dynamo/backends/cudagraphs.py:21)");
     let generated = [MM, ("call", "/tmp/torchinductor_me/ab/cab.py", 99), backward, apply];
     assert_eq!(label(&generated, &[]), "backward: compiled graph > call (<inductor>) aten::mm");
-    let labels = [GroupBy::Category, GroupBy::File, GroupBy::Line].map(|by| label_by(by, &frames));
-    assert_eq!(labels, ["backward", "<backward>", "backward: compiled graph"]);
+    let labels = [GroupBy::Category, GroupBy::Line].map(|by| label_by(by, &frames));
+    assert_eq!(labels, ["backward", "backward: compiled graph"]);
     // A function of the user that autograd calls is the user's line.
     let own = [("backward", "/home/me/repo/ops.py", 12), apply];
     assert_eq!(label(&own, &[]), "backward: backward (ops.py:12)");
@@ -220,7 +220,6 @@ fn groups_are_as_fine_as_asked_for() {
         (GroupBy::Stack, [0, 0, 2, 3]),
         (GroupBy::Line, [0, 1, 2, 0]),
         (GroupBy::Function, [0, 0, 2, 0]),
-        (GroupBy::File, [0, 0, 0, 0]),
     ] {
         let keys = keys(by, &stacks);
         let groups: Vec<_> = keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap()).collect();

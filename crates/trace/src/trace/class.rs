@@ -100,24 +100,21 @@ pub struct ClassTags<T = StringId> {
     /// Type and shape of the tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<T>,
-    /// The annotation around the allocation, or its pool, as requested. No file has it.
-    #[serde(skip)]
-    pub origin: Option<T>,
 }
 
 impl<T> Default for ClassTags<T> {
     fn default() -> Self {
-        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None, origin: None }
+        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None }
     }
 }
 
 impl<T> ClassTags<T> {
     /// The same tags under other names.
     pub fn map<U>(&self, mut name: impl FnMut(&T) -> U) -> ClassTags<U> {
-        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
-        let [metadata, compile_context, module, purpose, shape, origin] =
-            [metadata, compile_context, module, purpose, shape, origin].map(|tag| tag.as_ref().map(&mut name));
-        ClassTags { metadata, compile_context, module, purpose, shape, origin }
+        let Self { metadata, compile_context, module, purpose, shape } = self;
+        let [metadata, compile_context, module, purpose, shape] =
+            [metadata, compile_context, module, purpose, shape].map(|tag| tag.as_ref().map(&mut name));
+        ClassTags { metadata, compile_context, module, purpose, shape }
     }
 }
 
@@ -131,13 +128,7 @@ impl ClassTags {
             GroupBy::Module => self.module,
             GroupBy::Purpose => self.purpose,
             GroupBy::Shape => self.shape,
-            GroupBy::Annotation | GroupBy::Pool => self.origin,
-            GroupBy::Frames
-            | GroupBy::Stack
-            | GroupBy::Line
-            | GroupBy::Function
-            | GroupBy::File
-            | GroupBy::Category => None,
+            GroupBy::Frames | GroupBy::Stack | GroupBy::Line | GroupBy::Function | GroupBy::Category => None,
         }
     }
 }

@@ -20,7 +20,6 @@ pub(super) use read::read;
 pub use write::text_of;
 
 use super::Moment;
-use crate::stack::GroupBy;
 
 const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile";
 
@@ -36,11 +35,6 @@ pub enum Error {
     /// A profile that contradicts itself.
     #[error("{0}; the file was changed by hand, merged or damaged. Write it again")]
     Damaged(String),
-    /// A grouping that no profile knows.
-    #[error(
-        "a saved profile does not keep which {0} an allocation belongs to; give the snapshot itself to group by {0}"
-    )]
-    Grouping(GroupBy),
     /// The numbers of layers, which are folded in the file.
     #[error(
         "a saved profile keeps the paths of modules without the numbers of layers; give the snapshot itself to unfold them"

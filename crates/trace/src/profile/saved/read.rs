@@ -27,9 +27,6 @@ pub(in crate::profile) fn read(
     let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
     require_room(saved.devices.iter().map(SavedDevice::moves).fold(0, u64::saturating_add), max_bytes)?;
-    if options.group_by.is_origin() {
-        return Err(Error::Grouping(options.group_by));
-    }
     if options.unfold > 0 {
         return Err(Error::Unfold);
     }

@@ -10,7 +10,6 @@ use super::layout::laid_out;
 use super::{DIGEST, Error, SCHEMA, digest, phases, require_room, trace};
 use crate::replay::Origin;
 use crate::stack::{Code, CppDigest, ExactKeys};
-use crate::trace::ClassTags;
 
 /// The profile as the text of a file, with the reasons for which figures were raised.
 ///
@@ -80,7 +79,7 @@ impl Writer<'_> {
         let mut classes = Vec::with_capacity(trace.classes.len());
         for (class, &start) in trace.classes.iter().zip(&trace.start) {
             // No file has the annotation or the pool.
-            let tags = ClassTags { origin: None, ..class.tags }.map(|tag| self.text(tables.string(*tag)));
+            let tags = class.tags.map(|tag| self.text(tables.string(*tag)));
             classes.push(SavedClass::new(class, stacks.number(&(class.origin, class.cpp)), start, tags));
         }
         SavedDevice {

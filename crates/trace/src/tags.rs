@@ -1,12 +1,11 @@
-//! Modules, purposes and shapes of allocations, as the recorder saw them.
+//! Tags of allocations that their events do not state: modules, purposes and shapes, as the recorder saw them.
 
-use ptmem_base::device::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
+use ptmem_base::device::DeviceId;
 use ptmem_snapshot::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use rustc_hash::FxHashMap;
 
-use super::at_event;
 use crate::stack::folded_module;
 use crate::trace::ClassTags;
 
@@ -14,18 +13,23 @@ use crate::trace::ClassTags;
 pub const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
 
 /// The tags of the allocations of one device.
-#[derive(Debug)]
-pub(super) struct Recorded {
+#[derive(Debug, Default)]
+pub struct DeviceTags {
     /// Events, in order, each with the tags that apply from it to the next.
     borders: Vec<(u32, ClassTags)>,
     /// Those of blocks from before, by address.
     blocks: FxHashMap<u64, ClassTags>,
 }
 
-impl Recorded {
-    /// The tags of a device, if the recorder gave some. `unfold` is the number of levels of layers that keep their
-    /// numbers.
-    pub(super) fn new(snapshot: &mut Snapshot, device: DeviceId, unfold: u32) -> Option<Self> {
+impl DeviceTags {
+    /// The tags of each device of which the recorder gave some. `unfold` is the number of levels of layers that keep their numbers.
+    pub fn of_devices(snapshot: &mut Snapshot, unfold: u32) -> BTreeMap<DeviceId, Self> {
+        let ids: Vec<DeviceId> = snapshot.devices.keys().copied().collect();
+        ids.into_iter().filter_map(|id| Some((id, Self::new(snapshot, id, unfold)?))).collect()
+    }
+
+    /// The tags of a device, if the recorder gave some.
+    fn new(snapshot: &mut Snapshot, device: DeviceId, unfold: u32) -> Option<Self> {
         let all = &snapshot.run.as_ref()?.modules;
         let modules = all.iter().find(|modules| modules.device == device)?.clone();
         let tags = tags(&modules, unfold, &mut snapshot.tables);
@@ -46,7 +50,7 @@ impl Recorded {
     }
 
     /// Adds the tags of a block at an address. The event with this index made it, where that is recorded.
-    pub(super) fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>) {
+    pub fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>) {
         let found = match made {
             Some((index, _)) => at_event(&self.borders, index),
             None => self.blocks.get(&address).copied(),
@@ -54,6 +58,12 @@ impl Recorded {
         let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
         *tags = ClassTags { module, purpose, shape, ..*tags };
     }
+}
+
+/// The value at an event. Each of `borders` is an event and the value from it to the next.
+fn at_event<T: Copy>(borders: &[(u32, T)], event: u32) -> Option<T> {
+    let next = borders.partition_point(|&(from, _)| from <= event);
+    borders.get(next.checked_sub(1)?).map(|&(_, held)| held)
 }
 
 /// The tags of that number.
