@@ -8,7 +8,7 @@ UNDONE = {"alloc", "free_requested", "free_completed", "segment_alloc", "segment
 
 
 def load(path):
-    """The recording in a file, also where it is compressed; None where it is an archive or not a recording."""
+    """The recording in a file, which may be compressed; None for archives and other files."""
     if path.suffix == ".zst":
         data = subprocess.run(["zstd", "-dc", path], check=True, capture_output=True).stdout
     elif zipfile.is_zipfile(path):
@@ -20,7 +20,7 @@ def load(path):
 
 
 def part(recording, first, last):
-    """The recording of the events `first` to `last` of each device; None where addresses were mapped piecewise."""
+    """The recording of the events `first` to `last` of each device; None if addresses were mapped piecewise."""
     segments = list(recording["segments"])
     for device, trace in enumerate(recording["device_traces"]):
         for event in reversed(trace[last:]):

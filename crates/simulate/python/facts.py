@@ -475,7 +475,7 @@ class Frames:
     def functions(self) -> list[Any]:
         """Qualified names of functions by file, each with its first and last line.
 
-        Those of PyTorch and of the standard library are left out: there the name of the file tells enough.
+        Functions of PyTorch and of the standard library are left out: the name of the file is enough.
         """
         pytorch = _place(sys.modules.get("torch")) or INSTALLED[0] + "torch"
         library = sysconfig.get_paths()["stdlib"] + os.sep

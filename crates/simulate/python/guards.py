@@ -8,13 +8,13 @@ import sys
 import types
 
 # Names of functions and objects that only print, warn or log.
-TELLING = frozenset(("print", "warn", "log", "logger", "logging", "warnings"))
-# Functions and methods that make text, or a number for it, of what is at hand.
+REPORTING = frozenset(("print", "warn", "log", "logger", "logging", "warnings"))
+# Functions and methods that only make a text, or a number for one.
 TEXTS = frozenset(("str", "repr", "len", "type", "tuple", "list", "format", "join", "item", "tolist", "size", "dim"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Expressions that can make a tensor.
 MAKING = (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.UnaryOp, ast.NamedExpr, ast.Await)
-# Expressions that decide within a statement.
+# Expressions with a decision of their own.
 DECIDING = (ast.IfExp, ast.Lambda, ast.comprehension)
 
 
@@ -28,7 +28,7 @@ def guards(file):
 
 @functools.cache
 def returned(file):
-    """Lines of a file that return a condition to the caller, who decides by it."""
+    """Lines of a file that return a condition to the caller, which decides by it."""
     found = (node for node in ast.walk(parsed(file)) if isinstance(node, ast.Return))
     plain = (node for node in found if not any(isinstance(part, DECIDING) for part in ast.walk(node)))
     return frozenset(line for node in plain for line in range(node.lineno, node.end_lineno + 1))
@@ -44,7 +44,7 @@ def parsed(file):
 
 
 class Scope:
-    """The statements of a module or a function. `callers` are the functions in which this one is called to tell."""
+    """The statements of a module or a function. `callers` are the functions whose check of this one is under way."""
 
     def __init__(self, file, node, callers=()):
         self.file, self.node, self.callers = file, node, callers
@@ -62,7 +62,7 @@ class Scope:
                 waiting.extend(ast.iter_child_nodes(node))
 
     def find_messages(self):
-        """Finds the local names that hold nothing but texts and constants, and that only messages and errors use."""
+        """Finds the local names that hold only texts and constants, and that are used only in messages and errors."""
         nodes = list(ast.walk(self.node))
         names = [node for node in nodes if isinstance(node, ast.Name)]
         texts = {id(target) for node in nodes for target in targets_of_text(node)}
@@ -71,42 +71,43 @@ class Scope:
         others = {name.id for name in names if not isinstance(name.ctx, ast.Load) and id(name) not in texts}
         self.messages = stored - others - shared
         while True:
-            told = {id(part) for node in self.own_nodes() if self.only_tells(node) for part in ast.walk(node)}
-            used = {name.id for name in names if isinstance(name.ctx, ast.Load) and id(name) not in told}
+            reported = {id(part) for node in self.own_nodes() if self.only_reports(node) for part in ast.walk(node)}
+            used = {name.id for name in names if isinstance(name.ctx, ast.Load) and id(name) not in reported}
             if not self.messages & used:
                 return
             self.messages -= used
 
     def guards(self):
         for node in self.own_nodes():
-            is_guard = isinstance(node, ast.If) and self.all_tell([*node.body, *chained(node)])
+            is_guard = isinstance(node, ast.If) and self.all_report([*node.body, *chained(node)])
             if is_guard or isinstance(node, ast.Assert):
                 yield from range(node.lineno, node.test.end_lineno + 1)
 
-    def all_tell(self, statements):
-        return all(map(self.only_tells, statements))
+    def all_report(self, statements):
+        return all(map(self.only_reports, statements))
 
-    def only_tells(self, node):
-        """True for a statement that fails, prints, warns or logs what is at hand, or only makes the text for that."""
+    def only_reports(self, node):
+        """True for a statement that fails, prints, warns or logs, or only makes the text for that."""
         if isinstance(node, (ast.Pass, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)):
             return True
         if isinstance(node, ast.If):
-            return not computes(node.test) and self.all_tell([*node.body, *chained(node)])
+            return not computes(node.test) and self.all_report([*node.body, *chained(node)])
         if isinstance(node, ast.Return):
             return bool(self.callers) and (node.value is None or not computes(node.value))
         if isinstance(node, ast.Expr):
-            return isinstance(node.value, ast.Constant) or self.is_told(node.value)
+            return isinstance(node.value, ast.Constant) or self.is_report(node.value)
         return any(target.id in self.messages for target in targets_of_text(node))
 
-    def is_told(self, call):
-        """True for a call that tells its arguments."""
+    def is_report(self, call):
+        """True for a call that prints, warns or logs its arguments."""
         if not isinstance(call, ast.Call) or any(map(computes, [*call.args, *(word.value for word in call.keywords)])):
             return False
         names = names_of(call.func)
-        return bool(names) and (names[0] in TELLING or bool(TELLING & set(names[1:-1])) or self.calls_telling(names))
+        is_known = bool(names) and (names[0] in REPORTING or bool(REPORTING & set(names[1:-1])))
+        return is_known or (bool(names) and self.calls_reporter(names))
 
-    def calls_telling(self, names):
-        """True for the names of a function, as this module finds it, that does nothing else."""
+    def calls_reporter(self, names):
+        """True for the name of a function, looked up in this module, that does nothing else."""
         function = inspect.unwrap(functools.reduce(attribute, names, module_of(self.file)))
         if not isinstance(function, types.FunctionType):
             return False
@@ -114,14 +115,14 @@ class Scope:
         node = function_at(file, line)
         if node is None or (file, line) in self.callers:
             return node is not None
-        return Scope(file, node, (*self.callers, (file, line))).all_tell_in_body()
+        return Scope(file, node, (*self.callers, (file, line))).body_only_reports()
 
-    def all_tell_in_body(self):
-        return self.all_tell(self.node.body)
+    def body_only_reports(self):
+        return self.all_report(self.node.body)
 
 
 def chained(condition):
-    """The statements of the other branches: of `elif`, whose condition counts as part of the first."""
+    """The statements of the other branches; the condition of an `elif` counts as part of the first."""
     other = condition.orelse
     while len(other) == 1 and isinstance(other[0], ast.If) and other[0].col_offset == condition.col_offset:
         yield from other[0].body
@@ -138,7 +139,7 @@ def targets_of_text(node):
 
 
 def is_text(node):
-    """True for a text or a constant that is made of what is at hand."""
+    """True for a constant, and for a text made without computing a tensor."""
     is_joined = isinstance(node, ast.BinOp) and (is_text(node.left) or is_text(node.right))
     is_formatted = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_text(node.func.value)
     return isinstance(node, (ast.Constant, ast.JoinedStr)) or ((is_joined or is_formatted) and not computes(node))
@@ -146,11 +147,11 @@ def is_text(node):
 
 def computes(expression):
     """True if an expression can make a tensor."""
-    return any(isinstance(node, MAKING) and not makes_none(node) for node in ast.walk(expression))
+    return any(isinstance(node, MAKING) and not makes_no_tensor(node) for node in ast.walk(expression))
 
 
-def makes_none(node):
-    """True for an expression of a kind that can make a tensor, which makes a text, a number or a view."""
+def makes_no_tensor(node):
+    """True for an expression that makes a text, a number or a view, although others of its kind can make a tensor."""
     if isinstance(node, ast.Call):
         return (names_of(node.func) or [getattr(node.func, "attr", "")])[-1] in TEXTS
     if isinstance(node, ast.BinOp):
@@ -168,7 +169,7 @@ def is_string(node):
 
 
 def names_of(function):
-    """The names by which a function is called, outer ones first: those of `a.b().c` are a, b, c."""
+    """The names in a call, outer ones first: a, b, c for `a.b().c`."""
     names = []
     while isinstance(function, (ast.Attribute, ast.Call)):
         if isinstance(function, ast.Attribute):
@@ -182,11 +183,11 @@ def attribute(owner, name):
 
 
 def module_of(file):
-    """The module that was read from a file. Asks for no attribute that a module would make when asked."""
+    """The module that was read from a file. Reads no attribute that the module would compute."""
     return next((module for module in list(sys.modules.values()) if attribute(module, "__file__") == file), None)
 
 
 def function_at(file, line):
-    """The function whose first line, or that of its first decorator, this is."""
+    """The function that begins at this line, with its decorators."""
     functions = (node for node in ast.walk(parsed(file)) if isinstance(node, FUNCTIONS))
     return next((node for node in functions if line == min(part.lineno for part in (node, *node.decorator_list))), None)

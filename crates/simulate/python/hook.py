@@ -1,4 +1,4 @@
-"""Runs when a Python starts under `ptmem simulate`: tells the library which CUDA PyTorch was built for, and records.
+"""Runs when a Python starts under `ptmem simulate`: passes the CUDA version of PyTorch to the library, and records.
 
 PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well. The library puts it back
 where a program sets that variable anew.

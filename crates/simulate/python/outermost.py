@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
-#: Calls that are kept. Of a program that makes more, none are known.
+#: Maximum number of calls. If a program makes more, the facts omit them all.
 MOST_CALLS = 20_000
 
 
@@ -31,7 +31,7 @@ class OutermostCalls:
         self._thread = Thread()
         self._call_of_pytorch: Any = None
         self._call_and_note: Any = None
-        #: The file of PyTorch's function, for which the one here stands.
+        #: The file of PyTorch's function, which this one replaces.
         self._file = ""
         self._count = 0
         self._modules: dict[tuple[int, str], int] = {}
@@ -47,7 +47,7 @@ class OutermostCalls:
         self._begins.clear()
 
     def install(self, torch: Any) -> None:
-        """Calls of modules are seen from here on. Hooks of PyTorch would slow inner ones down, and show in stacks."""
+        """Notes calls from here on. PyTorch's hooks of modules would slow down inner calls, and show in stacks."""
         if self._call_and_note is not None:
             return
         self._torch = torch
@@ -68,7 +68,7 @@ class OutermostCalls:
             finally:
                 thread.is_inside = False
 
-        # torch.compile treats code by its file: as PyTorch's own, it is treated as what it stands for.
+        # torch.compile treats code by its file: this function must look like PyTorch's own.
         own = call.__code__
         self._file = own.co_filename
         code = call_and_note.__code__.replace(co_filename=self._file, co_firstlineno=own.co_firstlineno)
@@ -84,14 +84,14 @@ class OutermostCalls:
             self._begins.setdefault(device, []).append([allocations, number])
 
     def stop(self) -> None:
-        """Gives PyTorch's function back, unless another one stands for this one."""
+        """Restores PyTorch's function, unless the program has replaced it since."""
         self._process = 0
         if self._call_and_note is not None and self._torch.nn.Module.__call__ is self._call_and_note:
             self._torch.nn.Module.__call__ = self._call_of_pytorch
             self._call_and_note = None
 
     def facts(self, allocated: dict[int, int]) -> Optional[list[dict[str, Any]]]:
-        """The calls on each device, of which this is the number of allocations now; None if they are not known."""
+        """The calls on each device; None if they are not known. `allocated` has the current numbers of allocations."""
         if self._process == 0 or self._count > MOST_CALLS:
             return None
         modules = [name for _, name in self._modules]
@@ -101,7 +101,7 @@ class OutermostCalls:
         ]
 
     def is_own(self, frame: dict[str, Any]) -> bool:
-        """Whether a frame is that of the function here, which the stacks of the program do not have."""
+        """True for the frame of the function here, which stacks without a recording do not have."""
         return bool(frame["name"] == "call_and_note" and frame["filename"] == self._file)
 
 

@@ -1,6 +1,6 @@
-"""Digests of what a program ran, by which two recordings tell whether they are of the same program.
+"""Digests of what a program ran: equal ones show that two recordings are of the same program.
 
-Each part is None where it is not known: then nobody may say that the programs are the same. `ptmem simulate` copies
+A part that is not known is None, and is never equal to another. `ptmem simulate` copies
 this file to the programs that it records: it imports nothing of the package. docs/snapshot-format.md describes the
 facts.
 """
