@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::history::{A, MIB, Tensors, event, free, segment, snapshot, train};
+use crate::support::history::{A, MIB, Tensors, event, frames, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text, verdict};
 
@@ -321,13 +321,18 @@ fn guesses_are_told_once_with_their_functions_until_they_are_known() {
     assert!(warns(place));
 }
 
-/// A recording with this peak, in which a size was supposed, and the most memory that follows from it.
-fn supposing(peak: u64, size: u64, supposed: u64) -> Value {
-    let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, peak)];
+/// A recording with memory that follows from the sum of the sizes that a function supposed, and memory of another function.
+fn supposing(supposed: u64, size: u64, other: u64) -> Value {
+    let free = 40 * MIB - supposed - other;
+    let events = vec![
+        event("segment_alloc", A, 40 * MIB),
+        event("alloc", A, supposed).with("frames", frames("masked")),
+        event("alloc", A + supposed, other).with("frames", frames("layer")),
+    ];
     let guesses = json!([{"what": "sizes", "at": "train.py:masked", "line": 3, "count": 1, "total": size}]);
     let facts =
-        json!({"format": 1, "followed": [["sizes", 1, "train.py:3"]], "guesses": guesses, "supposed": supposed});
-    snapshot(vec![segment(A, &[(peak, true), (20 * MIB - peak, false)])], events).with("ptmem", facts)
+        json!({"format": 1, "followed": [["sizes", 1, "train.py:3"]], "guesses": guesses, "supposed": [[0, 0, 0]]});
+    snapshot(vec![segment(A, &[(supposed, true), (other, true), (free, false)])], events).with("ptmem", facts)
 }
 
 /// The pull request that wrote a mask in another way was a regression, and its way back an improvement.
@@ -335,15 +340,36 @@ fn supposing(peak: u64, size: u64, supposed: u64) -> Value {
 fn memory_of_sizes_that_were_supposed_differently_decides_no_limit() {
     let folder = tempfile::tempdir().unwrap();
     let judge = |before: &Value, after: &Value| gate(folder.path(), before, after, &[]);
-    let [half, whole] = [supposing(10 * MIB, 500, 5 * MIB), supposing(15 * MIB, 1000, 10 * MIB)];
+    let [half, whole] = [supposing(5 * MIB, 500, 5 * MIB), supposing(10 * MIB, 1000, 5 * MIB)];
+    let reason = "15.00 MiB of memory have sizes that simulated GPUs supposed, not the same on both sides, first in train.py:masked \
+                  (line 3): record both with --compute all";
     for (before, after) in [(&half, &whole), (&whole, &half)] {
         let (code, line) = judge(before, after);
-        assert_eq!((code, line.contains("first at train.py:3: record both with --compute all")), (3, true), "{line}");
+        assert_eq!((code, line.contains(reason)), (3, true), "{line}");
     }
     assert_eq!(judge(&half, &half).0, 0, "nothing differs");
-    assert_eq!(judge(&half, &supposing(15 * MIB, 500, 5 * MIB)).0, 1, "both supposed the same");
-    assert_eq!(judge(&half, &supposing(18 * MIB, 600, MIB)).0, 1, "more than follows from them");
-    assert_eq!(judge(&supposing(18 * MIB, 600, MIB), &half).0, 0, "less, by more than follows from them");
+    assert_eq!(judge(&half, &supposing(10 * MIB, 500, 5 * MIB)).0, 1, "both supposed the same");
+    assert_eq!(judge(&half, &supposing(5 * MIB, 600, 6 * MIB)).0, 1, "the same memory follows from them");
+    assert_eq!(judge(&half, &supposing(6 * MIB, 600, 20 * MIB)).0, 1, "more than follows from them");
+    assert_eq!(judge(&supposing(6 * MIB, 600, 20 * MIB), &half).0, 0, "less, by more than follows from them");
+}
+
+#[test]
+fn rows_without_memory_of_supposed_sizes_decide_their_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "before.pkl", &supposing(5 * MIB, 500, 5 * MIB));
+    write(folder.path(), "after.pkl", &supposing(10 * MIB, 1000, 10 * MIB));
+    for side in ["before", "after"] {
+        let saved = format!("{side}.json");
+        assert_eq!(ptmem(folder.path(), &["profile", &format!("{side}.pkl"), "-o", &saved]).status.code(), Some(0));
+    }
+    for ending in ["pkl", "json"] {
+        let judge = |limit: &str| {
+            let files = ["before", "after"].map(|side| format!("{side}.{ending}"));
+            ptmem(folder.path(), &["diff", &files[0], &files[1], "--max-growth", limit]).status.code()
+        };
+        assert_eq!([judge("stack:*layer*=5%"), judge("stack:*masked*=5%")], [Some(1), Some(3)], "{ending}");
+    }
 }
 
 #[test]

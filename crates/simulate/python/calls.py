@@ -69,6 +69,7 @@ class Call:
         self.torch = operator.engine.torch
         self.tensors = tensors
         self.writes = operator.written_of(arguments, named)
+        self.supposed_before = len(self.engine.supposed)
         # Results whose earlier contents are dropped, and operands that are changed.
         self.only_written, self.changes = set(), self.writes
         if operator.outs:
@@ -155,7 +156,9 @@ class Call:
     def work(self, results=None, trust=ABSENT, answer=None):
         """The work that gives the results these values, or none."""
         partial = self.operator.base in PARTIAL
-        return Work(self.engine, results, trust, answer, self.writes, self.tensors, partial)
+        work = Work(self.engine, results, trust, answer, self.writes, self.tensors, partial)
+        work.before = self.supposed_before
+        return work
 
     def uniform(self):
         """The work of an elementwise operator on tensors that were filled with one element each."""

@@ -67,14 +67,15 @@ class Guesses:
         self.places = {}
 
     def add(self, kind, place, size=0):
-        """Counts a decision, and the size that it gave. Returns how many of this kind there are."""
+        """Counts a decision, and the size that it gave. Returns the number of the place, from 1."""
         self.counts[kind] += 1
         self.first.setdefault(kind, place.line_text())
         key = kind, place.mark()
         if key in self.places or len(self.places) < MOST_PLACES:
             count, line, total = self.places.get(key, (0, place.line, 0))
             self.places[key] = count + 1, line, total + size
-        return self.counts[kind]
+            return 1 + list(self.places).index(key)
+        return MOST_PLACES + 1
 
     def facts(self):
         """The decisions as facts of a recording."""

@@ -284,5 +284,15 @@ def install_vision(_):
 
 def add_facts(snapshot):
     """Adds what followed from values that are not known to the facts of a recording."""
-    snapshot["ptmem"].update((ENGINES[0].guesses if ENGINES else Guesses()).facts())
-    snapshot["ptmem"]["supposed"] = ENGINES[0].library.most_marked() if ENGINES else 0
+    facts = snapshot["ptmem"]
+    facts.update((ENGINES[0].guesses if ENGINES else Guesses()).facts())
+    facts["supposed"] = list(supposed_allocations(snapshot)) if ENGINES else []
+
+
+def supposed_allocations(snapshot):
+    """Recorded allocations of supposed sizes: device, number among its recorded allocations, and index of the guess."""
+    traces = snapshot.get("device_traces", ())
+    recorded = [sum(event["action"] == "alloc" for event in trace) for trace in traces]
+    for device, later, mark in ENGINES[0].library.marks():
+        if device < len(recorded) and later < recorded[device]:
+            yield device, recorded[device] - 1 - later, mark - 1

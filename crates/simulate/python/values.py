@@ -76,7 +76,7 @@ class Library:
         self.begin = self.find("begin", ctypes.c_int64, ctypes.c_int64, number)
         self.mark = self.find("mark", None, place, number)
         self.marked = self.find("marked", number, place)
-        self.most_marked = self.find("most_marked", size)
+        self.write_marks = self.find("marks", size, place, size)
         self.end = self.find("end", None, ctypes.c_int64)
         self.followed = self.find("followed", None, number)
         names = "Call CallFunctionObjArgs", "PyTuple_GetItem", "Py_DecRef", "PyErr_Fetch", "PyErr_Restore"
@@ -94,6 +94,13 @@ class Library:
         function = getattr(self.library, "ptmem_simulate_" + name)
         function.restype, function.argtypes = result, arguments
         return function
+
+    def marks(self):
+        """Device, number of the allocations after it, and mark of each allocation that was marked."""
+        room = self.write_marks(0, 0)
+        numbers = (ctypes.c_uint64 * (3 * room))()
+        self.write_marks(ctypes.addressof(numbers), room)
+        return zip(numbers[::3], numbers[1::3], numbers[2::3])
 
     def without_frame(self, plan):
         """A function that runs what `plan` plans and leaves no frame of Python in recorded stacks."""
@@ -135,9 +142,9 @@ class Work:
     def __init__(self, engine, results, trust, answer, written, operands, partial=False):
         self.engine, self.results, self.trust, self.written = engine, results, trust, written
         self.operands = [tensor for tensor in operands if tensor.is_cuda]
-        # Whether an operand has a supposed size, and how many sizes were supposed before.
-        self.follows = bool(engine.sizes) and any(engine.plain_of(tensor) is not None for tensor in self.operands)
-        self.before = engine.supposed
+        # The mark of an operand with a supposed size, and how many sizes were supposed before.
+        self.follows = engine.mark_of(self.operands) if engine.sizes else 0
+        self.before = len(engine.supposed)
         # Writes to a few elements: the others stay.
         self.partial = partial
         thread = engine.thread
@@ -157,7 +164,8 @@ class Work:
         places = flatten(result)
         places += [tensor for tensor in self.written if all(tensor is not place for place in places)]
         if self.engine.sizes:
-            self.engine.mark(self.operands, places, self.follows or self.engine.supposed != self.before)
+            marks = [self.follows, *self.engine.supposed[self.before :]]
+            self.engine.mark(self.operands, places, next(filter(None, marks), 0))
         if self.trust is None:
             return
         results = self.results or []
@@ -199,9 +207,10 @@ class Engine:
         self.libraries = []
         # Names of operators with a function before them.
         self.hooked = set()
-        # Sizes that were supposed, how many, and the product of the other dimensions of tensors that have one.
-        self.sizes = set()
-        self.supposed = 0
+        # Sizes that were supposed, with marks: the numbers of the places from 1. The marks in order, and the product of
+        # the other dimensions of tensors that have such a size, by their addresses.
+        self.sizes = {}
+        self.supposed = []
         self.plain = {}
         self.guesses = guesses.Guesses()
         self.folder = os.path.dirname(os.path.abspath(__file__))
@@ -245,7 +254,7 @@ class Engine:
         return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
     def rows(self, tensor):
-        """Elements of a row, the distance of rows, and their number; none where it has too many, or no such rows."""
+        """Elements of a row, the distance of rows, and their number; None if it has too many, or no such rows."""
         width, pitch, count = 1, 0, 1
         for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
             if size == 1:
@@ -287,7 +296,7 @@ class Engine:
         return whole.as_strided(tensor.shape, tensor.stride())
 
     def read(self, tensor):
-        """A tensor of the host with the same elements; None where they are beyond the limit."""
+        """A tensor of the host with the same elements; None if they are beyond the limit."""
         span = self.span(tensor)
         if span == 0:
             return self.torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -349,23 +358,30 @@ class Engine:
         width, pitch, count = rows
         return self.library.drop(at, width * size, pitch * size, count, trust if trust == SHARE else ABSENT)
 
+    def address(self, tensor):
+        return tensor.untyped_storage().data_ptr() if tensor.layout is self.torch.strided else 0
+
     def plain_of(self, tensor):
-        """The product of the dimensions of a tensor that are not supposed; none for one without a supposed size."""
-        at = tensor.untyped_storage().data_ptr() if tensor.layout is self.torch.strided else 0
+        """The product of the dimensions that are not supposed; None for a tensor without a supposed size."""
+        at = self.address(tensor)
         plain = self.plain.get(at)
         if plain is not None and self.library.marked(at):
             return plain
         # A size that was read as a number comes back as one.
-        if any(size >= LEAST_SUPPOSED and size in self.sizes for size in tensor.shape):
-            return self.mark_at(at, tensor.shape, lambda size: size in self.sizes)
-        return None
+        marks = [self.sizes[size] for size in tensor.shape if size >= LEAST_SUPPOSED and size in self.sizes]
+        return self.mark_at(at, marks[0], tensor.shape, self.sizes.__contains__) if marks else None
 
-    def mark_at(self, at, shape, is_supposed):
+    def mark_of(self, tensors):
+        """The mark of the first tensor that has a supposed size; 0 if none has."""
+        supposed = (tensor for tensor in tensors if self.plain_of(tensor) is not None)
+        return next((self.library.marked(self.address(tensor)) for tensor in supposed), 0)
+
+    def mark_at(self, at, mark, shape, is_supposed):
         plain = self.plain[at] = math.prod(size for size in shape if not is_supposed(size))
-        self.library.mark(at, 1)
+        self.library.mark(at, mark)
         return plain
 
-    def mark(self, operands, results, follows):
+    def mark(self, operands, results, mark):
         """Marks memory of results with a supposed size, which an operand has, or which was supposed for them."""
         plain = 1
         for tensor in operands:
@@ -377,34 +393,40 @@ class Engine:
 
         for tensor in results:
             if tensor.is_cuda and tensor.layout is self.torch.strided and self.plain_of(tensor) is None:
-                at = tensor.untyped_storage().data_ptr()
-                if follows and any(map(is_supposed, tensor.shape)):
-                    self.mark_at(at, tensor.shape, is_supposed)
+                if mark and any(map(is_supposed, tensor.shape)):
+                    self.mark_at(self.address(tensor), mark, tensor.shape, is_supposed)
                 elif not self.thread.depth:
-                    self.library.mark(at, 0)
+                    self.library.mark(self.address(tensor), 0)
 
     def suppose(self, size):
         """Notes a size that is supposed. From then on, all operators note which memory follows from it."""
-        if not self.sizes:
-            self.sizes.add(size)
+        mark = self.followed(SIZE, size)
+        if not mark:
+            return
+        is_first = not self.sizes
+        self.sizes[size] = mark
+        self.supposed.append(mark)
+        if is_first:
             self.install("aten", {}, follow)
-        self.sizes.add(size)
-        self.supposed += 1
-        self.followed(SIZE, size)
 
     def followed(self, kind, size=0):
-        """Notes that something followed from values that are not known, and in which line of the program."""
+        """Notes that something followed from values that are not known. Returns the number of the place, from 1.
+
+        The text of a tensor, and a condition of a message, do not count: 0.
+        """
         place = guesses.Place.current(*self.prefixes)
         if place.is_text() or (kind == CONDITION and place.is_guard()):
-            return
+            return 0
         self.library.followed(kind)
-        if self.guesses.add(kind, place, size) == 1:
+        number = self.guesses.add(kind, place, size)
+        if self.guesses.counts[kind] == 1:
             try:
                 path = os.path.join(self.folder, f"first_{kind}")
                 with open(path, "x", encoding="utf-8") as file:
                     file.write(place.line_text())
             except OSError:
                 pass  # Another process was first.
+        return number
 
 
 class Operator:

@@ -19,17 +19,27 @@ pub struct DeviceTags {
     borders: Vec<(u32, ClassTags)>,
     /// Those of blocks from before, by address.
     blocks: FxHashMap<u64, ClassTags>,
+    /// The functions that supposed the sizes of allocations, by event.
+    supposed: FxHashMap<u32, StringId>,
 }
 
 impl DeviceTags {
     /// The tags of each device of which the recorder gave some. `unfold` is the number of levels of layers that keep their numbers.
     pub fn of_devices(snapshot: &mut Snapshot, unfold: u32) -> BTreeMap<DeviceId, Self> {
         let ids: Vec<DeviceId> = snapshot.devices.keys().copied().collect();
-        ids.into_iter().filter_map(|id| Some((id, Self::new(snapshot, id, unfold)?))).collect()
+        let mut found = BTreeMap::new();
+        for id in ids {
+            let modules = Self::of_modules(snapshot, id, unfold);
+            let supposed = supposed(snapshot, id);
+            if modules.is_some() || !supposed.is_empty() {
+                found.insert(id, Self { supposed, ..modules.unwrap_or_default() });
+            }
+        }
+        found
     }
 
-    /// The tags of a device, if the recorder gave some.
-    fn new(snapshot: &mut Snapshot, device: DeviceId, unfold: u32) -> Option<Self> {
+    /// The modules, purposes and shapes of a device, if the recorder gave some.
+    fn of_modules(snapshot: &mut Snapshot, device: DeviceId, unfold: u32) -> Option<Self> {
         let all = &snapshot.run.as_ref()?.modules;
         let modules = all.iter().find(|modules| modules.device == device)?.clone();
         let tags = tags(&modules, unfold, &mut snapshot.tables);
@@ -46,7 +56,7 @@ impl DeviceTags {
         // Nothing is known of what follows.
         borders.extend(allocations.next().map(|index| (index, ClassTags::default())));
         let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(&tags, number)?)));
-        Some(Self { borders, blocks: blocks.collect() })
+        Some(Self { borders, blocks: blocks.collect(), ..Self::default() })
     }
 
     /// Adds the tags of a block at an address. The event with this index made it, where that is recorded.
@@ -56,8 +66,26 @@ impl DeviceTags {
             None => self.blocks.get(&address).copied(),
         };
         let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
-        *tags = ClassTags { module, purpose, shape, ..*tags };
+        let supposed = made.and_then(|(index, _)| self.supposed.get(&index).copied());
+        *tags = ClassTags { module, purpose, shape, supposed, ..*tags };
     }
+}
+
+/// The functions that supposed the sizes of the allocations of a device, by event.
+fn supposed(snapshot: &mut Snapshot, device: DeviceId) -> FxHashMap<u32, StringId> {
+    let Some(run) = snapshot.run.as_ref().filter(|run| !run.supposed.is_empty()) else { return FxHashMap::default() };
+    let ordinal = device.ordinal().map(u64::from);
+    let marked = run.supposed.iter().filter(|[of, ..]| Some(*of) == ordinal);
+    let marked: Vec<(usize, String)> = marked
+        .filter_map(|&[_, number, guess]| {
+            let guess = usize::try_from(guess).ok().and_then(|guess| run.guesses.get(guess));
+            Some((usize::try_from(number).ok()?, guess.map(|guess| guess.at.clone()).unwrap_or_default()))
+        })
+        .collect();
+    let events = snapshot.devices.get(&device).map(|of| snapshot.events_of(of)).unwrap_or_default().iter().zip(0_u32..);
+    let made: Vec<u32> = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index).collect();
+    let marked = marked.into_iter().filter_map(|(number, name)| Some((*made.get(number)?, name)));
+    marked.map(|(event, name)| (event, snapshot.tables.intern_string(&name))).collect()
 }
 
 /// The value at an event. Each of `borders` is an event and the value from it to the next.

@@ -1,6 +1,7 @@
 //! The rows of a comparison: the change of each stack's memory.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use ptmem_base::pattern::{Naming, Pattern, Selector};
 use ptmem_base::units::Size;
@@ -146,6 +147,8 @@ pub struct Row {
     pub held: Sides<Held>,
     /// The most bytes on both sides, at any moment; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
+    /// The most bytes in sizes that functions supposed, on simulated GPUs, on both sides by function.
+    pub supposed: Sides<BTreeMap<String, u64>>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
     /// Whether its blocks correspond one to one, by line, operator and number, and all changed their size by one ratio.

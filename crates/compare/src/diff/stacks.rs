@@ -164,6 +164,7 @@ fn row(
         requested,
         held,
         highest,
+        supposed: totals.map(|total| total.map(|total| total.supposed.clone()).unwrap_or_default()),
         stack,
         is_resized,
         members: members.pairs,

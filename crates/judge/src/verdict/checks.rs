@@ -4,7 +4,7 @@ use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
 use ptmem_base::label::More;
 use ptmem_base::units::Limit;
-use ptmem_compare::diff::Change;
+use ptmem_compare::diff::{Change, Row};
 use ptmem_trace::profile::Metric;
 
 use super::{Bound, Level, Target};
@@ -251,6 +251,12 @@ impl Check {
         let differs =
             self.figures.delta.zip(self.limit.allowed).is_some_and(|(delta, allowed)| delta.unsigned_abs() > allowed);
         self.outcome == Outcome::Exceeded || differs
+    }
+
+    /// Whether memory of a row may be a part of what it is about.
+    pub(super) fn may_concern(&self, row: &Row) -> bool {
+        let is_of_stacks = matches!(self.about(), About::Stacks | About::StackHighest);
+        !is_of_stacks || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
     }
 
     /// Whether a growth that is known only to within an error is on both sides of the limit.

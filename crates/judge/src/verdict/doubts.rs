@@ -2,7 +2,7 @@
 
 use ptmem_base::units::Size;
 use ptmem_compare::diff::Diff;
-use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, Supposed};
+use ptmem_trace::profile::{DeviceProfile, EndingKind, Profile, SupposedSizes, Unknown};
 use ptmem_trace::replay::HistoryKind;
 
 use super::{About, Check, Outcome, PassedBy};
@@ -27,12 +27,9 @@ enum Doubtful {
     NotExceeded,
 }
 
-/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, sizes were supposed, or a side
-/// is not a whole run.
+/// The doubts about a comparison: both sides ran the same code, one program differs from run to run, or a side is not a whole run.
 pub(super) fn of_diff(diff: &Diff) -> impl Iterator<Item = RunDoubt> {
-    [same_code(diff), not_repeatable(diff), supposed_sizes(diff), after_is_partial(diff), before_is_partial(diff)]
-        .into_iter()
-        .flatten()
+    [same_code(diff), not_repeatable(diff), after_is_partial(diff), before_is_partial(diff)].into_iter().flatten()
 }
 
 /// The doubt about one snapshot under absolute limits, or about a search for leaks.
@@ -50,15 +47,21 @@ fn not_repeatable(diff: &Diff) -> Option<RunDoubt> {
     diff.is_not_repeatable().then(|| RunDoubt { reason: reason.to_owned(), doubtful: Doubtful::LargeGrowth })
 }
 
-/// The sides did not suppose the same sizes.
-fn supposed_sizes(diff: &Diff) -> Option<RunDoubt> {
-    let Supposed { bytes, first } = Supposed::of(&diff.profiles)?;
-    let first = first.map(|line| format!(", first at {line}")).unwrap_or_default();
-    let reason = format!(
-        "{} of memory have sizes that simulated GPUs supposed, differently on each side{first}: record both with --compute all",
-        Size(bytes)
-    );
-    Some(RunDoubt { reason, doubtful: Doubtful::DecidedBy(bytes) })
+/// Makes checks inconclusive that rows could decide whose sizes simulated GPUs supposed, not the same ones on both sides.
+pub(super) fn apply_supposed_sizes(diff: &Diff, checks: &mut [Check]) {
+    let supposed = SupposedSizes::of(&diff.profiles);
+    for check in checks {
+        let devices = diff.devices.iter().filter(|device| check.device.is_none_or(|id| device.id() == Some(id)));
+        let rows = devices.flat_map(|device| &device.rows).filter(|row| check.may_concern(row));
+        if let Some(Unknown { bytes, first }) = supposed.unknown(rows.map(|row| &row.supposed)) {
+            let reason = format!(
+                "{} of memory have sizes that simulated GPUs supposed, not the same on both sides, first in {first}: record both with \
+                 --compute all",
+                Size(bytes)
+            );
+            RunDoubt { reason, doubtful: Doubtful::DecidedBy(bytes) }.apply(check);
+        }
+    }
 }
 
 fn after_is_partial(diff: &Diff) -> Option<RunDoubt> {

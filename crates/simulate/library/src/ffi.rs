@@ -47,9 +47,9 @@ impl<T: Copy> Out<T> {
 }
 
 #[cfg(test)]
-impl Out<u8> {
-    /// A structure that a caller passes.
-    pub(crate) fn to(structure: &mut [u8]) -> Self {
+impl<T> Out<T> {
+    /// A structure that a caller passes, or an array.
+    pub(crate) fn to(structure: &mut [T]) -> Self {
         Self(structure.as_mut_ptr())
     }
 }

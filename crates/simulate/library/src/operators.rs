@@ -9,6 +9,7 @@ use core::ptr;
 
 use crate::device::values::{self, Trust};
 use crate::device::{blocks, thread};
+use crate::ffi::Out;
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
 
@@ -131,13 +132,13 @@ pub extern "C" fn ptmem_simulate_doubt(at: u64, size: u64) {
 }
 
 /// Begins an operator whose results the hook writes: launches of this thread change nothing, and what it reads from the
-/// device that has no value reads as `answer`, if that is not negative; `marks` says whether what it allocates follows from
-/// a supposed size. Gives the earlier answer.
+/// device that has no value reads as `answer`, if that is not negative; `place` is the one that supposed a size from which
+/// that of what it allocates follows, or 0. Gives the earlier answer.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_begin(answer: i64, marks: c_int) -> i64 {
+pub extern "C" fn ptmem_simulate_begin(answer: i64, place: u32) -> i64 {
     thread(|state| {
         state.operators.set(state.operators.get() + 1);
-        state.marks.set(state.marks.get() || marks != 0);
+        state.marks.set(if place > 0 { place } else { state.marks.get() });
         state.answer.replace(u64::try_from(answer).ok()).map_or(-1, |answer| answer as i64)
     })
 }
@@ -147,27 +148,30 @@ pub extern "C" fn ptmem_simulate_begin(answer: i64, marks: c_int) -> i64 {
 pub extern "C" fn ptmem_simulate_end(answer: i64) {
     thread(|state| {
         state.operators.set(state.operators.get().saturating_sub(1));
-        state.marks.set(state.marks.get() && state.operators.get() > 0);
+        state.marks.set(if state.operators.get() > 0 { state.marks.get() } else { 0 });
         state.answer.set(u64::try_from(answer).ok());
     });
 }
 
-/// Marks the block at an address as one whose size follows from a supposed one, or not.
+/// Marks the block at an address as one whose size follows from one that a place supposed; 0 is no place.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_mark(at: u64, supposed: c_int) {
-    blocks::mark(at, supposed != 0);
+pub extern "C" fn ptmem_simulate_mark(at: u64, place: u32) {
+    blocks::mark(at, place);
 }
 
-/// 1 for a block that is marked.
+/// The place with which a block is marked, or 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_marked(at: u64) -> c_int {
-    blocks::is_marked(at).into()
+pub extern "C" fn ptmem_simulate_marked(at: u64) -> u32 {
+    blocks::mark_of(at)
 }
 
-/// Most bytes of marked blocks that were in use at once.
+/// Writes device, number of later allocations and place of marked allocations, as many as there is room for, and gives how
+/// many there are.
 #[unsafe(no_mangle)]
-pub extern "C" fn ptmem_simulate_most_marked() -> u64 {
-    blocks::most_marked()
+pub extern "C" fn ptmem_simulate_marks(to: Out<[u64; 3]>, room: usize) -> usize {
+    let all = blocks::marks();
+    all.iter().take(room).enumerate().for_each(|(index, mark)| to.at(index).set(*mark));
+    all.len()
 }
 
 /// Counts a size, a condition or a whole number that followed from values which are not known.
@@ -217,17 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_on_a_supposed_size_allocates_is_marked_until_it_is_given_back() {
-        let report = |at: u64, change| blocks::report_memory_usage(at as *const _, change, 0, 0, 0);
+    fn what_an_operator_on_a_supposed_size_allocates_is_marked() {
+        let report = |at: u64, change| blocks::report_memory_usage(at as *const _, change, 0, 0, 63 << 8);
         let [first, second] = [0x1000_7000_0000, 0x1000_7000_1000];
-        let outer = ptmem_simulate_begin(-1, 1);
+        let outer = ptmem_simulate_begin(-1, 7);
         ptmem_simulate_end(ptmem_simulate_begin(-1, 0));
         report(first, 512);
         ptmem_simulate_end(outer);
         report(second, 512);
-        assert_eq!([ptmem_simulate_marked(first), ptmem_simulate_marked(second)], [1, 0]);
-        assert!(ptmem_simulate_most_marked() >= 512);
+        assert_eq!([ptmem_simulate_marked(first), ptmem_simulate_marked(second)], [7, 0]);
         report(first, -512);
         assert_eq!(ptmem_simulate_marked(first), 0);
+        let mut marks = [[0; 3]; 1];
+        assert_eq!(ptmem_simulate_marks(Out::to(&mut marks), 1), 1);
+        assert_eq!(marks, [[63, 1, 7]], "of a block that was given back, before another");
     }
 }

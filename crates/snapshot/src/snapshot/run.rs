@@ -49,9 +49,10 @@ pub struct RunFacts {
     /// The functions in which it did.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub guesses: Vec<Guess>,
-    /// Most bytes in use at once whose sizes follow from supposed ones.
-    #[serde(deserialize_with = "lenient", skip_serializing_if = "is_zero")]
-    pub supposed: u64,
+    /// Allocations whose sizes follow from supposed ones: the device, the number among the recorded allocations of the device, and
+    /// the index of the guess. A saved profile has them with its classes.
+    #[serde(deserialize_with = "lenient", skip_serializing)]
+    pub supposed: Vec<[u64; 3]>,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,

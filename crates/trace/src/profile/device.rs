@@ -1,6 +1,7 @@
 //! The figures of one device.
 
 use ptmem_base::device::DeviceId;
+use ptmem_base::interner::Interner;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Not;
@@ -170,10 +171,9 @@ impl DeviceProfile {
         self.sums = totals::sums(&self.trace, &self.figures, self.at);
         let totals = self.totals(grouper);
         let mut grouping = Grouping::new(&totals, grouper);
-        let highest = self.trace.highest(&grouping.of_class, grouping.totals.len());
+        self.find_highest(&mut grouping, grouper.code().tables());
         let shapes = self.shapes(&grouping.of_class, grouping.totals.len(), grouper.code().tables());
-        for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
-            total.highest = Some(highest);
+        for (total, shapes) in grouping.totals.iter_mut().zip(shapes) {
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
@@ -307,15 +307,31 @@ impl DeviceProfile {
         let new = new.iter().map(|&stack| (grouper.label(stack), grouper.key(stack), None));
         let groups = known.chain(new).map(|(label, key, bucket)| StackTotal::new(label, key, bucket));
         let of_origin = totals::groups_of_origins(&self.stacks);
-        let Grouping { mut totals, of_class } = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
+        let mut grouping = Grouping::by(groups.collect(), &self.totals(grouper), |exact, _| {
             let moved = exact.origin.stack().and_then(|stack| moved.get(&(stack, exact.cpp)));
             moved.or_else(|| of_origin.get(&exact.origin)).copied().unwrap_or_default()
         });
-        let highest = self.trace.highest(&of_class, totals.len());
-        for (total, highest) in totals.iter_mut().zip(highest) {
-            total.highest = Some(highest);
+        self.find_highest(&mut grouping, grouper.code().tables());
+        grouping.totals
+    }
+
+    /// Adds the most that each group held, in all and in supposed sizes.
+    fn find_highest(&self, Grouping { totals, of_class }: &mut Grouping, tables: &Tables) {
+        let highest = self.trace.highest(of_class, totals.len());
+        totals.iter_mut().zip(highest).for_each(|(total, highest)| total.highest = Some(highest));
+        let tagged = self.trace.classes.iter().zip(of_class);
+        let mut parts = Interner::default();
+        let parts_of: Vec<u32> =
+            tagged.map(|(class, group)| parts.number(&class.tags.supposed.map(|by| (*group, by)))).collect();
+        let parts = parts.into_items();
+        if parts.iter().all(Option::is_none) {
+            return;
         }
-        totals
+        for (part, highest) in parts.iter().zip(self.trace.highest(&parts_of, parts.len())) {
+            if let Some((group, by)) = *part {
+                totals[group as usize].supposed.insert(tables.string(by).to_owned(), highest.bytes);
+            }
+        }
     }
 
     /// The stacks in the groups of any grouping.

@@ -1,6 +1,6 @@
 //! Decisions of a simulated run by values that are not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ptmem_base::diagnostic::{Code, Diagnostic};
 use ptmem_base::sides::Sides;
@@ -67,18 +67,14 @@ impl<'r> Guesses<'r> {
 
     /// The places in words.
     fn described(&self) -> String {
-        let named = self.places.iter().take(MOST_PLACES).map(|place| match place.line {
-            Some(line) => format!("{} (line {line})", place.at),
-            None => place.at.clone(),
-        });
-        let mut named: Vec<String> = named.collect();
+        let mut names: Vec<String> = self.places.iter().take(MOST_PLACES).map(|place| named(place)).collect();
         if let rest @ 1.. = self.places.len().saturating_sub(MOST_PLACES) {
-            named.push(count(rest as u64, "other place", "other places"));
+            names.push(count(rest as u64, "other place", "other places"));
         }
         match self.first {
-            Some(first) if named.is_empty() => format!(", first at {first}"),
-            _ if named.is_empty() => String::new(),
-            _ => format!(" in {}", named.join(", ")),
+            Some(first) if names.is_empty() => format!(", first at {first}"),
+            _ if names.is_empty() => String::new(),
+            _ => format!(" in {}", names.join(", ")),
         }
     }
 
@@ -125,31 +121,58 @@ pub fn tell_once(profiles: &mut Sides<Profile>) {
     }
 }
 
-/// Memory of two recordings whose sizes follow from supposed ones, which are not the same on both sides.
+/// The functions that supposed sizes in two recordings.
+#[derive(Debug)]
+pub struct SupposedSizes<'r>(Sides<Vec<&'r Guess>>);
+
+/// Memory whose sizes follow from supposed ones that are not the same on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Supposed {
+pub struct Unknown {
     /// How far the growth is not known.
     pub bytes: u64,
-    /// The first line that supposed a size.
-    pub first: Option<String>,
+    /// The first function that supposed a size, with the line.
+    pub first: String,
 }
 
-impl Supposed {
-    /// Memory of supposed sizes, unless both sides supposed the same.
+impl<'r> SupposedSizes<'r> {
+    /// Those that the user does not know.
     #[must_use]
-    pub fn of(profiles: &Sides<Profile>) -> Option<Self> {
-        let sizes = profiles.each().map(|(_, profile)| sizes_of(profile));
-        let [before, after] = &sizes;
-        let alike = before.as_ref().zip(after.as_ref()).is_some_and(|(before, after)| before.is_like(after));
-        let first = sizes.iter().flatten().find_map(|guesses| guesses.first.map(str::to_owned));
-        let runs = profiles.each().into_iter().zip(&sizes).filter(|(_, sizes)| sizes.is_some());
-        let bytes = runs.filter_map(|((_, profile), _)| Some(profile.run.as_ref()?.supposed)).sum();
-        (!alike && bytes > 0).then_some(Self { bytes, first })
+    pub fn of(profiles: &'r Sides<Profile>) -> Self {
+        Self(profiles.map(|profile| {
+            let all = profile.run.iter().flat_map(|run| &run.guesses).filter(|guess| guess.what == KINDS[1].0);
+            all.filter(|guess| !is_known(&guess.at, &profile.options.rules.known_guesses)).collect()
+        }))
+    }
+
+    /// True if a function did not suppose equally many sizes of the same sum on both sides. Where neither side names it, the
+    /// user knows it.
+    fn differs(&self, at: &str) -> bool {
+        let found = self.0.map(|all| all.iter().find(|guess| guess.at == at).map(|guess| [guess.count, guess.total]));
+        at.is_empty() || found.before != found.after
+    }
+
+    /// Memory of rows that is not known; each row has its bytes by function. `None` where all of it is known.
+    pub fn unknown<'a>(&self, rows: impl Iterator<Item = &'a Sides<BTreeMap<String, u64>>>) -> Option<Unknown> {
+        let mut functions = BTreeSet::new();
+        let mut bytes = 0_u64;
+        for row in rows {
+            let own = row.map(|by| by.iter().filter(|(at, _)| self.differs(at)).collect::<Vec<_>>());
+            let sums = own.map(|own| own.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(**bytes)));
+            if sums.before != sums.after {
+                bytes = bytes.saturating_add(sums.before).saturating_add(sums.after);
+                functions.extend(own.each().into_iter().flat_map(|(_, own)| own.iter().map(|(at, _)| at.as_str())));
+            }
+        }
+        let mut guesses = self.0.each().into_iter().flat_map(|(_, all)| all.iter().copied());
+        let first = guesses.find(|guess| functions.contains(guess.at.as_str()));
+        (bytes > 0).then(|| Unknown { bytes, first: first.map(named).unwrap_or_default() })
     }
 }
 
-/// The supposed sizes of a recording.
-fn sizes_of(profile: &Profile) -> Option<Guesses<'_>> {
-    let all = Guesses::of(profile.run.as_ref()?, &profile.options.rules.known_guesses);
-    all.into_iter().find(|guesses| guesses.words == KINDS[1].1)
+/// The function of a guess, with the line of the first.
+fn named(guess: &Guess) -> String {
+    match guess.line {
+        Some(line) => format!("{} (line {line})", guess.at),
+        None => guess.at.clone(),
+    }
 }

@@ -30,7 +30,7 @@ pub use crate::trace::{Bucket, Highest};
 pub use device::{DeviceProfile, WithoutWorkspaces};
 pub use error::Error;
 pub use every::{Every, Interval, Lack, MOST_INTERVALS, ParseEveryError};
-pub use guesses::{Supposed, tell_once as tell_guesses_once};
+pub use guesses::{SupposedSizes, Unknown, tell_once as tell_guesses_once};
 pub use lines::{HeldLine, HeldLines, Line, Lines, lines_of};
 pub use measure::measure;
 pub use metric::Metric;

@@ -2,7 +2,7 @@
 //! name.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Add, AddAssign, Deref};
 
 use ptmem_snapshot::snapshot::StackId;
@@ -142,6 +142,8 @@ pub struct StackTotal {
     pub sums: Sums,
     /// The most that it held at any moment; `None` where a saved profile does not say.
     pub highest: Option<Highest>,
+    /// The most bytes that it held in sizes that a function supposed, on simulated GPUs, by function.
+    pub supposed: BTreeMap<String, u64>,
     /// Number of modules that it sums, where it is of modules.
     pub(super) modules: usize,
     /// Types and shapes of the tensors that it holds at the requested moment, where they were recorded; the most
@@ -153,7 +155,17 @@ impl StackTotal {
     /// A group with nothing in it.
     pub(super) fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
         let sums = Sums::default();
-        Self { label, key, bucket, members: Vec::new(), sums, highest: None, modules: 0, shapes: Vec::new() }
+        Self {
+            label,
+            key,
+            bucket,
+            members: Vec::new(),
+            sums,
+            highest: None,
+            supposed: BTreeMap::new(),
+            modules: 0,
+            shapes: Vec::new(),
+        }
     }
 
     /// Adds an exact stack.

@@ -100,21 +100,24 @@ pub struct ClassTags<T = StringId> {
     /// Type and shape of the tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<T>,
+    /// The function that supposed a size from which that of the memory follows, on a simulated GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supposed: Option<T>,
 }
 
 impl<T> Default for ClassTags<T> {
     fn default() -> Self {
-        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None }
+        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None, supposed: None }
     }
 }
 
 impl<T> ClassTags<T> {
     /// The same tags under other names.
     pub fn map<U>(&self, mut name: impl FnMut(&T) -> U) -> ClassTags<U> {
-        let Self { metadata, compile_context, module, purpose, shape } = self;
-        let [metadata, compile_context, module, purpose, shape] =
-            [metadata, compile_context, module, purpose, shape].map(|tag| tag.as_ref().map(&mut name));
-        ClassTags { metadata, compile_context, module, purpose, shape }
+        let Self { metadata, compile_context, module, purpose, shape, supposed } = self;
+        let [metadata, compile_context, module, purpose, shape, supposed] =
+            [metadata, compile_context, module, purpose, shape, supposed].map(|tag| tag.as_ref().map(&mut name));
+        ClassTags { metadata, compile_context, module, purpose, shape, supposed }
     }
 }
 

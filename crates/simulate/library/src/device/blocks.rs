@@ -5,14 +5,15 @@
 //! counter that a kernel should have written would read as the bytes of the last owner.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::ffi::c_void;
 use core::mem;
 
-use super::{addresses, memory, thread, values, virtual_memory};
+use super::{MOST_DEVICES, addresses, memory, thread, values, virtual_memory};
 use crate::sys::loader;
 use crate::sys::lock::{Lazy, Mutex};
 
-/// `c10::reportMemoryUsageToProfiler`; the last argument is a `c10::Device`, two bytes passed in a register.
+/// `c10::reportMemoryUsageToProfiler`; the last argument is a `c10::Device`, its kind and its number, passed in a register.
 type Report = extern "C" fn(*const c_void, i64, usize, usize, u16);
 
 struct Next(Option<Report>);
@@ -25,60 +26,65 @@ fn find_next() -> Next {
     Next(unsafe { mem::transmute::<*mut c_void, Option<Report>>(found) })
 }
 
+/// An allocation: its device, and its number among those of the device.
+type Allocation = (usize, u64);
+
 /// A block in use.
 struct Block {
     size: u64,
-    /// Whether its size follows from a supposed one.
-    supposed: bool,
+    allocation: Allocation,
 }
 
-/// Blocks in use by address, and the bytes of those whose size follows from a supposed one.
+/// Blocks in use by address, the allocations of each device so far, and of those whose size follows from a supposed one, the
+/// number of the place that supposed it.
 struct Blocks {
     by_address: BTreeMap<u64, Block>,
-    supposed: u64,
-    highest: u64,
+    allocated: [u64; MOST_DEVICES],
+    supposed: BTreeMap<Allocation, u32>,
 }
 
-static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { by_address: BTreeMap::new(), supposed: 0, highest: 0 });
+static BLOCKS: Mutex<Blocks> =
+    Mutex::new(Blocks { by_address: BTreeMap::new(), allocated: [0; MOST_DEVICES], supposed: BTreeMap::new() });
 
-impl Blocks {
-    fn mark(&mut self, at: u64, supposed: bool) {
-        let Some(block) = self.by_address.get_mut(&at) else { return };
-        if block.supposed != supposed {
-            block.supposed = supposed;
-            self.supposed = if supposed { self.supposed + block.size } else { self.supposed - block.size };
-            self.highest = self.highest.max(self.supposed);
-        }
-    }
-}
-
-/// Marks the block at an address as one whose size follows from a supposed one, or not.
-pub(crate) fn mark(at: u64, supposed: bool) {
-    BLOCKS.lock().mark(at, supposed);
-}
-
-/// Whether the block at an address is marked.
-pub(crate) fn is_marked(at: u64) -> bool {
-    BLOCKS.lock().by_address.get(&at).is_some_and(|block| block.supposed)
-}
-
-/// Most bytes of marked blocks that were in use at once.
-pub(crate) fn most_marked() -> u64 {
-    BLOCKS.lock().highest
-}
-
-/// Notes that a block was handed out, or given back.
-fn note(at: u64, change: i64) {
-    values::forget(at, change.unsigned_abs());
-    let marks = thread(|state| state.marks.get());
+/// Marks the block at an address as one whose size follows from one that a place supposed; 0 is no place.
+pub(crate) fn mark(at: u64, place: u32) {
     let mut blocks = BLOCKS.lock();
-    if change > 0 {
-        blocks.by_address.insert(at, Block { size: change.unsigned_abs(), supposed: false });
-        blocks.mark(at, marks);
-    } else {
-        blocks.mark(at, false);
-        blocks.by_address.remove(&at);
+    let Some(&Block { allocation, .. }) = blocks.by_address.get(&at) else { return };
+    blocks.supposed.remove(&allocation);
+    if place > 0 {
+        blocks.supposed.insert(allocation, place);
     }
+}
+
+/// The place with which the block at an address is marked, or 0.
+pub(crate) fn mark_of(at: u64) -> u32 {
+    let blocks = BLOCKS.lock();
+    let block = blocks.by_address.get(&at);
+    block.and_then(|block| blocks.supposed.get(&block.allocation)).copied().unwrap_or_default()
+}
+
+/// All allocations that were marked: the device, how many of its allocations came later, and the place.
+pub(crate) fn marks() -> Vec<[u64; 3]> {
+    let Blocks { supposed, allocated, .. } = &*BLOCKS.lock();
+    let marks = supposed.iter();
+    marks.map(|(&(device, number), &place)| [device as u64, allocated[device] - 1 - number, place.into()]).collect()
+}
+
+/// Notes that a block of a device was handed out, or given back.
+fn note(at: u64, change: i64, device: usize) {
+    let size = change.unsigned_abs();
+    values::forget(at, size);
+    let mut blocks = BLOCKS.lock();
+    if change < 0 {
+        blocks.by_address.remove(&at);
+        return;
+    }
+    let Some(allocated) = blocks.allocated.get_mut(device) else { return };
+    let allocation = (device, *allocated);
+    *allocated += 1;
+    blocks.by_address.insert(at, Block { size, allocation });
+    drop(blocks);
+    mark(at, thread(|state| state.marks.get()));
 }
 
 /// Address and size of what holds an address: a block of PyTorch's, or else an allocation of the device that has no
@@ -96,7 +102,7 @@ pub(crate) fn holding(address: u64) -> Option<(u64, u64)> {
 #[unsafe(export_name = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")]
 pub extern "C" fn report_memory_usage(at: *const c_void, change: i64, allocated: usize, reserved: usize, device: u16) {
     if addresses::is_device(at as u64) {
-        note(at as u64, change);
+        note(at as u64, change, usize::from(device >> 8));
     }
     if let Some(next) = NEXT.get().0 {
         next(at, change, allocated, reserved, device);

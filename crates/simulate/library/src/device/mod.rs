@@ -30,8 +30,8 @@ pub(crate) struct ThreadState {
     pub(crate) capture_mode: Cell<i32>,
     /// Operators that run and whose results the hook computes, one within the other.
     pub(crate) operators: Cell<u32>,
-    /// Whether what they allocate follows from a supposed size.
-    pub(crate) marks: Cell<bool>,
+    /// The place that supposed a size from which that of what they allocate follows, or 0.
+    pub(crate) marks: Cell<u32>,
     /// The number that they read where nothing is known.
     pub(crate) answer: Cell<Option<u64>>,
     pub(crate) launches: RefCell<Vec<LaunchConfiguration>>,
