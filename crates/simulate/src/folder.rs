@@ -24,8 +24,8 @@ const PREFIX: &str = "ptmem-simulate-";
 
 /// Variables that are set unless the user set them. Losses of a run in which nothing is computed belong on no dashboard, and a
 /// program that allocates in the order of a set of strings needs one order on both sides. `torch.compile` otherwise starts a
-/// Python that imports PyTorch anew to start its workers, which takes a third of the time, and waits for it at the end for
-/// up to 300 seconds.
+/// Python that imports PyTorch anew to start its workers, which takes a third of the time. After a cold start, releases up to 2.12
+/// can wait 300 seconds for it to end (<https://github.com/pytorch/pytorch/issues/162199>).
 const DEFAULTS: [(&str, &str); 3] =
     [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0"), ("TORCHINDUCTOR_WORKER_START", "fork")];
 /// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their
