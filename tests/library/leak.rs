@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::support::fixtures;
 use crate::support::program::Program;
 use ptmem::budget::DeviceMemory;
+use ptmem::diagnostic::Code;
+use ptmem::diff::{self, DiffOptions};
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, LeakOptions, Search};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
 use ptmem::profile::saved::text_of;
-use ptmem::profile::{self, Moment, Profile};
+use ptmem::profile::{self, Moment, Profile, ReadOptions};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::Value as Json;
@@ -22,7 +24,7 @@ fn search(path: &Path, options: &LeakOptions) -> Search {
 }
 
 fn by(group_by: GroupBy) -> LeakOptions {
-    let reading = profile::ReadOptions { group_by, ..profile::ReadOptions::default() };
+    let reading = ReadOptions { group_by, ..ReadOptions::default() };
     LeakOptions { reading, ..LeakOptions::default() }
 }
 
@@ -31,7 +33,7 @@ fn series(profiles: impl IntoIterator<Item = Profile>, options: &LeakOptions) ->
 }
 
 fn at_end(path: &Path) -> Profile {
-    let options = profile::ReadOptions { at: Moment::End, ..profile::ReadOptions::default() };
+    let options = ReadOptions { at: Moment::End, ..ReadOptions::default() };
     profile::read(File::open(path).unwrap(), path.to_str().unwrap(), options).unwrap()
 }
 
@@ -377,6 +379,39 @@ fn too_few_steps_are_inconclusive() {
     let skip = LeakOptions { skip: Some(9), ..LeakOptions::default() };
     let found = steps(8, |program, _| program.alloc("leak", "train:30", 512)).search(&skip);
     assert_eq!(verdict(&found), Verdict::Inconclusive);
+}
+
+/// What is compared after three steps keeps `each` of them, in bytes.
+fn keeping(each: [u64; 3]) -> Profile {
+    let program = steps(3, |program, step| match each[step] {
+        0 => {}
+        bytes => program.alloc(format!("kept {step}"), "train:30", bytes),
+    });
+    profile::read(&*program.snapshot(), "snapshot.pkl", ReadOptions::default()).unwrap()
+}
+
+/// Three steps are too few to find a leak in one recording, and what they leave behind is below every limit.
+#[test]
+fn steps_that_leave_more_behind_than_before_are_told() {
+    let each = |bytes: &str| {
+        vec![format!(
+            "each of 2 steps of the after leaves {bytes} more behind than that of the before: a leak, if more steps go on like this"
+        )]
+    };
+    for (before, after, expected) in [
+        ([0; 3], [512; 3], each("512 B")),
+        ([512; 3], [2048; 3], each("1.50 KiB")),
+        // No step leaves more than before, only the first does, or sizes follow the input.
+        ([512; 3], [512; 3], vec![]),
+        ([2048; 3], [512; 3], vec![]),
+        ([0; 3], [512, 0, 0], vec![]),
+        ([0; 3], [512, 1024, 512], vec![]),
+    ] {
+        let diff = diff::compare(keeping(before), keeping(after), DiffOptions::default());
+        let told = diff.diagnostics.iter().filter(|found| found.code == Code::StepsLeaveMore);
+        let told: Vec<String> = told.map(|found| found.message.clone()).collect();
+        assert_eq!(told, expected, "{before:?} {after:?}");
+    }
 }
 
 #[test]

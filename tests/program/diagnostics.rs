@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::edit::Edited;
 use crate::support::history::{A, B, KIB, MIB, Tensors, event, frame, frames, free, segment, snapshot, train};
 use crate::support::pickle::{self, Value};
+use crate::support::program::Program;
 use crate::support::tool::{commit, git, ptmem, text};
 use crate::support::{fixtures, signed};
 use ptmem::diagnostic::Code;
@@ -105,6 +106,20 @@ fn passing_block() -> Vec<Value> {
     let mut events = vec![event("alloc", A + 4 * MIB, 6 * MIB)];
     events.extend(free(A + 4 * MIB, 6 * MIB));
     events
+}
+
+/// Three named steps, each of which may keep a block.
+fn three_steps(keeps: bool) -> Value {
+    let mut program = Program::default();
+    for step in 0..3 {
+        program.mark("START", &format!("ProfilerStep#{step}"));
+        program.work();
+        if keeps {
+            program.alloc(format!("kept {step}"), "train:30", 512);
+        }
+        program.mark("END", &format!("ProfilerStep#{step}"));
+    }
+    program.value()
 }
 
 /// A thousand events, the first of which free a block that nothing allocates.
@@ -320,6 +335,7 @@ fn produce(code: Code) -> Codes {
             let twice = story([]).with("external_annotations", [phase(), phase()].concat());
             case.diff(&once, &twice, &["--max-growth", "phase:*=1GiB"])
         }
+        Code::StepsLeaveMore => case.diff(&three_steps(false), &three_steps(true), &[]),
         Code::PhaseNotCompared => {
             let named = story([]).with("external_annotations", phase());
             case.diff(&story([]), &named, &["--max-growth", "phase=5%"])

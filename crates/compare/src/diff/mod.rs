@@ -11,6 +11,7 @@ mod recordings;
 mod repeat;
 mod row;
 mod stacks;
+mod steps;
 
 use std::sync::Arc;
 
@@ -232,6 +233,7 @@ pub fn compare(before: Profile, after: Profile, options: DiffOptions) -> Diff {
         recordings::compare(&profiles, device, &mut diagnostics);
         alignment::tell(&profiles, device, &mut diagnostics);
         places::tell(&profiles, device, &mut diagnostics);
+        diagnostics.extend(steps::tell(&profiles, device));
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
     recordings::compare_runs(&profiles, &devices, &mut diagnostics);
