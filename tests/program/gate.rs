@@ -251,10 +251,11 @@ fn a_working_tree_that_fails_has_no_verdict() {
     assert!(stderr.contains("[gate.train] the working tree cannot be recorded"), "{stderr}");
     assert!(stderr.contains("failed with exit code 7: no module"), "{stderr}");
     assert_eq!(checkout.worktrees(), 1);
-    checkout.write("ptmem.toml", "[gate.train]\nrecord = \"python REPLACE_ME.py\"\n");
+    checkout.write("ptmem.toml", "[gate.train]\nrecord = \"python record_memory.py\"\n");
+    checkout.write("record_memory.py", "model = REPLACE_ME()\n");
     let output = checkout.run(&[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("[gate.train] has no program yet"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("record_memory.py: says REPLACE_ME: fill in"), "{}", text(&output.stderr));
     checkout.write("ptmem.toml", "");
     let output = checkout.run(&[]);
     assert!(text(&output.stderr).contains("ptmem gate -- python train.py"), "{}", text(&output.stderr));

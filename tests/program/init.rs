@@ -123,13 +123,31 @@ fn the_job_that_runs_code_has_no_token_and_the_one_that_comments_runs_none() {
 }
 
 #[test]
-fn without_a_program_the_gate_says_what_to_replace() {
-    let (gates, told) = proposed(&[("setup.py", ""), ("lib/__init__.py", "import torch\n")]);
-    let [(name, recording)] = &gates[..] else { panic!("{told}") };
-    assert_eq!((&**name, &*recording.script, &*recording.steps), ("train", "python REPLACE_ME.py", "none"));
-    assert_eq!(recording.install.as_deref(), Some("ptmem pip install torch . ptmem-gate"));
-    assert!(told.contains("  no program that a gate can record as it is\n"), "{told}");
-    assert!(told.contains("\n  in ptmem.toml, replace 'python REPLACE_ME.py'\n"), "{told}");
+fn without_a_program_there_is_a_script_to_fill_in() {
+    let files = [("setup.py", ""), ("src/lib/__init__.py", "import torch\n"), ("tests/__init__.py", "")];
+    let place = repository(&files);
+    let told = init(place.path(), &[]);
+    let of_script = Recording {
+        install: Some("ptmem pip install torch .".to_owned()),
+        ..Recording::of("python record_memory.py".to_owned())
+    };
+    assert_eq!(gates(place.path()), [("train".to_owned(), of_script)]);
+    for part in [
+        "  no program that a gate can record as it is\n",
+        "\nwritten  record_memory.py\n",
+        "\n  in record_memory.py, fill in what says REPLACE_ME\n",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(read(place.path(), "record_memory.py").contains("\nfrom lib import REPLACE_ME\n"));
+    // One that somebody has filled in stays, and where there are several packages none is guessed.
+    let several = [&files[..], &[("other/__init__.py", "")]].concat();
+    let place = repository(&several);
+    assert!(init(place.path(), &["--dry-run"]).contains("\nfrom REPLACE_ME import REPLACE_ME\n"));
+    fs::write(place.path().join("record_memory.py"), "import lib\n").unwrap();
+    let told = init(place.path(), &[]);
+    assert!(!told.contains("fill in") && gates(place.path())[0].1.script == "python record_memory.py", "{told}");
+    assert_eq!(read(place.path(), "record_memory.py"), "import lib\n");
 }
 
 #[test]
@@ -322,7 +340,7 @@ fn entry_points_come_before_tutorials_and_none_is_silent() {
         ]
     );
     let many = ["a_train.py", "b_train.py", "c_train.py", "d_train.py"].map(|name| (name, PROGRAM));
-    assert_eq!(left_out(&many), ["d_train.py (beyond the first three)"]);
+    assert_eq!(left_out(&many), ["d_train.py (others come first)"]);
 }
 
 #[test]
@@ -423,7 +441,7 @@ mod tries {
         assert!(told.contains("; not tried: this environment lacks the module tqdm.auto\n"), "{told}");
         assert_eq!(gates[0].0, "pretrain");
         let (told, gates) = tried(&[("train.py", &fails)], fake(&place));
-        assert_eq!(gates[0].1.script, "python REPLACE_ME.py", "{told}");
+        assert_eq!(gates[0].1.script, "python record_memory.py", "{told}");
     }
 
     #[test]
@@ -432,9 +450,12 @@ mod tries {
         let folder = fake(&place);
         fs::write(folder.join("timeout"), "#!/bin/sh\nexit 124\n").unwrap();
         fs::set_permissions(folder.join("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
-        let (told, gates) = tried(&[("train.py", PROGRAM)], folder);
+        // What only downloads data is no gate.
+        let files = [("train.py", PROGRAM), ("load.py", SAMPLER), ("README.md", "python load.py\n")];
+        let (told, gates) = tried(&files, folder);
         assert!(told.contains("; tried, and not recorded after 60 s\n"), "{told}");
-        assert_eq!(gates[0].1.script, "python train.py");
+        assert!(told.contains("  left out: load.py (tried, and not recorded after 60 s)\n"), "{told}");
+        assert_eq!(gates.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["train"], "{told}");
     }
 
     const STEP: &str = "import torch\nmodel = torch.nn.Linear(64, 64).cuda()\n";

@@ -11,10 +11,10 @@ mod sides;
 mod update;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
@@ -98,7 +98,7 @@ fn gpu(text: &str) -> Result<String, String> {
     if text == Recording::REAL_GPU { Ok(text.to_owned()) } else { recorder::card(text) }
 }
 
-/// The recording of a gate for which nobody has written how to record it.
+/// Stands in the script that `ptmem init` writes for what nobody has filled in yet.
 const PLACEHOLDER: &str = "REPLACE_ME";
 
 /// A working tree that cannot be recorded.
@@ -127,14 +127,14 @@ impl GateArguments {
     }
 
     /// The gates to run, by their names.
-    fn gates(&self, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
+    fn gates(&self, place: &Place, loaded: &Loaded) -> Result<BTreeMap<String, GateRules>> {
         let mut gates = match self.of_command() {
             Some(gate) => BTreeMap::from([(UNNAMED.to_owned(), gate)]),
             None => self.selected(loaded)?,
         };
         for (name, gate) in &mut gates {
             if let Source::Recorded(recording) = &mut gate.source {
-                self.require_written(name, recording, loaded)?;
+                require_written(name, recording, &place.path(&loaded.folder))?;
                 self.apply(recording).map_err(|wrong| anyhow!("[gate.{name}] {wrong}"))?;
             }
         }
@@ -164,19 +164,6 @@ impl GateArguments {
         Ok(if self.names.is_empty() { gates.clone() } else { selected })
     }
 
-    /// Stops at a gate that nobody has finished.
-    fn require_written(&self, name: &str, recording: &Recording, loaded: &Loaded) -> Result<()> {
-        if recording.script.contains(PLACEHOLDER) {
-            bail!(
-                "{}: [gate.{name}] has no program yet: replace '{}' in 'record' by the command that runs a few training \
-                 steps, such as 'python train.py --epochs 1'; docs/getting-started.md has a script to start from",
-                loaded.name(),
-                recording.script.trim()
-            );
-        }
-        Ok(())
-    }
-
     /// Applies the options of the command line, and checks what the file says.
     fn apply(&self, recording: &mut Recording) -> Result<(), String> {
         recording.gpu = self.gpu.clone().unwrap_or_else(|| recording.gpu.clone());
@@ -199,6 +186,23 @@ impl GateArguments {
             None => None,
         }
     }
+}
+
+/// Stops at a script that nobody has filled in.
+fn require_written(name: &str, recording: &Recording, folder: &Path) -> Result<()> {
+    let folder = recording.directory.as_ref().map_or(folder.to_owned(), |below| folder.join(below));
+    let mut scripts = recording.script.split_whitespace().filter(|word| word.ends_with(".py"));
+    if let Some(script) = scripts.find(|script| is_unwritten(&folder.join(script))) {
+        bail!(
+            "{script}: says {PLACEHOLDER}: fill in a model of this repository, its inputs and its loss, which [gate.{name}] records; \
+             or let 'record' run a program that trains"
+        );
+    }
+    Ok(())
+}
+
+fn is_unwritten(script: &Path) -> bool {
+    fs::read_to_string(script).is_ok_and(|text| text.contains(PLACEHOLDER))
 }
 
 fn default_folder() -> PathBuf {
@@ -227,7 +231,7 @@ fn answer(
     output: &Output,
 ) -> Result<ExitCode> {
     let loaded = config::load_at(&place, &arguments.config)?;
-    let rules = arguments.gates(&loaded)?;
+    let rules = arguments.gates(&place, &loaded)?;
     let is_recorded = rules.values().any(|gate| matches!(gate.source, Source::Recorded(_)));
     let occasion = match base::occasion(&place, arguments.base.as_deref()) {
         Ok(occasion) => Some(occasion),

@@ -9,10 +9,10 @@ use ptmem::verdict::{Excuse, NoBefore};
 use super::super::config::{Loaded, load_of_base};
 use super::super::git::Base;
 use super::super::recorder::Failure;
+use super::UNNAMED;
 use super::base::BaseCommit;
 use super::gates::Gates;
 use super::sides::normal;
-use super::{PLACEHOLDER, UNNAMED};
 
 /// The base with its configuration.
 pub(super) struct OfBase<'a> {
@@ -44,8 +44,7 @@ impl<'a> OfBase<'a> {
         }
         let loaded = self.loaded.as_ref().map_err(|error| Missing::Configuration(format!("{error:#}")))?;
         let recording = loaded.config.gates.get(name).and_then(|gate| gate.source.recording());
-        let written = recording.filter(|recording| !recording.script.contains(PLACEHOLDER));
-        let mut recording = written.cloned().ok_or_else(|| self.lacks(name))?;
+        let mut recording = recording.cloned().ok_or_else(|| self.lacks(name))?;
         gates.arguments.apply(&mut recording).map_err(Missing::Configuration)?;
         Ok((recording, loaded.folder.clone()))
     }

@@ -58,7 +58,10 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     let tries = arguments.tries || !arguments.no_try && root.join(".git").exists() && attempt::is_possible();
     let found = Found::of(&root, tries)?;
     let mut told = found.described();
-    told += &write(&root, "ptmem.toml", &found.configuration(), arguments.dry_run)?;
+    told += &write(&root, CONFIGURATION, &found.configuration(), arguments.dry_run)?;
+    if found.needs_script {
+        told += &write(&root, SCRIPT, &found.script(), arguments.dry_run)?;
+    }
     let is_on_gitlab = root.join(".gitlab-ci.yml").exists() && !root.join(".github").exists();
     if !is_on_gitlab {
         told += &write(&root, WORKFLOW, WORKFLOW_TEXT, arguments.dry_run)?;
@@ -69,6 +72,8 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     output.print(&told)?;
     Ok(ExitCode::SUCCESS)
 }
+
+const CONFIGURATION: &str = "ptmem.toml";
 
 /// The workflow of GitHub that runs the gates.
 const WORKFLOW: &str = ".github/workflows/memory.yml";
@@ -102,6 +107,8 @@ struct Gate {
 struct Found<'a> {
     root: &'a Path,
     gates: Vec<Gate>,
+    /// Whether the only gate records a script that is not there yet.
+    needs_script: bool,
     left_out: Vec<Program>,
 }
 
@@ -115,7 +122,7 @@ impl<'a> Found<'a> {
         let (mut chosen, mut left_out): (Vec<_>, Vec<_>) =
             programs.into_iter().partition(|program| match &program.obstacle {
                 None => !tries || program.recorded.is_some(),
-                Some(obstacle) => !has_recorded && obstacle.is_unknown(),
+                Some(obstacle) => !has_recorded && obstacle.is_unknown(program.kind),
             });
         left_out.extend(chosen.drain(chosen.len().min(MOST)..));
         let mut gates: Vec<Gate> = Vec::new();
@@ -123,7 +130,8 @@ impl<'a> Found<'a> {
             let name = name(&program.path, &gates);
             gates.push(Gate { name, installation: Installation::of(root, Some(&program)), program });
         }
-        Ok(Self { root, gates, left_out })
+        let needs_script = gates.is_empty() && ![CONFIGURATION, SCRIPT].iter().any(|name| root.join(name).exists());
+        Ok(Self { root, gates, needs_script, left_out })
     }
 
     /// What becomes a gate, what does not, and why.
@@ -139,7 +147,7 @@ impl<'a> Found<'a> {
         }
         let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for program in &self.left_out {
-            let reason = program.obstacle.as_ref().map_or("beyond the first three".to_owned(), Obstacle::described);
+            let reason = program.obstacle.as_ref().map_or("others come first".to_owned(), Obstacle::described);
             left_out.entry(reason).or_default().push(&program.path);
         }
         lines.extend(left_out.iter().map(|(reason, paths)| format!("  left out: {} ({reason})", paths.join(", "))));
@@ -154,17 +162,21 @@ impl<'a> Found<'a> {
             text += &program.ranks().map_or(String::new(), |ranks| format!("ranks = {ranks}\n"));
         }
         if self.gates.is_empty() {
-            let mut installation = Installation::of(self.root, None);
-            installation.script = format!("{} ptmem-gate", installation.script.trim_end());
-            let because = "docs/getting-started.md of ptmem has a script to copy, which writes its snapshot itself";
-            text += &table("train", because, &installation, &[("record", PLACEHOLDER), ("steps", "none")]);
+            let because = format!("what {SCRIPT} trains: no program can be recorded as it is");
+            let record = format!("python {SCRIPT}");
+            text += &table("train", &because, &Installation::of(self.root, None), &[("record", &record)]);
         }
         text
     }
 
+    /// A script to fill in, which imports the package of the repository.
+    fn script(&self) -> String {
+        SCRIPT_TEXT.replace("PACKAGE", &programs::package(self.root).unwrap_or_else(|| "REPLACE_ME".to_owned()))
+    }
+
     fn next_steps(&self, is_on_gitlab: bool) -> String {
-        let replace = format!("  in ptmem.toml, replace '{PLACEHOLDER}'\n");
-        let replace = if self.gates.is_empty() { replace } else { String::new() };
+        let replace = format!("  in {SCRIPT}, fill in what says REPLACE_ME\n");
+        let replace = if self.needs_script { replace } else { String::new() };
         let workflow = match (is_on_gitlab, WORKFLOW_TEXT.contains("OWNER/")) {
             (true, _) => "  copy the job of docs/examples/gitlab.yml of ptmem\n".to_owned(),
             (false, true) => format!("  in {WORKFLOW}, replace OWNER by the owner of the Action\n"),
@@ -194,5 +206,6 @@ fn name(path: &str, others: &[Gate]) -> String {
     free.unwrap_or_else(|| format!("gate-{}", others.len() + 1))
 }
 
-/// What a gate records until somebody has written what it is to record.
-const PLACEHOLDER: &str = "python REPLACE_ME.py";
+/// What a gate records where no program can be recorded as it is.
+const SCRIPT: &str = "record_memory.py";
+const SCRIPT_TEXT: &str = include_str!("templates/record_memory.py");

@@ -45,10 +45,12 @@ pub(super) enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether a gate may record it all the same: nothing went wrong.
-    pub(super) fn is_unknown(&self) -> bool {
+    /// Whether a gate may record a program of this kind all the same: nothing went wrong. One that does not train may as well be
+    /// downloading data.
+    pub(super) fn is_unknown(&self, kind: Kind) -> bool {
         match self {
-            Self::Untried(_) | Self::Unfinished(_) => true,
+            Self::Untried(_) => true,
+            Self::Unfinished(_) => kind == Kind::Trains,
             Self::Requires(_)
             | Self::Lacks(_)
             | Self::Asks
@@ -292,6 +294,15 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
     let others = programs.iter_mut().filter(|program| has_entry && program.obstacle.is_none() && !program.is_entry());
     others.for_each(|program| program.obstacle = Some(Obstacle::Aside));
     programs
+}
+
+/// The package that a repository is for, if it has one: the only one in its root or in `src`.
+pub(super) fn package(root: &Path) -> Option<String> {
+    let paths = checkout::list(root);
+    let ours = paths.iter().filter(|path| is_ours(path) && !BESIDE.iter().any(|folder| path.contains(folder)));
+    let packages = ours.filter_map(|path| path.strip_prefix("src/").unwrap_or(path).strip_suffix("/__init__.py"));
+    let mut outermost = packages.filter(|package| !package.contains('/'));
+    outermost.next().filter(|_| outermost.next().is_none()).map(str::to_owned)
 }
 
 /// Folders of programs beside those that a repository is for.
