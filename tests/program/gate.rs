@@ -261,6 +261,30 @@ fn a_working_tree_that_fails_has_no_verdict() {
     assert!(text(&output.stderr).contains("ptmem gate -- python train.py"), "{}", text(&output.stderr));
 }
 
+/// Data folders are ignored by nearly every repository.
+#[test]
+fn a_base_that_fails_for_want_of_ignored_files_says_so() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write(".gitignore", "data/\n");
+    let script = read(&checkout.root().join("run.sh"));
+    checkout.write(
+        "run.sh",
+        &format!("[ -e data/train.bin ] || {{ echo \"no '$PWD/data/train.bin'\" >&2; exit 7; }}\n{script}"),
+    );
+    checkout.commit("read data");
+    checkout.write("data/train.bin", "1");
+    let output = checkout.run(&[]);
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{stdout}{}", text(&output.stderr));
+    for part in ["its output names data/train.bin, which git ignores", "let 'install' or 'record' fetch it"] {
+        assert!(stdout.contains(part), "{part}: {stdout}");
+    }
+    // A file that the working tree lacks as well is no reason.
+    fs::remove_dir_all(checkout.root().join("data")).unwrap();
+    let output = checkout.run(&[]);
+    assert!(!text(&output.stderr).contains("which git ignores"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn each_side_is_recorded_by_its_own_gate() {
     let checkout = Checkout::new("before.pkl");

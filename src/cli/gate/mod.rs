@@ -3,6 +3,7 @@
 mod base;
 mod ci;
 mod gates;
+mod ignored;
 mod of_base;
 mod parts;
 mod rules;

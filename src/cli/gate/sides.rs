@@ -18,9 +18,10 @@ use super::super::recorder::environment::Environment;
 use super::super::recorder::process::{Hold, available_memory};
 use super::super::recorder::tree::Tree;
 use super::super::recorder::{
-    Attempt, Candidate, Failure, Method, Part, Program, Recorder, hash_environment, python_of, tail,
+    Attempt, Candidate, Failure, Method, Part, Program, Recorder, hash_environment, python_of, read_log, tail,
 };
 use super::base::BaseCommit;
+use super::ignored::Lacking;
 
 /// Main memory that a recording is expected to take if none was made before: with less than twice as much, one side is recorded
 /// after the other.
@@ -65,10 +66,14 @@ impl Recordings {
 
     /// The end of the output of a recording that failed.
     pub(super) fn tail(&self, name: &str, most: usize) -> Vec<String> {
+        tail(&self.log(name), most)
+    }
+
+    /// The output of a recording: what is written last is what failed.
+    fn log(&self, name: &str) -> PathBuf {
         let folder = self.recorder.place(name);
-        // What is written last is what failed.
         let log = folder.join("log");
-        tail(&if log.exists() { log } else { folder.join("install.log") }, most)
+        if log.exists() { log } else { folder.join("install.log") }
     }
 
     /// The name of the recording of the working tree.
@@ -116,10 +121,12 @@ impl Recordings {
         let part =
             Part { name: format!("base {}", base.short()), last: self.last(&Self::name_of_after(plans.after.name)) };
         let before = Side { name, root: &tree.path, part, plan: &plans.before };
-        let sides = self.record_both(&Sides { before, after }, counters);
+        let places = Sides { before, after };
+        let Sides { before, after } = self.record_both(&places, counters);
+        let before = self.explained(before, &places.before);
         tree.remove();
         self.forget_old();
-        Ok((sides, false))
+        Ok((Sides { before, after }, false))
     }
 
     fn place_of_after<'a>(&'a self, plan: &'a Plan<'a>) -> Side<'a> {
@@ -175,11 +182,10 @@ impl Recordings {
     fn attempt(&self, place: &Side<'_>, counters: bool) -> Attempt {
         let Side { name, root, part, plan } = place;
         let recording = plan.recording;
-        let below = recording.directory.as_ref().map_or(plan.folder.to_owned(), |folder| plan.folder.join(folder));
-        let folder = root.join(normal(&self.repository.below.join(&below)));
+        let below = self.below(plan);
+        let folder = root.join(&below);
         if !folder.is_dir() {
-            let missing = below.display();
-            return Ok(Err(Failure::Candidate(format!("it has no folder {missing}"))));
+            return Ok(Err(Failure::Candidate(format!("it has no folder {}", below.display()))));
         }
         let own = self.recorder.begin(name)?;
         let script = script_in(&own, "record.sh", &recording.script)?;
@@ -202,6 +208,24 @@ impl Recordings {
         let attempt = self.recorder.record_in(&own, &candidate, part);
         environment.remove();
         attempt
+    }
+
+    /// The folder in which a gate runs its command, from the root of the repository.
+    fn below(&self, plan: &Plan<'_>) -> PathBuf {
+        let folder = self.repository.below.join(plan.folder);
+        normal(&plan.recording.directory.as_ref().map_or(folder.clone(), |below| folder.join(below)))
+    }
+
+    /// Says of a base that failed which of the files that it asked for only the working tree has.
+    fn explained(&self, attempt: Attempt, base: &Side<'_>) -> Attempt {
+        let failure = match attempt? {
+            Ok(recorded) => return Ok(Ok(recorded)),
+            Err(failure) => failure,
+        };
+        let worktree = fs::canonicalize(base.root).unwrap_or_default();
+        let below = self.below(base.plan);
+        let lacking = Lacking { root: &self.repository.root, worktree: &worktree, below: &below };
+        Ok(Err(failure.with(&lacking.advice(&read_log(&self.log(&base.name))))))
     }
 
     /// Removes the recordings of bases that are older than the newest ones.

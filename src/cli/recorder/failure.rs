@@ -64,7 +64,7 @@ const TIMED_OUT: i32 = 124;
 impl Failure {
     /// A command that ended with this exit code, and its output.
     pub(crate) fn of_command(code: i32, log: &Path) -> Self {
-        let text = read(log);
+        let text = read_log(log);
         if text.contains(NO_PYTORCH) {
             return Self::Environment(
                 "the Python of the command has no PyTorch; install it there (ptmem pip install torch), or give the \
@@ -89,7 +89,7 @@ impl Failure {
 
     /// An installation that ended with this exit code, and its output.
     pub(crate) fn of_install(code: i32, log: &Path) -> Self {
-        let text = read(log);
+        let text = read_log(log);
         let failed = format!(
             "install: the command failed with exit code {code}{} (its output: {})",
             last_words(&text),
@@ -98,13 +98,24 @@ impl Failure {
         if is_elsewhere(code, &text) { Self::Elsewhere(failed) } else { Self::Candidate(failed) }
     }
 
+    /// The same with more that is known of its reason.
+    pub(crate) fn with(self, more: &str) -> Self {
+        match self {
+            Self::Environment(words) => Self::Environment(words),
+            Self::Command(words) => Self::Command(words + more),
+            Self::Candidate(words) => Self::Candidate(words + more),
+            Self::Elsewhere(words) => Self::Elsewhere(words + more),
+        }
+    }
+
     /// Whether the system stopped the command, as it does where memory runs out.
     pub(crate) fn was_killed(&self) -> bool {
         matches!(self, Self::Elsewhere(words) if words.contains("exit code 137"))
     }
 }
 
-fn read(log: &Path) -> String {
+/// The output of a command.
+pub(crate) fn read_log(log: &Path) -> String {
     String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned()
 }
 
@@ -145,12 +156,12 @@ fn last_words(text: &str) -> String {
 
 /// The last words of a log, behind a colon.
 pub(crate) fn last_lines(log: &Path) -> String {
-    last_words(&read(log))
+    last_words(&read_log(log))
 }
 
 /// The end of the output of a command that failed, a line each, for people.
 pub(crate) fn tail(log: &Path, most: usize) -> Vec<String> {
-    let text = read(log);
+    let text = read_log(log);
     let mut lines: Vec<String> =
         text.lines().rev().filter(|line| is_of_program(line)).take(most).map(printable_line).collect();
     lines.reverse();

@@ -26,7 +26,7 @@ use super::args::heading;
 use super::output;
 use super::pip::printed;
 use super::{checkout, input};
-pub(crate) use failure::{Failure, tail};
+pub(crate) use failure::{Failure, read_log, tail};
 use process::Ended;
 pub(crate) use progress::Part;
 
