@@ -285,6 +285,18 @@ fn a_base_that_fails_for_want_of_ignored_files_says_so() {
     assert!(!text(&output.stderr).contains("which git ignores"), "{}", text(&output.stderr));
 }
 
+/// On a real card as on a simulated one.
+#[test]
+fn a_recorded_program_reports_to_no_service() {
+    let checkout = Checkout::new("before.pkl");
+    let script = read(&checkout.root().join("run.sh"));
+    checkout.write("run.sh", &format!("[ \"$WANDB_MODE$NEPTUNE_MODE\" = offlineoffline ] || exit 7\n{script}"));
+    let output = checkout.run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = checkout.command(&[]).env("WANDB_MODE", "online").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
 #[test]
 fn each_side_is_recorded_by_its_own_gate() {
     let checkout = Checkout::new("before.pkl");

@@ -164,9 +164,9 @@ fn every_process_of_a_run_is_counted_in_the_report() {
 #[test]
 fn variables_have_defaults_unless_the_user_sets_them() {
     let place = TempDir::new().unwrap();
-    let variables = ["WANDB_MODE", "PYTHONHASHSEED", "TORCHINDUCTOR_WORKER_START"];
-    for (set, expected) in [(None, "offline 0 fork\n"), (Some(["online", "7", "spawn"]), "online 7 spawn\n")] {
-        let script = "echo $WANDB_MODE $PYTHONHASHSEED $TORCHINDUCTOR_WORKER_START";
+    let variables = ["WANDB_MODE", "CLEARML_OFFLINE_MODE", "PYTHONHASHSEED", "TORCHINDUCTOR_WORKER_START"];
+    for (set, expected) in [(None, "offline 1 0 fork\n"), (Some(["online", "0", "7", "spawn"]), "online 0 7 spawn\n")] {
+        let script = "echo $WANDB_MODE $CLEARML_OFFLINE_MODE $PYTHONHASHSEED $TORCHINDUCTOR_WORKER_START";
         let mut command = command(place.path(), &[], &["sh", "-c", script]);
         for name in variables {
             command.env_remove(name);

@@ -22,12 +22,21 @@ use crate::{LIBRARY, PYTHON, PYTHON_WATCH, SETTINGS_VARIABLE, Settings};
 /// Prefix of the folder's name. The folder contains generated code, so labels of stacks fold its name.
 const PREFIX: &str = "ptmem-simulate-";
 
-/// Variables that are set unless the user set them. Losses of a run in which nothing is computed belong on no dashboard, and a
-/// program that allocates in the order of a set of strings needs one order on both sides. `torch.compile` otherwise starts a
-/// Python that imports PyTorch anew to start its workers, which takes a third of the time. After a cold start, releases up to 2.12
-/// can wait 300 seconds for it to end (<https://github.com/pytorch/pytorch/issues/162199>).
-const DEFAULTS: [(&str, &str); 3] =
-    [("WANDB_MODE", "offline"), ("PYTHONHASHSEED", "0"), ("TORCHINDUCTOR_WORKER_START", "fork")];
+/// Variables that are set unless the user set them. A program that allocates in the order of a set of strings needs one order on
+/// both sides. `torch.compile` otherwise starts a Python that imports PyTorch anew to start its workers, which takes a third of the
+/// time. After a cold start, releases up to 2.12 can wait 300 seconds for it to end
+/// (<https://github.com/pytorch/pytorch/issues/162199>).
+const DEFAULTS: [(&str, &str); 2] = [("PYTHONHASHSEED", "0"), ("TORCHINDUCTOR_WORKER_START", "fork")];
+
+/// Variables by which services that track experiments write to disk alone: losses of a run that is recorded for its memory belong
+/// on no dashboard, and nobody has an account in CI.
+const TRACKERS: [(&str, &str); 4] = [
+    ("WANDB_MODE", "offline"),
+    ("NEPTUNE_MODE", "offline"),
+    ("SWANLAB_MODE", "offline"),
+    ("CLEARML_OFFLINE_MODE", "1"),
+];
+
 /// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their
 /// program.
 const ATTEMPTS: u32 = 100;
@@ -46,6 +55,16 @@ pub(super) struct Folder {
 
 /// Variables to set for the child.
 pub(super) type Environment = Vec<(&'static str, OsString)>;
+
+/// Variables by which a program reports to no service, unless the user set them.
+pub fn offline_trackers() -> impl Iterator<Item = (&'static str, OsString)> {
+    unless_set(&TRACKERS)
+}
+
+fn unless_set(variables: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = (&'static str, OsString)> {
+    let unset = variables.iter().filter(|(variable, _)| env::var_os(variable).is_none());
+    unset.map(|(variable, value)| (*variable, value.into()))
+}
 
 impl Folder {
     /// Creates the folder with its contents.
@@ -88,8 +107,8 @@ impl Folder {
             ("TRITON_LIBCUDA_PATH", libraries.into()),
         ];
         environment.extend(empty_caches(&self.path));
-        let unset = DEFAULTS.into_iter().filter(|(variable, _)| env::var_os(variable).is_none());
-        environment.extend(unset.map(|(variable, value)| (variable, value.into())));
+        environment.extend(unless_set(&DEFAULTS));
+        environment.extend(offline_trackers());
         if let Ok(ptmem) = env::current_exe() {
             environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }

@@ -35,6 +35,7 @@ pub use arguments::{SimulateArguments, StandInsArguments, Steps};
 pub use card::Card;
 pub use compiled::empty_caches;
 pub use compute::Compute;
+pub use folder::offline_trackers;
 pub use run::run;
 pub use stand_ins::run as add_stand_ins;
 

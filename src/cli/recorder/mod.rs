@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use ptmem::config::Recording;
 use ptmem::profile::{EndingKind, Profile, ReadOptions};
-use ptmem_simulate::{Card, Compute, Steps, empty_caches};
+use ptmem_simulate::{Card, Compute, Steps, empty_caches, offline_trackers};
 #[cfg(unix)]
 use rustix::fs::FlockOperation;
 
@@ -227,7 +227,7 @@ impl Recorder {
         let doing = part.doing("recording", Some(steps));
         let compiled = folder.join("compiled");
         if !candidate.is_simulated {
-            command.envs(empty_caches(&compiled));
+            command.envs(empty_caches(&compiled)).envs(offline_trackers());
         }
         let Ended { code, memory } = process::run(&mut command, &log, &doing)?;
         drop(doing);
