@@ -125,11 +125,11 @@ fn what_keeps_it_from_an_answer_is_said() {
 /// refuses other settings.
 #[cfg(all(feature = "simulate", target_os = "linux"))]
 const OTHER_PYTHON: &str = r#"#!/bin/sh
-echo "$5" >> tried
+echo "$4" >> "$FOLDER/tried"
 [ -z "$CUDA_VISIBLE_DEVICES" ] || { echo 'No CUDA GPUs are available' >&2; exit 1; }
 [ -z "$PYTORCH_CUDA_ALLOC_CONF" ] || { echo 'ValueError: Unrecognized key' >&2; exit 1; }
-[ "$5" = split ] || { echo 'pools that never split need a later release' >&2; exit 1; }
-cp repeated.pkl "$3" && echo 2.9.1
+[ "$4" = split ] || { echo 'pools that never split need a later release' >&2; exit 1; }
+cp "$FOLDER/repeated.pkl" "$PTMEM_SNAPSHOT" && echo 2.9.1
 "#;
 
 #[cfg(all(feature = "simulate", target_os = "linux"))]
@@ -152,7 +152,7 @@ fn what_could_not_be_tried_is_said() {
     let [older, newer] = [&["PYTORCH_CUDA_ALLOC_CONF"][..], &["PYTORCH_CUDA_ALLOC_CONF", SINCE_2_9]];
     let run = |settings: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
-        command.current_dir(place.path()).env("CUDA_VISIBLE_DEVICES", "3").args([
+        command.current_dir(place.path()).env("CUDA_VISIBLE_DEVICES", "3").env("FOLDER", place.path()).args([
             "settings",
             "recorded.pkl",
             "--python",
@@ -181,6 +181,29 @@ fn what_could_not_be_tried_is_said() {
         error.contains("could not be repeated with no_such_key:3 by ") && error.contains("Unrecognized key"),
         "{error}"
     );
+}
+
+/// What is repeated is recorded as all other programs are: it ends where ptmem is asked to end.
+#[cfg(all(feature = "simulate", target_os = "linux"))]
+#[test]
+fn an_interrupted_trial_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let [python, temporary, started] = ["python", "temporary", "started"].map(|name| place.path().join(name));
+    fs::create_dir(&temporary).unwrap();
+    fs::write(&python, format!("#!/bin/sh\ntouch '{}'\nexec sleep 100\n", started.display())).unwrap();
+    fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(place.path()).env("TMPDIR", &temporary).args(["settings", &fixture("before.pkl"), "--python"]);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    let child = command.arg(&python).spawn().unwrap();
+    while !started.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let asked = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.success() && output.status.code() == Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
 /// A key of snapshots since PyTorch 2.9.

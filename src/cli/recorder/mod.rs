@@ -1,5 +1,5 @@
-//! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect` and `fit` share it: a candidate is a command in a
-//! folder, with variables and a method.
+//! Records a command once for each candidate, and keeps the recordings. `gate`, `bisect`, `fit` and `settings` share it: a candidate is a
+//! command in a folder, with variables and a method.
 
 pub(crate) mod environment;
 mod failure;
@@ -94,8 +94,12 @@ pub(crate) struct Candidate<'a> {
     pub(crate) variables: &'a [(&'static str, OsString)],
     /// Whether the card is simulated, also where the command writes its snapshot itself.
     pub(crate) is_simulated: bool,
+    /// Variables that the program does not get.
+    pub(crate) hidden: &'a [&'static str],
     /// Memory of the simulated card, where it is not that of the card.
     pub(crate) memory: Option<u64>,
+    /// The order in which the simulated card gives out addresses, where it matters.
+    pub(crate) addresses: Option<&'static str>,
     /// Whether only counters are recorded.
     pub(crate) counters: bool,
 }
@@ -104,7 +108,8 @@ impl<'a> Candidate<'a> {
     /// A command that a search records.
     pub(crate) fn new(program: Program<'a>, folder: &'a Path, variables: &'a [(&'static str, OsString)]) -> Self {
         let is_simulated = program.method.steps != Recording::OWN_SNAPSHOT;
-        Self { program, folder, variables, is_simulated, memory: None, counters: false }
+        let hidden = &[];
+        Self { program, folder, variables, is_simulated, hidden, memory: None, addresses: None, counters: false }
     }
 
     /// Whether the command writes the snapshot itself.
@@ -116,6 +121,9 @@ impl<'a> Candidate<'a> {
         let mut command = if self.is_simulated { self.simulated(snapshot)? } else { self.bare() };
         command.current_dir(self.folder).envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.env("PTMEM_SNAPSHOT", snapshot);
+        for name in self.hidden {
+            command.env_remove(name);
+        }
         Ok(command)
     }
 
@@ -139,6 +147,7 @@ impl<'a> Candidate<'a> {
         }
         command.args(world_size.iter().flat_map(|size| ["--world-size".to_owned(), size.to_string()]));
         command.args(self.memory.iter().flat_map(|bytes| ["--memory".to_owned(), format!("{bytes}B")]));
+        command.args(self.addresses.iter().flat_map(|order| ["--addresses", order]));
         command.arg("--").args(self.program.command);
         Ok(command)
     }
@@ -174,6 +183,11 @@ impl Recorder {
         })?;
         let lock = lock(&folder)?;
         Ok(Self { folder, _lock: lock })
+    }
+
+    /// A folder of recordings that nobody keeps.
+    pub(crate) fn in_folder(folder: &Path) -> Result<Self> {
+        Ok(Self { folder: folder.to_owned(), _lock: lock(folder)? })
     }
 
     /// The recordings of one command in one environment: those of the candidates have names of their own.

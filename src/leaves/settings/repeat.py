@@ -1,8 +1,8 @@
 """Repeats the requests of a recording on PyTorch's own allocator, and records the memory history of that.
 
-Arguments: the file of requests, the snapshot to write, "recorded" if memory from before the recording
-comes in segments as recorded, "no_split" if private pools never split a segment, and the bytes of the
-card that PyTorch may use, if not all.
+Writes the snapshot to the file that PTMEM_SNAPSHOT names. Arguments: the file of requests, "recorded" if
+memory from before the recording comes in segments as recorded, "no_split" if private pools never split a
+segment, and the bytes of the card that PyTorch may use, if not all.
 """
 
 import os
@@ -75,7 +75,7 @@ class Allocator:
         self.pools.pop(pool, None)
 
 
-def main(requests, snapshot, earlier, pools, limit):
+def main(requests, earlier, pools, limit):
     torch.cuda.init()
     settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF") if earlier == "recorded" else None
     if settings:
@@ -106,7 +106,7 @@ def main(requests, snapshot, earlier, pools, limit):
             if settings:
                 torch.cuda.memory._set_allocator_settings(settings)
             torch.cuda.memory._record_memory_history("all", context=None, max_entries=1 << 40)
-    torch.cuda.memory._dump_snapshot(snapshot)
+    torch.cuda.memory._dump_snapshot(os.environ["PTMEM_SNAPSHOT"])
     print(torch.__version__)
     # Blocks and pools need not be given back.
     sys.stdout.flush()
@@ -114,4 +114,4 @@ def main(requests, snapshot, earlier, pools, limit):
 
 
 with open(sys.argv[1], encoding="ascii") as file:
-    main(file, *sys.argv[2:5], sys.argv[5:])
+    main(file, *sys.argv[2:4], sys.argv[4:])

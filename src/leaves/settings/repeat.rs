@@ -1,12 +1,12 @@
 //! Repeats the requests of a recording on the allocator of a real PyTorch, on a simulated card, once for each setting.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::{env, fs};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
+use ptmem::config::Recording as Recorded;
 use ptmem::profile::Opened;
 use ptmem::replay::{self, Wanted};
 use ptmem::snapshot::{Action, Event};
@@ -16,6 +16,8 @@ use ptmem_simulate::Card;
 use super::SettingsArguments;
 use super::allocator::{self, Earlier, Outcome, Recording, SelfCheck, SettingsStudy, Trial, curve};
 use crate::cli::input;
+use crate::cli::recorder::process::Interrupted;
+use crate::cli::recorder::{Candidate, Method, Part, Program, Recorder, read_log, tail};
 
 const PROGRAM: &str = include_str!("repeat.py");
 
@@ -40,6 +42,9 @@ const COLLECT: &str = "garbage_collection_threshold:0.8";
 /// How many of the best settings are tried in pairs.
 const BEST: usize = 3;
 
+/// Variables that would change what the requests lead to.
+const HIDDEN: [&str; 3] = ["PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES"];
+
 /// A recording to repeat.
 struct Repetition<'a> {
     python: &'a Path,
@@ -48,6 +53,7 @@ struct Repetition<'a> {
     capacity: Option<u64>,
     /// Reserved bytes after each request of the recording, and whether it succeeded.
     recorded: Vec<(u64, bool)>,
+    recorder: Recorder,
     folder: tempfile::TempDir,
 }
 
@@ -89,7 +95,8 @@ pub(super) fn tried(
     fs::write(folder.path().join("repeat.py"), PROGRAM)?;
     let recorded = curve(events, recording.reserved_before);
     let capacity = recording.capacity.or(memory).filter(|&bytes| bytes < UNLIMITED);
-    let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, folder };
+    let recorder = Recorder::in_folder(folder.path())?;
+    let repetition = Repetition { python: &arguments.python, recording, capacity, recorded, recorder, folder };
     let Repetition { recording, recorded, .. } = &repetition;
     let mut left_out = Vec::new();
     let Repeated { manner, outcome, deviation, release } =
@@ -120,26 +127,26 @@ pub(super) fn tried(
             Ok(packed) => trial.settings.push(packed.outcome),
             // Nothing to compare other settings with.
             Err(error) => {
-                trial.left_out.push(error.to_string());
+                trial.left_out.push(words(error)?);
                 return Ok(trial);
             }
         }
         trial.compared_with = 1;
     }
-    repetition.add(&mut trial, &singles, manner);
+    repetition.add(&mut trial, &singles, manner)?;
     if trial.settings.len() <= trial.compared_with + 1 {
         bail!("{}", trial.left_out.join("; "));
     }
     if own.is_empty() {
         let pairs = pairs(&trial);
-        repetition.add(&mut trial, &pairs, manner);
+        repetition.add(&mut trial, &pairs, manner)?;
     }
     Ok(trial)
 }
 
 impl Repetition<'_> {
     /// Adds what settings lead to, as many at a time as there are cores. Those that this release of PyTorch refuses are left out.
-    fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) {
+    fn add(&self, trial: &mut Trial, settings: &[String], manner: Manner) -> Result<()> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for settings in settings.chunks(cores) {
             let repeated: Vec<_> = thread::scope(|scope| {
@@ -151,10 +158,11 @@ impl Repetition<'_> {
             for repeated in repeated {
                 match repeated {
                     Ok(repeated) => trial.settings.push(repeated.outcome),
-                    Err(error) => trial.left_out.push(error.to_string()),
+                    Err(error) => trial.left_out.push(words(error)?),
                 }
             }
         }
+        Ok(())
     }
 
     /// What the recorded settings lead to, in the manner that follows the recording most closely.
@@ -170,7 +178,7 @@ impl Repetition<'_> {
                 Ok(_) => {}
                 Err(error) => {
                     let tried = if manner.no_split { "pools that never split" } else { "addresses downwards" };
-                    left_out.push(format!("with {tried}, {error}"));
+                    left_out.push(format!("with {tried}, {}", words(error)?));
                     break;
                 }
             }
@@ -180,38 +188,49 @@ impl Repetition<'_> {
 
     /// Repeats the requests; `number` distinguishes runs that go on at the same time.
     fn repeat(&self, settings: &str, manner: Manner, earlier: Earlier, number: usize) -> Result<Repeated> {
-        let [requests, dump] = ["txt", "pkl"].map(|ending| self.folder.path().join(format!("{number}.{ending}")));
+        let requests = self.folder.path().join(format!("{number}.txt"));
         let list = self.recording.requests(earlier, manner.addresses == "down");
         let lines: Vec<String> = list.iter().map(|request| format!("{request}\n")).collect();
         fs::write(&requests, lines.concat())?;
         let limit = self.capacity.unwrap_or(UNLIMITED);
-        let memory = limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context());
-        let mut simulate = Command::new(env::current_exe().context("ptmem itself cannot be found")?);
-        simulate.args(["simulate", "--memory", &format!("{memory}B"), "--addresses", manner.addresses, "--"]);
-        simulate.arg(self.python).arg(self.folder.path().join("repeat.py")).arg(&requests).arg(&dump);
-        simulate.arg(if earlier == Earlier::Packed { "packed" } else { "recorded" });
-        simulate.arg(if manner.no_split { "no_split" } else { "split" });
-        // A share of the card, without which PyTorch ignores the threshold at which it collects.
-        if self.capacity.is_some() && settings.contains("garbage_collection_threshold") {
-            simulate.arg((limit + 1).to_string());
-        }
         // The memory of the card is that share already.
         let parts = settings.split(',').filter(|part| !part.trim().starts_with("per_process_memory_fraction"));
-        for variable in ["PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES"] {
-            simulate.env_remove(variable);
-        }
-        simulate.env("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(","));
-        let ended = simulate.stdin(Stdio::null()).output().context("ptmem simulate cannot be started")?;
-        if !ended.status.success() {
-            return Err(self.failure(settings, &String::from_utf8_lossy(&ended.stderr)));
-        }
-        if !dump.exists() {
-            return Err(unusable(self.python, "did not record the requests"));
-        }
-        let repeated = self.read(&dump, settings, manner, earlier);
+        let variables = [("PYTORCH_CUDA_ALLOC_CONF", parts.collect::<Vec<_>>().join(",").into())];
+        let method = Method {
+            gpu: Recorded::DEFAULT_GPU.to_owned(),
+            steps: Recorded::OWN_SNAPSHOT.to_owned(),
+            compute: None,
+            world_size: None,
+        };
+        let command = self.command(&requests, settings, manner, earlier);
+        let candidate = Candidate {
+            is_simulated: true,
+            hidden: &HIDDEN,
+            memory: Some(limit + Card::named(Card::DEFAULT).map_or(0, |card| card.context())),
+            addresses: Some(manner.addresses),
+            ..Candidate::new(Program { command: &command, method: &method }, self.folder.path(), &variables)
+        };
+        let name = number.to_string();
+        let repeated = self.recorder.record(&name, &candidate, &Part::new(shown(settings)))?;
+        let log = self.recorder.place(&name).join("log");
+        let Ok(recorded) = repeated else { return Err(self.failure(settings, &read_log(&log))) };
+        let release = tail(&log, 1).pop().unwrap_or_default();
+        let repeated = self.read(&recorded.path, settings, manner, earlier);
         // Temporary; the folder goes anyway.
-        let _ = fs::remove_file(&dump);
-        Ok(Repeated { release: String::from_utf8_lossy(&ended.stdout).trim().to_owned(), ..repeated? })
+        let _ = fs::remove_file(&recorded.path);
+        Ok(Repeated { release, ..repeated? })
+    }
+
+    /// The command that repeats requests.
+    fn command(&self, requests: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Vec<OsString> {
+        let earlier = if earlier == Earlier::Packed { "packed" } else { "recorded" };
+        let split = if manner.no_split { "no_split" } else { "split" };
+        let mut words: Vec<OsString> = vec![self.python.into(), self.folder.path().join("repeat.py").into()];
+        words.extend([requests.into(), earlier.into(), split.into()]);
+        // A share of the card, without which PyTorch ignores the threshold at which it collects.
+        let limit = self.capacity.filter(|_| settings.contains("garbage_collection_threshold"));
+        words.extend(limit.map(|limit| (limit + 1).to_string().into()));
+        words
     }
 
     /// Why settings could not be tried, and what to do.
@@ -223,11 +242,11 @@ impl Repetition<'_> {
         if let Some(reason) = errors.lines().find_map(|line| line.strip_prefix("unusable: ")) {
             return unusable(self.python, reason);
         }
-        let words: Vec<&str> = errors.lines().filter(|line| !line.trim().is_empty()).collect();
-        let reason = words.iter().rev().find(|line| !line.starts_with("ptmem simulate:")).or(words.last());
-        let reason = reason.copied().unwrap_or("it printed nothing");
-        let settings = if settings.is_empty() { "the default settings" } else { settings };
-        anyhow!("the requests could not be repeated with {settings} by {python}: {reason}")
+        let mut words = errors.lines().rev().filter(|line| !line.trim().is_empty());
+        let Some(reason) = words.find(|line| !line.starts_with("ptmem simulate:")) else {
+            return unusable(self.python, "did not record the requests");
+        };
+        anyhow!("the requests could not be repeated with {} by {python}: {reason}", shown(settings))
     }
 
     fn read(&self, dump: &Path, settings: &str, manner: Manner, earlier: Earlier) -> Result<Repeated> {
@@ -261,6 +280,16 @@ impl Repetition<'_> {
         };
         Ok(Repeated { manner, outcome, deviation: deviations.max().unwrap_or(0), release: String::new() })
     }
+}
+
+/// Why settings were left out; an error where ptmem was asked to end.
+fn words(error: anyhow::Error) -> Result<String> {
+    if error.is::<Interrupted>() { Err(error) } else { Ok(error.to_string()) }
+}
+
+/// Settings in words.
+fn shown(settings: &str) -> &str {
+    if settings.is_empty() { "the default settings" } else { settings }
 }
 
 /// Why a Python cannot repeat requests, and what to do.
