@@ -181,7 +181,8 @@ impl Visitor for Tree {
     type Value = u32;
     type Kept = u32;
     type Run = usize;
-    type Shape = ();
+    /// All items, and the places of those that vary.
+    type Shape = (Vec<u32>, Vec<usize>);
     type Error = Infallible;
 
     fn keep(&mut self, value: u32) -> u32 {
@@ -277,16 +278,18 @@ impl Visitor for Tree {
     }
 
     /// All dictionaries, which may differ in everything but texts: the reader has to see what it cannot skip.
-    fn shape(&self, dict: u32, items: &[u32]) -> Option<Alike<()>> {
+    fn shape(&self, dict: u32, items: &[u32]) -> Option<Alike<Self::Shape>> {
         let is_whole = self.nodes[dict as usize] == Node::Dict(items.to_vec());
         let is_text = |item: u32| matches!(self.nodes[item as usize], Node::Leaf(Value::Str(_)));
-        let varying = (0..items.len()).filter(|&at| !is_text(items[at])).collect();
-        (self.keeps_runs && is_whole).then_some(Alike { shape: (), varying })
+        let varying: Vec<usize> = (0..items.len()).filter(|&at| !is_text(items[at])).collect();
+        (self.keeps_runs && is_whole).then(|| Alike { shape: (items.to_vec(), varying.clone()), varying })
     }
 
-    fn update_alike(&mut self, dict: u32, (): &(), items: &[u32]) -> bool {
+    fn update_alike(&mut self, dict: u32, (items, places): &Self::Shape, varying: &[u32]) -> bool {
         self.alike += 1;
-        self.update(dict, items).is_ok()
+        let mut items = items.clone();
+        places.iter().zip(varying).for_each(|(&place, &value)| items[place] = value);
+        self.update(dict, &items).is_ok()
     }
 }
 

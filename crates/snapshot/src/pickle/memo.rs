@@ -30,11 +30,7 @@ impl<T: Copy> Memo<T> {
 
     #[inline]
     pub(super) fn extend(&mut self, values: &[T]) {
-        if self.sparse.is_empty() {
-            self.dense.extend_from_slice(values);
-        } else {
-            values.iter().for_each(|&value| self.push(value));
-        }
+        values.iter().for_each(|&value| self.push(value));
     }
 
     /// The values from the one with this number on, where numbers were given in order.

@@ -99,8 +99,8 @@ pub trait Visitor {
     /// values may follow. The reader passes that to [`Visitor::update_alike`] where one does.
     fn shape(&self, dict: Self::Value, items: &[Self::Value]) -> Option<Alike<Self::Shape>>;
     /// Does to `dict`, which is new, what [`Visitor::update`] does, for items that differ from those that `shape` was made of in
-    /// [`Alike::varying`] alone; or returns false and changes nothing where that is not possible.
-    fn update_alike(&mut self, dict: Self::Value, shape: &Self::Shape, items: &[Self::Value]) -> bool;
+    /// [`Alike::varying`] alone, and only `varying` are given; or returns false and changes nothing where that is not possible.
+    fn update_alike(&mut self, dict: Self::Value, shape: &Self::Shape, varying: &[Self::Value]) -> bool;
 }
 
 /// What dictionaries that are alike have in common.

@@ -68,7 +68,7 @@ impl<V: Visitor> Shapes<V> {
     /// The first shape of which `bytes` begin as the bytes before its first varying value.
     #[inline]
     pub(super) fn find(&self, bytes: &[u8]) -> Option<&Shape<V>> {
-        self.0.iter().find(|shape| bytes.starts_with(&shape.parts[0].bytes))
+        self.0.iter().find(|shape| begins_with(bytes, &shape.parts[0].bytes))
     }
 
     /// Remembers a dictionary that was not recognized.
@@ -114,6 +114,17 @@ impl<V: Visitor> Shape<V> {
             && pairs.all(|(index, (one, other))| new.written_anew.contains_key(&index) || one == other)
     }
 
+    /// Puts the first `count` items behind those below `start`, where only the varying ones are so far.
+    #[cold]
+    pub(super) fn spell_out(&self, items: &mut Vec<V::Value>, start: usize, count: usize) {
+        let varying = items.split_off(start);
+        items.extend_from_slice(&self.items[..count]);
+        let places = self.written_anew.iter().filter(|&(_, &is_equal)| !is_equal);
+        for ((&place, _), value) in places.zip(varying) {
+            items[start + place] = value;
+        }
+    }
+
     fn bytes_of(&self, item: usize) -> &[u8] {
         &self.bytes[self.starts[item].at..self.starts[item + 1].at]
     }
@@ -136,6 +147,20 @@ impl<V: Visitor> Shape<V> {
             first = next.map_or(first, |next| next.index + 1);
         }
         Some(parts)
+    }
+}
+
+/// As `starts_with`, for the short bytes between values that vary: to call `memcmp` takes longer than to compare them.
+#[inline]
+pub(super) fn begins_with(bytes: &[u8], start: &[u8]) -> bool {
+    let Some(bytes) = bytes.get(..start.len()) else { return false };
+    match (bytes.last_chunk::<8>(), start.last_chunk::<8>()) {
+        // The last eight may overlap those before.
+        (Some(end), Some(expected)) => {
+            let words = bytes.as_chunks::<8>().0.iter().zip(start.as_chunks::<8>().0);
+            words.into_iter().all(|(word, expected)| word == expected) && end == expected
+        }
+        _ => bytes.iter().zip(start).all(|(byte, expected)| byte == expected),
     }
 }
 
@@ -190,5 +215,24 @@ fn starts(bytes: &[u8], varying: &[usize]) -> Option<Vec<Start>> {
         };
         starts.push(here);
         here.at += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_any_length_are_compared_to_the_last_one() {
+        for length in 0..40 {
+            let start = vec![7; length];
+            assert!(begins_with(&[&start[..], b"more"].concat(), &start));
+            assert!(length == 0 || !begins_with(&start[1..], &start), "{length}");
+            for place in 0..length {
+                let mut other = start.clone();
+                other[place] ^= 1;
+                assert!(!begins_with(&other, &start), "{place} of {length}");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::stack::Stack;
 use super::values::{Found, WINDOW};
 use crate::pickle::Visitor;
 use crate::pickle::opcode as op;
-use crate::pickle::shapes::{Decoded, Written};
+use crate::pickle::shapes::{Decoded, Written, begins_with};
 
 /// Where a dictionary with items begins.
 struct Opened {
@@ -105,28 +105,30 @@ impl<V: Visitor> Stack<'_, V> {
     fn like_known(&mut self, dict: V::Value, bytes: &[u8]) -> usize {
         let Some(shape) = self.shapes.find(bytes).filter(|_| !self.values.memo.is_overwritten()) else { return 0 };
         let start = self.items.len();
-        self.items.extend_from_slice(&shape.items);
         let mut at = 0;
         for part in &shape.parts {
-            if !bytes[at..].starts_with(&part.bytes) {
-                self.items.truncate(start + part.first);
+            if !begins_with(&bytes[at..], &part.bytes) {
+                shape.spell_out(&mut self.items, start, part.first);
                 return at;
             }
             at += part.bytes.len();
             self.values.memo.extend(&part.memoized);
             let Some(Decoded { index, is_equal }) = part.next else { break };
             let Some(Found { value, length }) = self.values.at_start_of(&bytes[at..]) else {
-                self.items.truncate(start + index);
+                shape.spell_out(&mut self.items, start, index);
                 return at;
             };
             at += length;
-            let expected = std::mem::replace(&mut self.items[start + index], value);
-            if is_equal && value != expected {
-                self.items.truncate(start + index + 1);
+            if !is_equal {
+                self.items.push(value);
+            } else if value != shape.items[index] {
+                shape.spell_out(&mut self.items, start, index);
+                self.items.push(value);
                 return at;
             }
         }
         if !self.values.visitor.update_alike(dict, &shape.handle, &self.items[start..]) {
+            shape.spell_out(&mut self.items, start, shape.items.len());
             // The SETITEMS remains.
             return at - 1;
         }

@@ -7,7 +7,7 @@ use super::container::{self, Dict};
 use super::{Builder, RecordKind};
 use crate::pickle::Alike;
 
-/// Where the values are among the items of an event that differ from one event to the next.
+/// Where each value is among those that differ from one event to the next.
 #[derive(Debug)]
 pub(in crate::snapshot) struct EventShape {
     addr: usize,
@@ -16,6 +16,11 @@ pub(in crate::snapshot) struct EventShape {
     frames: Option<usize>,
     /// The others.
     event: Event,
+}
+
+/// True for what differs from one event to the next.
+fn varies(key: Key) -> bool {
+    matches!(key, Key::Addr | Key::Size | Key::TimeUs | Key::Frames)
 }
 
 impl Builder {
@@ -39,7 +44,9 @@ impl Builder {
         if is_unusual {
             return None;
         }
-        let place = |key| keys.iter().position(|one| *one == Some(key)).map(|place| 2 * place + 1);
+        let varying: Vec<(usize, Key)> =
+            (0..).zip(keys).filter_map(|(at, key)| Some((at, key.filter(|&key| varies(key))?))).collect();
+        let place = |key| varying.iter().position(|&(_, one)| one == key);
         let shape = EventShape {
             addr: place(Key::Addr)?,
             size: place(Key::Size)?,
@@ -47,23 +54,20 @@ impl Builder {
             frames: place(Key::Frames),
             event: Event { stack: None, time_us: Event::NO_TIME, ..event },
         };
-        let mut varying: Vec<usize> =
-            [Some(shape.addr), Some(shape.size), shape.time_us, shape.frames].into_iter().flatten().collect();
-        varying.sort_unstable();
-        Some(Alike { shape, varying })
+        Some(Alike { shape, varying: varying.into_iter().map(|(pair, _)| 2 * pair + 1).collect() })
     }
 
     /// Another event of a shape, or `None` where it is not well-formed.
     #[inline]
-    pub(super) fn event_alike(&mut self, shape: &EventShape, items: &[Value]) -> Option<Dict> {
+    pub(super) fn event_alike(&mut self, shape: &EventShape, varying: &[Value]) -> Option<Dict> {
         let mut event = shape.event;
-        event.addr = self.unsigned(items[shape.addr])?;
-        event.size = self.unsigned(items[shape.size])?;
+        event.addr = self.unsigned(varying[shape.addr])?;
+        event.size = self.unsigned(varying[shape.size])?;
         if let Some(at) = shape.time_us {
-            event.time_us = self.time(items[at]);
+            event.time_us = self.time(varying[at]);
         }
         if let Some(at) = shape.frames {
-            event.stack = self.use_stack(items[at]);
+            event.stack = self.use_stack(varying[at]);
         }
         self.events.push(event);
         Some(Dict::Record(RecordKind::Event, container::index(self.events.len() - 1)))

@@ -221,12 +221,12 @@ impl Visitor for Builder {
     }
 
     #[inline]
-    fn update_alike(&mut self, dict: Value, shape: &EventShape, items: &[Value]) -> bool {
+    fn update_alike(&mut self, dict: Value, shape: &EventShape, varying: &[Value]) -> bool {
         let ValueKind::Dict(index) = dict.kind() else { return false };
         if self.check_room().is_err() {
             return false;
         }
-        let Some(event) = self.event_alike(shape, items) else { return false };
+        let Some(event) = self.event_alike(shape, varying) else { return false };
         self.dicts[index as usize] = event.into();
         true
     }
