@@ -30,7 +30,7 @@ struct Sighting {
 /// that PyTorch names as those of an optimizer, in order: one that updates in place allocates nothing.
 #[must_use]
 pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
-    let passes = joined(&sightings(trace, code, optimizers), trace.end());
+    let passes = seen(trace, code, optimizers);
     let Some(first) = passes.first().copied() else { return passes };
     let mut found = Vec::with_capacity(passes.len());
     if first.from > Position::START && trace.start.iter().all(|start| start.allocated + start.pending == 0) {
@@ -64,66 +64,86 @@ pub(super) fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass
     passes
 }
 
-/// Where passes are seen, in order.
-fn sightings(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Sighting> {
+/// The passes that are seen, in order.
+fn seen(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
     let of_class = pass_of_classes(trace, code);
-    let mut seen: Vec<Sighting> = Vec::new();
+    let mut seen = Seen::default();
     let mut optimizers = optimizers.iter().peekable();
     for (index, &symbol) in trace.symbols.iter().enumerate() {
         let place = Position::of_count(index);
         while let Some(window) = optimizers.next_if(|window| window.to <= place) {
-            seen.extend(window.end_of_optimizer(seen.last()));
+            seen.end_optimizer(*window);
         }
         let Some(block) = trace.moves[symbol as usize].begins() else { continue };
         let window = optimizers.peek().filter(|window| window.from <= place);
         let pass = of_class[block.class as usize];
-        let from = window.filter(|window| pass == Some(Pass::Optimizer) && !window.is_seen(seen.last()));
-        seen.push(Sighting { pass, from: from.map_or(place, |window| window.from), to: None });
+        let from = window.filter(|window| pass == Some(Pass::Optimizer) && !window.is_seen(seen.last));
+        seen.add(Sighting { pass, from: from.map_or(place, |window| window.from), to: None });
     }
     for window in optimizers {
-        seen.extend(window.end_of_optimizer(seen.last()));
+        seen.end_optimizer(*window);
     }
-    seen
+    seen.passes(trace.end())
 }
 
 impl Window {
     /// The end of a pass. A pass that allocates nothing is only known from its beginning. A pass nested in another
     /// optimizer ends before that one, which does not end the outer pass.
-    fn end_of_optimizer(self, last: Option<&Sighting>) -> Option<Sighting> {
+    fn end_of_optimizer(self, last: Option<Sighting>) -> Option<Sighting> {
         let from = if self.is_seen(last) { self.to } else { self.from };
         let is_within = last.is_some_and(|last| last.from > self.to);
         (!is_within).then_some(Sighting { pass: Some(Pass::Optimizer), from, to: Some(self.to) })
     }
 
     /// True if the latest sighting is inside this window.
-    fn is_seen(self, last: Option<&Sighting>) -> bool {
+    fn is_seen(self, last: Option<Sighting>) -> bool {
         last.is_some_and(|last| last.from >= self.from)
     }
 }
 
-/// Combines the parts of one pass.
-fn joined(seen: &[Sighting], end: Position) -> Vec<NamedPass> {
-    let mut passes: Vec<NamedPass> = Vec::new();
-    // Where the last of them ends, once that is known.
-    let mut until: Option<Position> = None;
-    for sighting in seen {
-        match (sighting.pass, passes.last_mut()) {
-            (Some(name), Some(last)) if last.name == name => until = sighting.to,
-            (Some(name), last) => {
-                if let Some(last) = last {
-                    let is_loss = (last.name, name) == (Pass::Forward, Pass::Backward);
-                    last.to = until.take().filter(|_| !is_loss).unwrap_or(sighting.from);
-                }
-                until = sighting.to;
-                passes.push(NamedPass { name, from: sighting.from, to: end });
-            }
-            (None, _) => until = until.or(Some(sighting.from)),
+/// The passes seen so far, the parts of each combined.
+#[derive(Default)]
+struct Seen {
+    passes: Vec<NamedPass>,
+    /// Where the last of them ends, once that is known.
+    until: Option<Position>,
+    /// The latest sighting.
+    last: Option<Sighting>,
+}
+
+impl Seen {
+    #[inline]
+    fn add(&mut self, sighting: Sighting) {
+        self.last = Some(sighting);
+        match (sighting.pass, self.passes.last()) {
+            (Some(name), Some(last)) if last.name == name => self.until = sighting.to,
+            (Some(name), _) => self.begin(name, sighting),
+            (None, _) => self.until = self.until.or(Some(sighting.from)),
         }
     }
-    if let (Some(last), Some(until)) = (passes.last_mut(), until) {
-        last.to = until;
+
+    fn begin(&mut self, name: Pass, sighting: Sighting) {
+        if let Some(last) = self.passes.last_mut() {
+            let is_loss = (last.name, name) == (Pass::Forward, Pass::Backward);
+            last.to = self.until.filter(|_| !is_loss).unwrap_or(sighting.from);
+        }
+        self.until = sighting.to;
+        self.passes.push(NamedPass { name, from: sighting.from, to: Position::NEVER });
     }
-    passes
+
+    fn end_optimizer(&mut self, window: Window) {
+        if let Some(end) = window.end_of_optimizer(self.last) {
+            self.add(end);
+        }
+    }
+
+    /// All of them, in a history that ends at `end`.
+    fn passes(mut self, end: Position) -> Vec<NamedPass> {
+        if let Some(last) = self.passes.last_mut() {
+            last.to = self.until.unwrap_or(end);
+        }
+        self.passes
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +157,7 @@ mod tests {
         let ends = outer.end_of_optimizer(None).unwrap();
         assert_eq!((ends.from, ends.to), (outer.from, Some(outer.to)));
         let seen = Sighting { from: outer.to, ..ends };
-        assert!(inner.end_of_optimizer(Some(&seen)).is_none());
-        assert!(outer.end_of_optimizer(Some(&seen)).is_some());
+        assert!(inner.end_of_optimizer(Some(seen)).is_none());
+        assert!(outer.end_of_optimizer(Some(seen)).is_some());
     }
 }

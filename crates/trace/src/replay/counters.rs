@@ -61,7 +61,8 @@ impl Gauge {
     }
 
     /// A block comes, or one goes, or both at once.
-    #[inline]
+    // Each event turns three of them, and which measure that is decides all within.
+    #[inline(always)]
     fn turn(&mut self, measure: Measure, comes: Option<&Class>, goes: Option<&Class>, at: Position) {
         if comes.is_none() && goes.is_none() {
             return;
@@ -185,19 +186,25 @@ impl Counters {
     /// Goes over a move.
     #[inline]
     fn add(&mut self, one: Move, classes: &[Class], now: Position) {
+        if matches!(one, Move::Reserve(_) | Move::Release(_)) {
+            return self.reserve(one.change(Measure::Reserved, classes), now);
+        }
         let begun = one.begins().map(|block| &classes[block.class as usize]);
         let freed = one.frees().map(|class| &classes[class as usize]);
         let completed = one.completes().map(|class| &classes[class as usize]);
-        let [allocated, active, requested, reserved] = &mut self.gauges;
+        let [allocated, active, requested, _] = &mut self.gauges;
         allocated.turn(Measure::Allocated, begun, freed, now);
         active.turn(Measure::Active, begun, completed, now);
         requested.turn(Measure::Requested, begun, completed, now);
         self.allocated_total += begun.map_or(0, |class| class.bytes.into());
-        if matches!(one, Move::Reserve(_) | Move::Release(_)) {
-            reserved.add(one.change(Measure::Reserved, classes), now);
-            if reserved.peak_at == now {
-                self.active_at_reserved_peak = active.now;
-            }
+    }
+
+    /// Segments come or go.
+    fn reserve(&mut self, bytes: i128, now: Position) {
+        let [_, active, _, reserved] = &mut self.gauges;
+        reserved.add(bytes, now);
+        if reserved.peak_at == now {
+            self.active_at_reserved_peak = active.now;
         }
     }
 
