@@ -1,5 +1,7 @@
 //! What grows on one device.
 
+use std::collections::HashMap;
+
 use crate::budget::DeviceBudget;
 use ptmem_base::device::DeviceId;
 use ptmem_base::diagnostic::Advice;
@@ -123,12 +125,15 @@ impl DeviceLeaks {
     #[must_use]
     pub fn findings(&self, metric: LeakMetric) -> Vec<Vec<&Leak>> {
         let mut findings: Vec<Vec<&Leak>> = Vec::new();
+        let mut places: HashMap<&[i128], usize> = HashMap::new();
         for leak in self.leaks_of(metric) {
+            let next = findings.len();
             let has_blocks = leak.rounds.iter().any(|&blocks| blocks != 0);
-            match findings.iter_mut().find(|known| has_blocks && known[0].rounds == leak.rounds) {
-                Some(known) => known.push(leak),
-                None => findings.push(vec![leak]),
+            let place = if has_blocks { *places.entry(&leak.rounds).or_insert(next) } else { next };
+            if place == next {
+                findings.push(Vec::new());
             }
+            findings[place].push(leak);
         }
         findings.sort_by_key(|leaks| std::cmp::Reverse(leaks.iter().map(|leak| leak.bytes_per_step).sum::<i128>()));
         findings
