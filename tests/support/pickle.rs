@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::Read;
 
 use ptmem::pickle::{self, Alike, Visitor};
+use rustc_hash::FxHashMap;
 
 /// A value as a test writes it down and compares it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -362,7 +362,8 @@ pub struct Writer {
     out: Vec<u8>,
     /// Where the bytes of the current FRAME begin.
     frame: Option<usize>,
-    known: HashMap<Value, usize>,
+    /// Large values are hashed often, by code that is not optimized: a simple hash takes the least.
+    known: FxHashMap<Value, usize>,
     next: usize,
 }
 
@@ -375,7 +376,7 @@ pub fn write(value: &Value, options: Options) -> Vec<u8> {
 
 impl Writer {
     pub fn new(options: Options) -> Self {
-        Self { options, out: vec![0x80, options.protocol], frame: None, known: HashMap::new(), next: 0 }
+        Self { options, out: vec![0x80, options.protocol], frame: None, known: FxHashMap::default(), next: 0 }
     }
 
     pub fn finish(mut self) -> Vec<u8> {
