@@ -27,6 +27,8 @@ AS_ONE = (
     "torch._VF.lstm",
     "torch._VF.gru",
     "torch._VF.rnn_tanh",
+    "torch._VF.gru_cell",
+    "torch.nn.functional.one_hot",
 )
 # Operators that are not compared, with the reason.
 LEFT_OUT = {
@@ -36,7 +38,11 @@ LEFT_OUT = {
     "make what batch normalization keeps for the backward pass, empty on the CPU": "empty",
 }
 # Operators of one device, and the name that they have on the other. Their further results are of one device too.
-SAME = {"cudnn_batch_norm": "native_batch_norm", "cudnn_batch_norm_backward": "native_batch_norm_backward"}
+SAME = {
+    "cudnn_batch_norm": "native_batch_norm",
+    "cudnn_batch_norm_backward": "native_batch_norm_backward",
+    "unique_dim": "unique_dim",
+}
 
 
 def hidden(function):
@@ -134,10 +140,15 @@ def trace(name, device, path):
     error = None
     try:
         with notes.mode():
-            getattr(programs, name)(device)
+            programs.run(name, device)
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"[:200]
     pathlib.Path(path).write_text(json.dumps({"ran": notes.ran, "error": error}))
+
+
+def listed(name):
+    """The programs in a list of programs.py, which only a Python with PyTorch can import."""
+    return (HERE / "programs.py").read_text().rpartition(f'{name} = """')[2].partition('"""')[0].split()
 
 
 def compared(ran):
@@ -157,7 +168,8 @@ def run(options, name, folder):
     for device in ("cpu", "cuda"):
         path, report = folder / f"{name}-{device}.json", folder / f"{name}-report.json"
         command = [options.python, __file__, "--trace", name, device, str(path)]
-        simulate = [options.ptmem, "simulate", "--report", str(report), "--"]
+        computed = ["--compute", "all"] if name in listed("DECISIONS") else []
+        simulate = [options.ptmem, "simulate", *computed, "--report", str(report), "--"]
         # Both run under the library: PyTorch for CUDA cannot be imported without it.
         subprocess.run(simulate + command, capture_output=True, timeout=1200, check=False)
         died = {"ran": [], "error": "the process died"}
@@ -195,8 +207,7 @@ def main():
     parser.add_argument("programs", nargs="*")
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
-    text = (HERE / "programs.py").read_text()
-    names = options.programs or text.rpartition('PROGRAMS = """')[2].rpartition('"""')[0].split()
+    names = options.programs or [*listed("PROGRAMS"), *listed("DECISIONS")]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in names:

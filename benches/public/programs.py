@@ -3,6 +3,9 @@
 Weights are random and images are noise: what counts is which operators run, and on which sizes.
 """
 
+import pathlib
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -403,6 +406,37 @@ def yolo(device):
     step(loss.sum(), model, torch.optim.SGD)
 
 
+def assigned(device, inside):
+    """The assigner of a detector on dense images: anchors in boxes, the best of them, and a loss of those.
+
+    https://github.com/ultralytics/ultralytics/pull/25240 writes the mask of the anchors in another way.
+    """
+    places = [
+        torch.stack(torch.meshgrid(side, side, indexing="ij"), -1).view(-1, 2)
+        for side in map(torch.arange, (80, 40, 20))
+    ]
+    anchors = torch.cat([(place + 0.5) * 640 / int(len(place) ** 0.5) for place in places]).to(device)
+    low = torch.rand(4, 100, 1, 2, device=device) * 600
+    scores = torch.rand(4, 100, len(anchors), device=device, requires_grad=True)
+    mask = inside(torch.cat((anchors - low, low + 8 + torch.rand_like(low) * 32 - anchors), -1))
+    chosen = torch.zeros_like(mask).scatter_(-1, (scores.detach() * mask).topk(10, dim=-1).indices, True) & mask
+    foreground = chosen.any(1)
+    owners = torch.where(chosen.sum(1) > 1, scores.argmax(1), chosen.long().argmax(1))[foreground]
+    functional.one_hot(owners, 100).float().mul(scores.transpose(1, 2)[foreground]).sum().backward()
+
+
+def assigner_by_minimum(device):
+    assigned(device, lambda deltas: deltas.amin(-1) > 1e-9)
+
+
+def assigner_by_all(device):
+    assigned(device, lambda deltas: (deltas > 1e-9).all(-1))
+
+
+def assigner_by_count(device):
+    assigned(device, lambda deltas: (deltas > 1e-9).sum(-1) == 4)
+
+
 def sentences(device):
     import pathlib
     import tempfile
@@ -467,4 +501,19 @@ PROGRAMS = """
     solver_of_known_function language_model masked_language_model mixture mixture_of_qwen greedy_generation
     generation_with_beams generation_by_chance generation_with_static_cache translation speech text_with_end
     masks_of_queries yolo sentences experts state_space_model denoising
+    assigner_by_minimum assigner_by_all assigner_by_count
 """
+# Programs of tests/torch/decisions.py, whose sizes follow from values: they run with `--compute all`.
+DECISIONS = """
+    assigner suppression router beams replay lengths early_exit dropout process graphs
+"""
+
+
+def run(name, device):
+    """Runs a program to its end."""
+    if name not in DECISIONS.split():
+        return globals()[name](device)
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "torch"))
+    import decisions
+
+    return list(getattr(decisions, name)(device))
