@@ -144,14 +144,27 @@ fn unrecorded(text: &str, code: i32) -> Option<&str> {
 
 /// Whether a line of a log is of the program that failed, and no remark of ptmem.
 fn is_of_program(line: &str) -> bool {
-    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: ran on ")
+    !line.trim().is_empty() && !line.trim_start().starts_with("ptmem simulate: ")
 }
 
-/// The last words of a command that failed.
+/// The last words of a command that failed, behind those of an exception: its message may have many lines.
 fn last_words(text: &str) -> String {
-    let mut lines: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| is_of_program(line)).take(2).collect();
-    lines.reverse();
-    if lines.is_empty() { String::new() } else { format!(": {}", lines.join(" / ")) }
+    let mut last = text.lines().rev().filter(|line| is_of_program(line)).map(str::trim);
+    let mut words: Vec<&str> = match exception(text) {
+        Some(exception) => last.next().filter(|line| *line != exception).into_iter().chain([exception]).collect(),
+        None => last.take(2).collect(),
+    };
+    words.reverse();
+    if words.is_empty() { String::new() } else { format!(": {}", words.join(" / ")) }
+}
+
+/// How Python begins to report an exception; the first line behind it that is not indented names the exception.
+const TRACEBACK: &str = "Traceback (most recent call last):\n";
+
+/// The last exception that a program reports, without the rest of its message.
+fn exception(text: &str) -> Option<&str> {
+    let (_, report) = text.rsplit_once(TRACEBACK)?;
+    report.lines().find(|line| !line.starts_with(char::is_whitespace) && is_of_program(line))
 }
 
 /// The last words of a log, behind a colon.
@@ -170,4 +183,25 @@ pub(crate) fn tail(log: &Path, most: usize) -> Vec<String> {
 
 fn printable_line(line: &str) -> String {
     printable(&anstream::adapter::strip_str(line).to_string()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_name_the_exception() {
+        let traceback = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    f()\n";
+        let own = "ptmem simulate: recorded x.pkl\nptmem simulate: ran on 1 simulated GPU\n";
+        for (text, expected) in [
+            ("loading\nno data\n".to_owned(), ": loading / no data"),
+            (format!("loading\n{traceback}KeyError: 'x'\n{own}"), ": KeyError: 'x'"),
+            // A message of several lines ends with what to set, not with what went wrong.
+            (format!("{traceback}exc.RuntimeError: f\n  Hint: g\n\nSet X=1\n{own}"), ": exc.RuntimeError: f / Set X=1"),
+            (format!("{traceback}KeyError: 'x'\n\nDuring it\n\n{traceback}OSError: y\n"), ": OSError: y"),
+            (own.to_owned(), ""),
+        ] {
+            assert_eq!(last_words(&text), expected, "{text}");
+        }
+    }
 }
