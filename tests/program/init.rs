@@ -144,6 +144,11 @@ fn without_a_program_there_is_a_script_to_fill_in() {
     let several = [&files[..], &[("other/__init__.py", "")]].concat();
     let place = repository(&several);
     assert!(init(place.path(), &["--dry-run"]).contains("\nfrom REPLACE_ME import REPLACE_ME\n"));
+    let named = place.path().join("Other");
+    fs::create_dir_all(named.join(".git")).unwrap();
+    ["other", "lib"].iter().for_each(|package| fs::create_dir(named.join(package)).unwrap());
+    ["other", "lib"].iter().for_each(|package| fs::write(named.join(package).join("__init__.py"), "").unwrap());
+    assert!(init(&named, &["--dry-run"]).contains("\nfrom other import REPLACE_ME\n"));
     fs::write(place.path().join("record_memory.py"), "import lib\n").unwrap();
     let told = init(place.path(), &[]);
     assert!(!told.contains("fill in") && gates(place.path())[0].1.script == "python record_memory.py", "{told}");
@@ -162,7 +167,7 @@ fn packages_come_from_the_nearest_files_that_name_them() {
         (&[("pyproject.toml", "[tool.ruff]\n")], "ptmem pip install torch numpy tqdm"),
         (&[("setup.py", "setup()")], "ptmem pip install torch . numpy tqdm"),
         (
-            &[("setup.py", "import torch\n"), ("requirements.txt", "numpy\ntqdm\n")],
+            &[("setup.py", "try:\n    import torch\n"), ("requirements.txt", "numpy\ntqdm\n")],
             "ptmem pip install torch setuptools wheel\nptmem pip install --no-build-isolation torch -r requirements.txt .\n",
         ),
         (&[("pyproject.toml", package), ("requirements.txt", "tqdm\n")], "ptmem pip install torch . tqdm"),

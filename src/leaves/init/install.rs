@@ -108,7 +108,12 @@ impl Found {
     fn take_package(&mut self, root: &Path, folder: &str) {
         let files = ["pyproject.toml", "setup.py"].map(|name| below(folder, name));
         let setup = read(root, &files[1]);
-        if setup.lines().any(|line| line.starts_with("import torch") || line.starts_with("from torch")) {
+        // Also within a function or a try: the build may need it all the same.
+        if setup
+            .lines()
+            .map(str::trim_start)
+            .any(|line| line.starts_with("import torch") || line.starts_with("from torch"))
+        {
             self.before.push(BUILD);
             self.words.insert(0, "--no-build-isolation".to_owned());
         }

@@ -296,13 +296,15 @@ pub(super) fn find(root: &Path) -> Vec<Program> {
     programs
 }
 
-/// The package that a repository is for, if it has one: the only one in its root or in `src`.
+/// The package that a repository is for, if it has one in its root or in `src`: the only one, or the one that is called as its folder.
 pub(super) fn package(root: &Path) -> Option<String> {
     let paths = checkout::list(root);
     let ours = paths.iter().filter(|path| is_ours(path) && !BESIDE.iter().any(|folder| path.contains(folder)));
     let packages = ours.filter_map(|path| path.strip_prefix("src/").unwrap_or(path).strip_suffix("/__init__.py"));
-    let mut outermost = packages.filter(|package| !package.contains('/'));
-    outermost.next().filter(|_| outermost.next().is_none()).map(str::to_owned)
+    let outermost: Vec<&str> = packages.filter(|package| !package.contains('/')).collect();
+    let folder = root.file_name()?.to_string_lossy().to_ascii_lowercase().replace(['-', '.'], "_");
+    let named = outermost.iter().find(|package| **package == folder || outermost.len() == 1);
+    named.map(|package| (*package).to_owned())
 }
 
 /// Folders of programs beside those that a repository is for.
