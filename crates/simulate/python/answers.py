@@ -88,15 +88,15 @@ def others_rely_on_it():
     return public.get_world_size() > 1 and "nccl" not in str(public.get_backend()).lower()
 
 
-def end_generation(utils):
-    """Ends the loops of transformers' generate() at their greatest length, which the host knows.
+def end_beams(utils):
+    """Ends the search with beams of transformers' generate() at its greatest length, which the host knows.
 
-    They ask the device, after each token, whether all sequences have ended; it never says so.
+    It asks the device, after each token, whether a beam can still improve, which follows from scores.
     """
     mixin, criteria = utils.GenerationMixin, utils.StoppingCriteriaList
-    goes_on = getattr(mixin, "_has_unfinished_sequences", None)
+    goes_on = getattr(mixin, "_beam_search_has_unfinished_sequences", None)
     if goes_on is None:
-        return  # Releases before 4.39 compare lengths on the host.
+        return  # An older release.
     check = criteria.__call__
     long_enough = []
 
@@ -106,21 +106,14 @@ def end_generation(utils):
             long_enough.append(True)
         return check(self, input_ids, scores, *rest, **options)
 
-    def goes_on_until_long_enough(self, *arguments, **options):
+    def goes_on_until_long_enough(*arguments, **options):
+        goes_on(*arguments, **options)
         ended = bool(long_enough)
         long_enough.clear()
-        return goes_on(self, *arguments, **options) and not ended
+        return not ended
 
     criteria.__call__ = check_and_measure
-    mixin._has_unfinished_sequences = goes_on_until_long_enough
-    if hasattr(mixin, "_beam_search_has_unfinished_sequences"):
-        beams_go_on = mixin._beam_search_has_unfinished_sequences
-
-        def beams_go_on_until_long_enough(*arguments, **options):
-            beams_go_on(*arguments, **options)
-            return not long_enough
-
-        mixin._beam_search_has_unfinished_sequences = staticmethod(beams_go_on_until_long_enough)
+    mixin._beam_search_has_unfinished_sequences = staticmethod(goes_on_until_long_enough)
 
 
 def hide_from_compiler(rules):

@@ -521,7 +521,7 @@ ANSWERS = (
 later("opened", "watch")(None)
 run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
-sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
+sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_beams"),)))
 sys.meta_path.insert(0, Finder("torchvision.extension", after=(later("operators", "install_vision"),)))
 if ALONE:
     stages = "torch.distributed.pipelining.stage"
