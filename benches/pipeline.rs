@@ -139,8 +139,7 @@ fn stages(criterion: &mut Criterion) {
 fn pipeline(criterion: &mut Criterion) {
     let before = input(megabytes() * 1_000_000, false);
     let after = input(megabytes() * 1_000_000, true);
-    let table =
-        |report: &dyn Report| Format::Table.render(report, &report::RenderOptions::default()).expect("a table");
+    let table = |report: &dyn Report| Format::Table.render(report, &report::RenderOptions::default()).expect("a table");
 
     let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(8));

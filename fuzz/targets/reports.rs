@@ -24,10 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let limits = limits.iter().try_fold(Thresholds::default(), |limits, limit| limits.max_growth(limit));
     let gate = compare(old, new, &limits.expect("limits"));
     for (tree, phases) in [(None, false), (Some(tree::TreeOptions::default()), true)] {
-        checks::report(
-            &gate,
-            &report::RenderOptions { tree, phases, ..report::RenderOptions::default() },
-        );
+        checks::report(&gate, &report::RenderOptions { tree, phases, ..report::RenderOptions::default() });
     }
     if let Ok(leaks) = find_leaks([before, after].map(|of| ("input".to_owned(), of)), &LeakOptions::default(), 0) {
         checks::report(&leaks, &report::RenderOptions::default());

@@ -18,10 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(profile) = read(bytes, "input", options(bytes.len())) else { return };
     checks::adds_up(&profile);
     for (tree, phases) in [(None, false), (Some(tree::TreeOptions::default()), true)] {
-        checks::report(
-            &profile,
-            &report::RenderOptions { tree, phases, ..report::RenderOptions::default() },
-        );
+        checks::report(&profile, &report::RenderOptions { tree, phases, ..report::RenderOptions::default() });
     }
     checks::is_saved_whole(&profile);
 });
