@@ -108,7 +108,7 @@ fn a_decorator_that_went_leaves_no_row() {
 
 /// A line that went to a function in a file of its own.
 #[test]
-fn what_moved_is_followed_by_line_function_and_file_too() {
+fn what_moved_is_followed_by_line_and_function_too() {
     let folder = tempfile::tempdir().unwrap();
     let stays = || Block { size: 6 * MIB, frames: vec![("forward", MODEL, 163), LAYER, TRAIN] };
     let loss = || Block { size: 8 * MIB, frames: vec![("loss", "/repo/train.py", 12), TRAIN] };
@@ -117,7 +117,7 @@ fn what_moved_is_followed_by_line_function_and_file_too() {
     let file = "/repo/tower/activations.py";
     let moved = Block { size: 4 * MIB, frames: vec![("activate", file, 103), ("forward", MODEL, 164), LAYER, TRAIN] };
     let after = recording(&[stays(), moved, loss()]);
-    for by in ["stack", "line", "function", "file"] {
+    for by in ["stack", "line", "function"] {
         let (code, rows) = diff_by(folder.path(), &before, &after, by);
         assert_eq!((code, &rows), (Some(0), &json!([])), "{by}: {rows}");
     }

@@ -24,7 +24,7 @@ const PREFIX: &str = "ptmem-simulate-";
 
 /// Variables that are set unless the user set them. A program that allocates in the order of a set of strings needs one order on
 /// both sides. `torch.compile` otherwise starts a Python that imports PyTorch anew to start its workers, which takes a third of the
-/// time. After a cold start, releases up to 2.12 can wait 300 seconds for it to end
+/// time. After a cold start, the program can wait 300 seconds for it to end
 /// (<https://github.com/pytorch/pytorch/issues/162199>).
 const DEFAULTS: [(&str, &str); 2] = [("PYTHONHASHSEED", "0"), ("TORCHINDUCTOR_WORKER_START", "fork")];
 
