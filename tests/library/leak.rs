@@ -381,7 +381,7 @@ fn too_few_steps_are_inconclusive() {
     assert_eq!(verdict(&found), Verdict::Inconclusive);
 }
 
-/// What is compared after three steps keeps `each` of them, in bytes.
+/// A program of three steps that keep these numbers of bytes.
 fn keeping(each: [u64; 3]) -> Profile {
     let program = steps(3, |program, step| match each[step] {
         0 => {}

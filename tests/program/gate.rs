@@ -279,7 +279,7 @@ fn a_base_that_fails_for_want_of_ignored_files_says_so() {
     for part in ["its output names data/train.bin, which git ignores", "let 'install' or 'record' fetch it"] {
         assert!(stdout.contains(part), "{part}: {stdout}");
     }
-    // A file that the working tree lacks as well is no reason.
+    // A file that is missing in the working tree, too, is not named as the reason.
     fs::remove_dir_all(checkout.root().join("data")).unwrap();
     let output = checkout.run(&[]);
     assert!(!text(&output.stderr).contains("which git ignores"), "{}", text(&output.stderr));

@@ -140,7 +140,7 @@ fn without_a_program_there_is_a_script_to_fill_in() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(read(place.path(), "record_memory.py").contains("\nfrom lib import REPLACE_ME\n"));
-    // One that somebody has filled in stays, and where there are several packages none is guessed.
+    // A script that somebody has filled in is kept; no package is guessed among several.
     let several = [&files[..], &[("other/__init__.py", "")]].concat();
     let place = repository(&several);
     assert!(init(place.path(), &["--dry-run"]).contains("\nfrom REPLACE_ME import REPLACE_ME\n"));
@@ -455,7 +455,7 @@ mod tries {
         let folder = fake(&place);
         fs::write(folder.join("timeout"), "#!/bin/sh\nexit 124\n").unwrap();
         fs::set_permissions(folder.join("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
-        // What only downloads data is no gate.
+        // A program that only downloads data does not become a gate.
         let files = [("train.py", PROGRAM), ("load.py", SAMPLER), ("README.md", "python load.py\n")];
         let (told, gates) = tried(&files, folder);
         assert!(told.contains("; tried, and not recorded after 60 s\n"), "{told}");

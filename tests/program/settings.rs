@@ -183,7 +183,7 @@ fn what_could_not_be_tried_is_said() {
     );
 }
 
-/// What is repeated is recorded as all other programs are: it ends where ptmem is asked to end.
+/// Repeated requests run as other recorded programs do: they end if ptmem is interrupted.
 #[cfg(all(feature = "simulate", target_os = "linux"))]
 #[test]
 fn an_interrupted_trial_leaves_nothing_behind() {

@@ -69,7 +69,7 @@ impl Recordings {
         tail(&self.log(name), most)
     }
 
-    /// The output of a recording: what is written last is what failed.
+    /// The output of a recording. It ends with the error of a command that failed.
     fn log(&self, name: &str) -> PathBuf {
         let folder = self.recorder.place(name);
         let log = folder.join("log");

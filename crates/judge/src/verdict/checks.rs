@@ -293,7 +293,7 @@ impl Check {
         Self { limit, ..self }
     }
 
-    /// A check of something that has a name alone, held against the same limit.
+    /// The check with a row of this label.
     pub(super) fn named(self, label: impl Into<String>) -> Self {
         Self { row: Some(CheckedRow { label: label.into(), ..CheckedRow::default() }), ..self }
     }

@@ -153,7 +153,7 @@ pub extern "C" fn ptmem_simulate_end(answer: i64) {
     });
 }
 
-/// Marks the block at an address as one whose size follows from one that a place supposed; 0 is no place.
+/// Marks the block at an address: its size follows from a size that a place supposed. 0 removes the mark.
 #[unsafe(no_mangle)]
 pub extern "C" fn ptmem_simulate_mark(at: u64, place: u32) {
     blocks::mark(at, place);

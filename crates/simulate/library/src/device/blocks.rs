@@ -46,7 +46,7 @@ struct Blocks {
 static BLOCKS: Mutex<Blocks> =
     Mutex::new(Blocks { by_address: BTreeMap::new(), allocated: [0; MOST_DEVICES], supposed: BTreeMap::new() });
 
-/// Marks the block at an address as one whose size follows from one that a place supposed; 0 is no place.
+/// Marks the block at an address: its size follows from a size that a place supposed. 0 removes the mark.
 pub(crate) fn mark(at: u64, place: u32) {
     let mut blocks = BLOCKS.lock();
     let Some(&Block { allocation, .. }) = blocks.by_address.get(&at) else { return };
