@@ -24,12 +24,11 @@ from typing import NamedTuple
 from in_turn import run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-RANKS = 100
 ROUNDS = 5
 
 
 class Measured(NamedTuple):
-    """The medians of a command: seconds on the clock, of user time, of system time, and MB of peak resident memory."""
+    """A command: seconds on the clock, of user time, of system time, and MB of peak resident memory."""
 
     wall: float
     user: float
@@ -37,10 +36,17 @@ class Measured(NamedTuple):
     megabytes: float
 
 
-def in_turn(commands: list[str], rounds: int) -> list[Measured]:
-    turns = [[run(command) for command in commands] for _ in range(rounds)]
-    of_commands = [[turn[index] for turn in turns] for index in range(len(commands))]
-    return [Measured(*(statistics.median(column) for column in zip(*runs))) for runs in of_commands]
+class InTurn:
+    """What each command took in each round. As processors change their speed, ratios are medians of one round."""
+
+    def __init__(self, commands: list[str], rounds: int) -> None:
+        self.rounds = [[Measured(*run(command)) for command in commands] for _ in range(rounds)]
+
+    def median(self, command: int, what: str) -> float:
+        return statistics.median(getattr(measured[command], what) for measured in self.rounds)
+
+    def ratio(self, above: int, below: int, what: str) -> float:
+        return statistics.median(getattr(taken[above], what) / getattr(taken[below], what) for taken in self.rounds)
 
 
 def tools() -> Path:
@@ -59,43 +65,50 @@ def is_published(program: str) -> bool:
     return Path(program).parent.name == "dist"
 
 
-def measure_shows(path: Path, walk: Path, programs: list[str], aims: list[float]) -> list[Measured]:
-    """Times `show` of each program against the walk, with its aim."""
-    name = shlex.quote(str(path))
-    walked, *shown = in_turn([f"{walk} {name}", *(f"{program} show {name}" for program in programs)], ROUNDS)
-    print(f"{path.name}, {path.stat().st_size / 1e6:.0f} MB: walk {walked.user:.3f} s of user time")
-    for program, show, aim in zip(programs, shown, aims):
-        print(f" {program}: show {show.user:.3f} s of user time")
-        print_row("show / walk, user time", show.user / walked.user, "times", f"at most {aim}")
-    return shown
+def print_show(program: str, turns: InTurn, show: int, aim: float) -> None:
+    """The walk is the first command."""
+    print(f" {program}: show {turns.median(show, 'user'):.3f} s of user time")
+    print_row("show / walk, user time", turns.ratio(show, 0, "user"), "times", f"at most {aim}")
 
 
 def measure_recording(path: Path, walk: Path, programs: list[str]) -> None:
-    shown = measure_shows(path, walk, programs, [1.8 if is_published(program) else 2.3 for program in programs])
     name = shlex.quote(str(path))
     load = f"import pickle; pickle.load(open({str(path)!r}, 'rb'))"
-    [loaded] = in_turn([f"{sys.executable} -c {shlex.quote(load)}"], 1)
-    compared = in_turn([f"{program} diff {name} {name}" for program in programs], ROUNDS)
-    for program, show, diff in zip(programs, shown, compared):
-        print(f" {program}: show {show.wall:.3f} s, {show.megabytes:.0f} MB; diff {diff.wall:.3f} s")
-        aim = f"at least {22 if is_published(program) else 18}"
-        print_row("pickle.load / show", loaded.wall / show.wall, "times", aim)
-        print_row("diff / show", diff.wall / show.wall, "times", "at most 1.15")
-        print_row("memory of show / file", show.megabytes / (path.stat().st_size / 1e6), "times", "at most 0.33")
+    commands = [f"{walk} {name}", f"{sys.executable} -c {shlex.quote(load)}"]
+    for program in programs:
+        commands += [f"{program} show {name}", f"{program} diff {name} {name}"]
+    turns, megabytes = InTurn(commands, ROUNDS), path.stat().st_size / 1e6
+    print(f"{path.name}, {megabytes:.0f} MB: walk {turns.median(0, 'user'):.3f} s of user time")
+    for show, program in zip(range(2, len(commands), 2), programs):
+        fast, aim = (1.8, 22) if is_published(program) else (2.3, 18)
+        print_show(program, turns, show, fast)
+        print_row("pickle.load / show", turns.ratio(1, show, "wall"), "times", f"at least {aim}")
+        print_row("diff / show", turns.ratio(show + 1, show, "wall"), "times", "at most 1.15")
+        print_row("memory of show / file", turns.median(show, "megabytes") / megabytes, "times", "at most 0.33")
 
 
-def measure_ranks(folder: Path, programs: list[str]) -> None:
+def measure_made(path: Path, walk: Path, programs: list[str]) -> None:
+    name = shlex.quote(str(path))
+    turns = InTurn([f"{walk} {name}", *(f"{program} show {name}" for program in programs)], ROUNDS)
+    print(f"{path.name}, {path.stat().st_size / 1e6:.0f} MB: walk {turns.median(0, 'user'):.3f} s of user time")
+    for show, program in enumerate(programs, 1):
+        print_show(program, turns, show, 4.0)
+
+
+def measure_ranks(ranks: int, folder: Path, programs: list[str]) -> None:
     rank = folder / "rank.pkl"
     repeat(12, rank)
     for side in ("before", "after"):
         (folder / side).mkdir()
-        for number in range(RANKS):
+        for number in range(ranks):
             os.link(rank, folder / side / f"rank_{number}.pkl")
     sides = shlex.join([str(folder / "before"), str(folder / "after")])
-    print(f"{RANKS} ranks of {rank.stat().st_size / 1e6:.1f} MB on each side")
-    for program, diff in zip(programs, in_turn([f"{program} diff {sides}" for program in programs], 3)):
-        print(f" {program}: diff {diff.wall:.2f} s, {diff.user:.2f} s of user time, {diff.megabytes:.0f} MB")
-        print_row("time of a rank", diff.user / RANKS * 1000, "ms", "no more than before a change")
+    print(f"{ranks} ranks of {rank.stat().st_size / 1e6:.1f} MB on each side")
+    turns = InTurn([f"{program} diff {sides}" for program in programs], 3)
+    for number, program in enumerate(programs):
+        wall, user, megabytes = (turns.median(number, what) for what in ("wall", "user", "megabytes"))
+        print(f" {program}: diff {wall:.2f} s, {user:.2f} s of user time, {megabytes:.0f} MB")
+        print_row("user time / the first build", turns.ratio(number, 0, "user"), "times", "at most 1")
 
 
 def repeat(times: int, path: Path) -> None:
@@ -109,6 +122,7 @@ def main() -> None:
     parser.add_argument("programs", nargs="+", metavar="PTMEM", help="builds of ptmem, which run in turn")
     about = "a recording of real training of more than 100 MB"
     parser.add_argument("--file", type=Path, action="append", default=[], help=about)
+    parser.add_argument("--ranks", type=int, default=100, help="of a job on each side; default 100")
     arguments = parser.parse_args()
     built = tools()
     with tempfile.TemporaryDirectory() as name:
@@ -117,8 +131,8 @@ def main() -> None:
             measure_recording(path, built / "walk", arguments.programs)
         generated = folder / "generated.pkl"
         subprocess.run([built / "large_snapshot", "200MB", generated], check=True, stdout=subprocess.DEVNULL)
-        measure_shows(generated, built / "walk", arguments.programs, [4.0] * len(arguments.programs))
-        measure_ranks(folder, arguments.programs)
+        measure_made(generated, built / "walk", arguments.programs)
+        measure_ranks(arguments.ranks, folder, arguments.programs)
 
 
 main()
