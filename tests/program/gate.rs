@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fixtures::folder as fixtures;
+use crate::support::history::{A, MIB, event, segment, snapshot};
+use crate::support::pickle;
+use crate::support::readers::check_json;
 use crate::support::tool::{git, text, verdict};
 
 /// A repository whose gate copies a fixture, and the folder of the recordings that are kept.
@@ -41,12 +44,22 @@ impl Checkout {
         fs::write(path, text).unwrap();
     }
 
-    /// Lets the script note that it ran, and copy a fixture.
-    fn copies(&self, fixture: &str) {
+    /// Lets the script note that it ran, and copy a fixture, or the file of a path.
+    fn copies(&self, fixture: impl AsRef<Path>) {
         let runs = self.folder.path().join("runs");
         let fixture = fixtures().join(fixture);
         let script = format!("pwd >> '{}'\ncp '{}' \"$PTMEM_SNAPSHOT\"\n", runs.display(), fixture.display());
         self.write("run.sh", &script);
+    }
+
+    /// Writes a recording that was made with a version of PyTorch.
+    fn recording_with(&self, version: &str) -> PathBuf {
+        let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+        let recording = snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events);
+        let recording = recording.with("ptmem", json!({"format": 1, "versions": [["torch", version]]}));
+        let path = self.folder.path().join(format!("{version}.pkl"));
+        fs::write(&path, pickle::write(&recording, pickle::Options::default())).unwrap();
+        path
     }
 
     fn commit(&self, message: &str) -> String {
@@ -126,6 +139,46 @@ fn the_recording_of_a_base_is_kept() {
 }
 
 #[test]
+fn the_recording_of_a_base_is_made_anew_once_for_other_packages() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.copies(checkout.recording_with("2.10.0"));
+    checkout.commit("with versions");
+    checkout.run(&[]);
+    checkout.copies(checkout.recording_with("2.11.0"));
+    let runs = |times: usize| {
+        let output = checkout.run(&[]);
+        assert_eq!((output.status.code(), checkout.runs()), (Some(0), times), "{}", text(&output.stderr));
+    };
+    // The base has the same version again: it is the change that has another one, and the recording is kept.
+    runs(5);
+    runs(6);
+    checkout.copies(checkout.recording_with("2.12.0"));
+    runs(9);
+    runs(10);
+}
+
+#[test]
+fn old_recordings_of_bases_go_and_those_of_gates_stay() {
+    let checkout = Checkout::new("before.pkl");
+    checkout.write("ptmem.toml", &GATE.replace("train", "base-of-all"));
+    checkout.commit("a gate whose name begins as the recordings of bases do");
+    checkout.run(&[]);
+    let repositories = fs::read_dir(checkout.folder.path().join(".cache/ptmem/gate")).unwrap();
+    let kept = repositories.map(|entry| entry.unwrap().path()).next().unwrap();
+    for number in 0..40 {
+        fs::create_dir(kept.join(format!("base-{number}"))).unwrap();
+        fs::write(kept.join(format!("base-{number}.seconds")), "1").unwrap();
+    }
+    assert_eq!(checkout.run(&["--no-cache"]).status.code(), Some(0));
+    let names = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.collect();
+    let count =
+        |is_file: bool| names.iter().filter(|name| name.starts_with("base-") && name.contains('.') == is_file).count();
+    assert_eq!((count(false), count(true)), (32, 32), "{names:?}");
+    assert!(names.iter().any(|name| name == "after-base-of-all"), "{names:?}");
+}
+
+#[test]
 fn the_working_tree_is_the_after_with_files_that_git_does_not_know() {
     let checkout = Checkout::new("before.pkl");
     let new = format!("cp '{}' \"$PTMEM_SNAPSHOT\"\n", fixtures().join("after.pkl").display());
@@ -192,6 +245,7 @@ fn gates_are_selected_by_name_and_have_one_verdict() {
     assert!(text(&output.stderr).contains("did you mean 'stored'?"), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&checkout.run(&["--format", "json"]).stdout).unwrap();
     assert_eq!((&json["schema"], &json["exit_code"]), (&"ptmem.gate/1".into(), &1.into()));
+    check_json(&json);
     let gates: Vec<&Value> = json["reports"].as_array().unwrap().iter().map(|of| &of["gate"]).collect();
     assert_eq!(gates, [&Value::Null, &"large".into(), &"nightly".into()]);
     let svg = checkout.run(&["--format", "junit"]);
@@ -317,7 +371,7 @@ fn a_job_gets_all_that_it_shows_as_files() {
     let script = format!("{leaked}{}", read(&checkout.root().join("run.sh")));
     checkout.write("run.sh", &script);
     checkout.commit("grow");
-    let event = serde_json::json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" } } });
+    let event = json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" } } });
     let (output, folder) = checkout.job("pull_request", &event, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let outputs = read(&folder.join("outputs.txt"));
@@ -349,7 +403,7 @@ fn secrets_of_a_job_are_in_none_of_its_files() {
     let padding = "x".repeat(90);
     checkout.write("run.sh", &format!("echo \"{padding}$DEPLOY_TOKEN\" >&2\nexit 7\n"));
     checkout.commit("break");
-    let event = serde_json::json!({ "pull_request": { "base": { "sha": base } } });
+    let event = json!({ "pull_request": { "base": { "sha": base } } });
     let (output, folder) = checkout.job("pull_request", &event, &[]);
     assert_eq!(output.status.code(), Some(2));
     let comment = read(&folder.join("comment.md"));
@@ -363,9 +417,24 @@ fn secrets_of_a_job_are_in_none_of_its_files() {
 }
 
 #[test]
+fn a_gate_can_have_any_name_beside_the_report_of_all_comparisons() {
+    let checkout = Checkout::new("before.pkl");
+    let snapshot = fixtures().join("after.pkl").display().to_string();
+    checkout.write("ptmem.toml", &format!("{GATE}[gate.report]\nsnapshot = \"{snapshot}\"\nmax = \"1GiB\"\n"));
+    let base = checkout.commit("two results");
+    let event = json!({ "pull_request": { "base": { "sha": base }, "head": { "sha": "x" } } });
+    let (output, folder) = checkout.job("pull_request", &event, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for (name, schema) in [("report.json", "ptmem.suite/1"), ("gate-report.json", "ptmem.profile/1")] {
+        let json: Value = serde_json::from_str(&read(&folder.join(name))).unwrap();
+        assert_eq!(json["schema"], schema, "{name}");
+    }
+}
+
+#[test]
 fn a_push_is_kept_for_the_trend_and_not_judged() {
     let checkout = Checkout::new("after.pkl");
-    let (output, folder) = checkout.job("push", &serde_json::json!({ "ref": "refs/heads/main" }), &[]);
+    let (output, folder) = checkout.job("push", &json!({ "ref": "refs/heads/main" }), &[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(read(&folder.join("profiles/train.ptmem.json")).contains("ptmem.profile/"));
     assert_eq!(checkout.runs(), 1);

@@ -113,7 +113,9 @@ pub fn contract(json: &Value) -> &'static Contract {
                 Contract { open: validator(&schema), closed: validator(&closed(&schema)) },
             )
         };
-        ["profile", "saved", "diff", "suite", "leak", "ranks", "history", "fit", "settings"].map(contract).into()
+        ["profile", "saved", "diff", "suite", "gate", "leak", "ranks", "history", "fit", "settings"]
+            .map(contract)
+            .into()
     });
     &all[json["schema"].as_str().unwrap()]
 }

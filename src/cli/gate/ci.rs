@@ -104,8 +104,9 @@ impl Folder {
     pub(super) fn make(path: PathBuf, mode: CommentMode) -> Result<Self> {
         let folder = Self { path, mode, secrets: Secrets::of_environment() };
         fs::create_dir_all(&folder.path).with_context(|| format!("{}: cannot be made", folder.path.display()))?;
-        for name in ["report.md", "comment.md", "annotations.txt", "outputs.txt", "report.json", "report.html"] {
-            let _ = fs::remove_file(folder.path.join(name));
+        let earlier = fs::read_dir(&folder.path).into_iter().flatten().flatten();
+        for file in earlier.filter(|file| is_written(&file.file_name().to_string_lossy())) {
+            let _ = fs::remove_file(file.path());
         }
         Ok(folder)
     }
@@ -150,7 +151,8 @@ impl Folder {
             let options = RenderOptions { markdown: room(most), ..options.clone() };
             Ok(self.secrets.mask(&format.render(part.report, &options)?))
         };
-        let name = part.name.unwrap_or("report");
+        // No gate can be called as what is of all comparisons.
+        let name = part.name.map_or_else(|| "report".to_owned(), |name| format!("gate-{name}"));
         self.file(&format!("{name}.json"), &render(Format::Json, 0)?)?;
         self.file(&format!("{name}.html"), &render(Format::Html, 0)?)?;
         let quoted = self.quoted(part.quoted);
@@ -206,6 +208,15 @@ impl Folder {
         let line = reason.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
         self.file("annotations.txt", &format!("::error::ptmem: {line}\n"))?;
         self.file("outputs.txt", &format!("verdict=error\nexit-code={COULD_NOT_RUN}\n"))
+    }
+}
+
+/// Whether a file of this name is one that a run writes.
+fn is_written(name: &str) -> bool {
+    let is_of_part = |name: &str| name == "report" || name.starts_with("gate-");
+    match name.rsplit_once('.') {
+        Some((name, "json" | "html")) => is_of_part(name),
+        _ => ["report.md", "comment.md", "annotations.txt", "outputs.txt"].contains(&name),
     }
 }
 

@@ -217,9 +217,11 @@ impl Gates<'_> {
         match failed_before {
             Ok(before) => {
                 let pair = self.pair_of_recorded(&plans, gate, of_base.commit, Sides { before: before.path, after })?;
-                if was_kept && self.is_of_other_packages(&pair)? {
-                    output::print_note("the packages have changed since the base was recorded: recording it again");
-                    recordings.forget(&name_of_base);
+                if was_kept
+                    && let Some(difference) = self.other_packages(&pair)?
+                    && recordings.begin_anew(&name_of_base, &difference)
+                {
+                    output::print_note("the kept recording of the base has other packages: recording it again");
                     return self.recorded(name, gate, recording, of_base, recordings);
                 }
                 Ok(Sources::Compared(Box::new(pair)))
@@ -252,11 +254,12 @@ impl Gates<'_> {
         Ok(None)
     }
 
-    /// Whether a kept recording was made with other versions of packages.
-    fn is_of_other_packages(&self, pair: &Pair) -> Result<bool> {
+    /// The packages of which both sides have different versions, in words.
+    fn other_packages(&self, pair: &Pair) -> Result<Option<String>> {
         let gate = compare_all(std::slice::from_ref(pair), &self.request(None))?;
         let mut found = gate.leaves().flat_map(|of| &of.diff.diagnostics);
-        Ok(found.any(|found| found.code == Code::VersionsDiffer))
+        let differing = found.find(|found| found.code == Code::VersionsDiffer);
+        Ok(differing.map(|found| found.message.clone()))
     }
 
     /// How files are read and compared.

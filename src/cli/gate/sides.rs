@@ -27,6 +27,9 @@ use super::ignored::Lacking;
 /// after the other.
 const EXPECTED_MEMORY: u64 = 3 << 30;
 
+/// How the names of the recordings of bases begin.
+const OF_BASES: &str = "base-";
+
 /// Recordings of bases that are kept for a repository.
 const MOST_KEPT: usize = 32;
 
@@ -76,9 +79,9 @@ impl Recordings {
         if log.exists() { log } else { folder.join("install.log") }
     }
 
-    /// The name of the recording of the working tree.
+    /// The name of the recording of the working tree. It begins as no recording of a base does, whatever the gate is called.
     pub(super) fn name_of_after(gate: &str) -> String {
-        format!("{gate}-after")
+        format!("after-{gate}")
     }
 
     /// The name of the recording of a base, which holds for the same commit, gate, environment and version.
@@ -87,7 +90,7 @@ impl Recordings {
         (&base.hash, plan.recording, plan.folder, &self.repository.below, counters).hash(&mut key);
         let words: Vec<OsString> = plan.recording.script.split_whitespace().map(OsString::from).collect();
         hash_environment(&python_of(&words), &mut key);
-        format!("base-{:016x}", key.finish())
+        format!("{OF_BASES}{:016x}", key.finish())
     }
 
     /// Records the working tree alone.
@@ -228,23 +231,34 @@ impl Recordings {
         Ok(Err(failure.with(&lacking.advice(&read_log(&self.log(&base.name))))))
     }
 
-    /// Removes the recordings of bases that are older than the newest ones.
+    /// Removes the recordings of bases that are older than the newest ones, with the files of the same names.
     fn forget_old(&self) {
         let entries = fs::read_dir(self.recorder.place("")).into_iter().flatten().flatten();
-        let bases = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("base-"));
-        let mut bases: Vec<_> =
-            bases.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-        bases.sort();
-        let old = bases.len().saturating_sub(MOST_KEPT);
-        for (_, path) in &bases[..old] {
-            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        let paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_of_base(path)).collect();
+        let (folders, files): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.is_dir());
+        let mut folders: Vec<_> =
+            folders.into_iter().filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path))).collect();
+        folders.sort();
+        folders.reverse();
+        for (_, old) in folders.iter().skip(MOST_KEPT) {
+            let _ = fs::remove_dir_all(old);
+            for file in files.iter().filter(|file| file.file_stem() == old.file_name()) {
+                let _ = fs::remove_file(file);
+            }
         }
     }
 
-    /// Forgets the kept recording of a base.
-    pub(super) fn forget(&self, name: &str) {
-        let _ = fs::remove_dir_all(self.recorder.place(name));
+    /// Forgets the kept recording of a base that was made with other packages than the after. `false` where that was done before
+    /// for the same difference, which then is one between the commits, and where it cannot be done.
+    pub(super) fn begin_anew(&self, name: &str, difference: &str) -> bool {
+        let known = self.recorder.place(&format!("{name}.packages"));
+        let is_known = fs::read_to_string(&known).is_ok_and(|known| known == difference);
+        !is_known && fs::write(&known, difference).is_ok() && fs::remove_dir_all(self.recorder.place(name)).is_ok()
     }
+}
+
+fn is_of_base(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OF_BASES))
 }
 
 /// A thread that panicked has recorded nothing.
