@@ -138,7 +138,7 @@ fn torchrun_on_simulated_gpus_is_compared_rank_by_rank() {
     let run = |before: &str, after: &str| {
         let mut command = Command::new("bash");
         command.current_dir(place.path()).arg(root.join("docs/examples/torchrun.sh")).args([before, after, "2"]);
-        command.arg(root.join("tests/torch/programs.py")).args(["data_parallel", "counters.json"]);
+        command.arg(root.join("crates/simulate/tests/torch/programs.py")).args(["data_parallel", "counters.json"]);
         command.env("PATH", path()).env("PYTHON", &python).env("PTMEM_SIMULATE_OPTIONS", "--memory 4GiB");
         command.output().unwrap()
     };

@@ -18,7 +18,8 @@ fn examples_in_the_documentation_print_what_is_written() {
     fs::create_dir_all(&folder).unwrap();
     let mut copies = Vec::new();
     for page in pages() {
-        let copy = folder.join(page.file_name().unwrap());
+        let name = page.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().display().to_string();
+        let copy = folder.join(name.replace(['/', '\\'], "-"));
         let text = fs::read_to_string(&page).unwrap();
         fs::write(&copy, for_trycmd(&text)).unwrap();
         copies.push((page, text, copy));
@@ -36,12 +37,13 @@ fn examples_in_the_documentation_print_what_is_written() {
     }
 }
 
-/// README.md, docs/*.md and the skill for agents.
+/// README.md, docs/*.md, the page of `ptmem simulate` and the skill for agents.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut pages: Vec<_> = docs.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect();
     pages.push(root.join("README.md"));
+    pages.push(root.join("crates/simulate/README.md"));
     pages.push(root.join("python/ptmem_gate/SKILL.md"));
     pages.sort();
     pages

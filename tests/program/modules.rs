@@ -14,7 +14,7 @@ use crate::support::fixtures;
 use crate::support::tool::{ptmem, text};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch/programs.py");
 
 /// First release 2.x whose allocator keeps metadata.
 const SINCE: u32 = 10;
@@ -23,7 +23,7 @@ fn suitable_python() -> Option<PathBuf> {
     python_since(SINCE, "memory by module")
 }
 
-const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/models.py");
+const MODELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch/models.py");
 
 /// The beginning of rows for what code outside of all modules allocates.
 const OUTSIDE: &str = "<outside of modules";
@@ -212,7 +212,7 @@ fn record_with_package(python: &Path, lines: &str, place: &TempDir) -> PathBuf {
         "{lines}\nimport sys; sys.path[:0] = [{:?}, {:?}]; import ptmem_gate, models\n\
          with ptmem_gate.record({snapshot:?}, steps=3, modules=True): models.transformer()",
         concat!(env!("CARGO_MANIFEST_DIR"), "/python"),
-        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch"),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch"),
     );
     let output = Command::new(PTMEM).args(["simulate", "--"]).arg(python).args(["-c", &program]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -13,7 +13,7 @@ use crate::simulated_torch::python_since;
 use crate::support::tool::say;
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
-const MESHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/meshes.py");
+const MESHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch/meshes.py");
 
 /// First release 2.x of which all that the program uses is there in this form.
 const SINCE: u32 = 11;

@@ -18,9 +18,9 @@ use crate::recorded::{assert_counters_equal, figures};
 use crate::support::tool::{self, python, say};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/simulate/tests/torch/programs.py");
 
-/// A program of tests/torch/programs.py, and how it is run.
+/// A program of crates/simulate/tests/torch/programs.py, and how it is run.
 #[derive(Default)]
 struct Story {
     name: &'static str,

@@ -99,7 +99,7 @@ pub(crate) enum Command {
     ///
     /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses. Kernels compute
     /// nothing, but the snapshot has the allocations of a real run. Needs Linux on x86-64 or aarch64 and a CUDA build
-    /// of PyTorch 2.0 or later, but neither a driver nor NVIDIA's packages (ptmem pip install torch). docs/simulate.md
+    /// of PyTorch 2.0 or later, but neither a driver nor NVIDIA's packages (ptmem pip install torch). crates/simulate/README.md
     /// describes what is exact and what is not.
     #[cfg(feature = "simulate")]
     Simulate(ptmem_simulate::SimulateArguments),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the programs of gpu_programs.py on a simulated GPU: each checks itself the memory that arithmetic expects.
 
-    python3 benches/public/run.py --ptmem target/release/ptmem --python PYTHON [--vllm PYTHON] [PROGRAM...]
+    python3 run.py --ptmem target/release/ptmem --python PYTHON [--vllm PYTHON] [PROGRAM...]
 
 Each PYTHON has PyTorch and what the programs need (README.md): vLLM needs other packages than the rest, and its
 programs are left out without one. Prints a table. Ends with 1 if a program fails.

@@ -1,6 +1,6 @@
 """Compares memory of timm models that nvidia-smi showed on an A100 (GPUMemNet's sheet) with simulated training.
 
-    python benches/published/timm_models.py CHECKOUT [--models 100] [--batch 32] [--ptmem PTMEM]
+    python crates/simulate/benches/published/timm_models.py CHECKOUT [--models 100] [--batch 32] [--ptmem PTMEM]
 
 CHECKOUT is a clone of GPUMemNet. The Python that runs this has PyTorch and timm. Nothing is downloaded. The choices are
 the defaults of timm's training script: single precision, SGD with momentum, 1,000 classes, the input size of the model.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how long programs take under `ptmem simulate` with several values of --compute, to choose the default.
 
-    python3 benches/public/limits.py --ptmem target/dist/ptmem --python PYTHON [--times 3] [--limits 0,all] [PROGRAM...]
+    python3 limits.py --ptmem target/dist/ptmem --python PYTHON [--times 3] [--limits 0,all] [PROGRAM...]
 
 By default, runs the programs that need only PyTorch, each in a process of its own. Prints the median times of each
 program with the first limit, and the ratios to them with the others. The first of two numbers is processor time, which

@@ -503,7 +503,7 @@ PROGRAMS = """
     masks_of_queries yolo sentences experts state_space_model denoising
     assigner_by_minimum assigner_by_all assigner_by_count
 """
-# Programs of tests/torch/decisions.py, whose sizes follow from values: they run with `--compute all`.
+# Programs of crates/simulate/tests/torch/decisions.py, whose sizes follow from values: they run with `--compute all`.
 DECISIONS = """
     assigner suppression router beams replay lengths early_exit dropout process graphs
 """

@@ -1,6 +1,6 @@
 """Compares reserved peaks that torchtitan publishes (Llama 3.1 8B on H100) with those of one simulated rank.
 
-    python benches/published/torchtitan_llama.py CHECKOUT [--only PATTERN] [--ptmem PTMEM] [--record FILE]
+    python torchtitan_llama.py CHECKOUT [--only PATTERN] [--ptmem PTMEM] [--record FILE]
 
 CHECKOUT is a clone of torchtitan with the commit of the published runs. The Python that runs this has PyTorch (2.7 is
 the first release after the published nightly) and needs no package besides. Nothing is downloaded: tokens are made up,

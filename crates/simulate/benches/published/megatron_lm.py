@@ -1,6 +1,6 @@
 """Compares peaks that Megatron-LM publishes (its golden values) with those of one simulated rank.
 
-    python benches/published/megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--addresses up]
+    python megatron_lm.py CHECKOUT [--case PATTERN] [--card a100,h100,gb200] [--list] [--addresses up]
         [--at COMMIT] [--record FILE]
 
 CHECKOUT is a clone of Megatron-LM with its history: each case runs at the commit that last changed its published

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds programs on a simulated GPU against the same on the CPU: which operators ran, and the sizes of their results.
 
-    python3 benches/public/compare.py --ptmem target/release/ptmem --python PYTHON [--out FILE] [PROGRAM...]
+    python3 compare.py --ptmem target/release/ptmem --python PYTHON [--out FILE] [PROGRAM...]
 
 PYTHON has PyTorch and what requirements.txt lists. Prints a table. Ends with 1 if a program differs and its run does
 not state that something followed from values which are not known.

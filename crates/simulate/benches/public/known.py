@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds what a simulated GPU calls known against the host, for PyTorch's own samples of its operators and all types.
 
-    ptmem simulate -- python3 benches/public/known.py [--samples N] [OPERATOR...]
+    ptmem simulate -- python3 crates/simulate/benches/public/known.py [--samples N] [OPERATOR...]
 
 Needs numpy and expecttest beside PyTorch. Prints operators that fail on the simulated GPU alone, and values that are
 wrong although they are called known: there must be none. Ends with 1 if there are.
