@@ -106,6 +106,33 @@ fn whole_recordings_are_compared_by_their_figures() {
     assert_eq!(both([Whole, Whole], "fragmentation=5%"), [PASS, FAIL]);
 }
 
+#[test]
+fn a_limit_on_both_sides_fails_by_what_is_certainly_less() {
+    let verdicts = |parts: [Part; 2], metric: &str| {
+        [SAME, GREW, [20, 10]].map(|scales| verdict(pair(scales, parts), &format!("{metric}=±5%")))
+    };
+    let peaks = METRICS.into_iter().chain(["stack-highest"]);
+    let others = ["baseline", "end", "stack", "phase", "phase:forward", "module:*", "fragmentation"];
+    for metric in peaks.clone().chain(others) {
+        assert_eq!(verdicts([Whole, Whole], metric), [PASS, FAIL, FAIL], "{metric}");
+    }
+    for part in [NoHead, NoTail] {
+        for metric in peaks.clone() {
+            assert_eq!(verdicts([Whole, part], metric), [OPEN, FAIL, OPEN], "{metric} {part:?}");
+            assert_eq!(verdicts([part, Whole], metric), [OPEN, OPEN, FAIL], "{metric} {part:?}");
+        }
+    }
+    let limit = Thresholds::default().max_growth("±5%").unwrap();
+    let said = |parts: [Part; 2]| compare(pair([20, 10], parts), &limit).judgement.headline().to_string();
+    assert!(
+        said([Whole, NoTail]).contains("needs less than the limit allows, and the rest may not"),
+        "{}",
+        said([Whole, NoTail])
+    );
+    let least = said([NoTail, Whole]);
+    assert!(least.starts_with("FAIL peak improved by at least ") && least.contains(": update the before"), "{least}");
+}
+
 /// Peaks, of which a part of the history tells the least that they can be.
 const METRICS: [&str; 4] = ["peak", "active", "requested", "reserved"];
 

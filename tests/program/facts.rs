@@ -11,9 +11,15 @@ use crate::support::tool::{ptmem, text, verdict};
 
 /// A recording with a peak of 10 MiB.
 fn story() -> Value {
+    peaking(10 * MIB)
+}
+
+/// A recording with a peak of so many bytes, at most 20 MiB.
+fn peaking(peak: u64) -> Value {
+    let temporary = peak - 4 * MIB;
     let mut events =
-        vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, 6 * MIB)];
-    events.extend(free(A + 4 * MIB, 6 * MIB));
+        vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, temporary)];
+    events.extend(free(A + 4 * MIB, temporary));
     snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events)
 }
 
@@ -60,6 +66,33 @@ fn a_program_that_failed_is_inconclusive_with_its_exception() {
     assert_eq!(ptmem(folder.path(), &["profile", "failed.pkl", "-o", "failed.json"]).status.code(), Some(0));
     let of_profile = verdict(&ptmem(folder.path(), &["check", "failed.json", "--max", "peak=20MiB"]));
     assert_eq!(of_profile, check("peak=20MiB"));
+}
+
+/// A limit on both sides: less is an improvement only if nothing can hide that it is not.
+#[test]
+fn less_memory_is_an_improvement_only_without_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let judge = |before: &Value, after: &Value| {
+        write(folder.path(), "before.pkl", before);
+        write(folder.path(), "after.pkl", after);
+        verdict(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "±5%"]))
+    };
+    let large = peaking(16 * MIB);
+    let (code, line) = judge(&large, &story());
+    assert_eq!(code, 1);
+    assert!(line.contains("peak improved by 6.00 MiB (-37.5 %), allowed ±5 %: update the before"), "{line}");
+    // The rest of the run may need more; memory of supposed sizes may be larger.
+    let (code, line) = judge(&large, &failed());
+    assert_eq!((code, line.contains("the after is not a whole run")), (3, true), "{line}");
+    let [half, whole] = [supposing(5 * MIB, 500, 5 * MIB), supposing(10 * MIB, 1000, 5 * MIB)];
+    assert_eq!(judge(&whole, &half).0, 3);
+    assert_eq!(judge(&supposing(6 * MIB, 600, 20 * MIB), &half).0, 1, "less, by more than follows from them");
+    // A ring that ran over in the before: it held as much, or more.
+    let cut = large.with("trace_alloc_overflowed", Value::List(vec![true.into()]));
+    let (code, line) = judge(&cut, &story());
+    assert_eq!(code, 1);
+    assert!(line.contains("peak improved by at least 6.00 MiB"), "{line}");
+    assert_eq!(judge(&cut, &peaking(16 * MIB)).0, 3, "as much as is seen, or less than was held");
 }
 
 #[test]

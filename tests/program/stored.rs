@@ -89,6 +89,47 @@ fn an_improvement_is_reported_with_the_command_that_records_it() {
 }
 
 #[test]
+fn an_improvement_beyond_a_limit_on_both_sides_fails_until_it_is_recorded() {
+    let folder = folder();
+    succeeds(folder.path(), &["profile", "after.pkl", "-o", "base.json"]);
+    gate(folder.path(), "base.json", "before.pkl", "max-growth = \"±5%\"");
+    let improved = "peak improved by 53.80 MiB (-16.1 %), allowed ±5 %: update the before";
+    for format in ["table", "markdown", "html", "junit", "sarif", "github", "gitlab", "brief"] {
+        let output = run(folder.path(), &["gate", "--format", format]);
+        assert_eq!(output.status.code(), Some(1), "{format}");
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.replace("\n  ", " ").replace("%25", "%").contains(improved), "{format}: {shown}");
+        assert!(!shown.contains("--allow-raise"), "{format}: {shown}");
+    }
+    let shown = String::from_utf8(run(folder.path(), &["gate"]).stdout).unwrap();
+    assert!(
+        shown.contains("to accept it for good, record it as the new before:\n  ptmem gate stored --update\n")
+    );
+    let output = succeeds(folder.path(), &["gate", "--update"]);
+    assert!(stderr(&output).contains("base.json updated: device 0 peak -53.80 MiB (-16.1 %)"), "{}", stderr(&output));
+    succeeds(folder.path(), &["gate"]);
+    // Growth is worded, and recorded, as with other limits.
+    gate(folder.path(), "base.json", "after.pkl", "max-growth = [\"+-5%\"]");
+    let output = run(folder.path(), &["gate", "--update"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("To accept the growth: --allow-raise"), "{}", stderr(&output));
+    let shown = String::from_utf8(run(folder.path(), &["gate"]).stdout).unwrap();
+    assert!(shown.contains("FAIL peak grew 53.80 MiB (+19.2 %), allowed ±5 %"), "{shown}");
+}
+
+#[test]
+fn an_improvement_can_be_accepted() {
+    let folder = folder();
+    let accept = "[[accept]]\nmetric = \"peak\"\nbytes = \"60MiB\"\nreason = \"x\"\nexpires = 9999-12-31\n";
+    fs::write(folder.path().join("ptmem.toml"), accept).unwrap();
+    succeeds(folder.path(), &["diff", "after.pkl", "before.pkl", "--max-growth", "±5%"]);
+    // The edit that growth leads to is not that of an improvement, nor do stacks lower the peak by growth.
+    fs::write(folder.path().join("ptmem.toml"), accept.replace("metric = \"peak\"", "pattern = \"*\"")).unwrap();
+    let output = run(folder.path(), &["diff", "after.pkl", "before.pkl", "--max-growth", "+-5%"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_run_that_runs_out_of_memory_is_recorded_as_the_report_says() {
     let folder = folder();
     let fails = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/recorded/out-of-memory-2.15.0.pkl.zst");

@@ -217,6 +217,7 @@ fn of_growth<'a>(
 ) -> Explanation<'a> {
     let culprit = match check.key() {
         Some(key) => rows.get(&(check.device, key)).copied(),
+        None if check.is_improvement() => None,
         None => grew_most(device, after),
     };
     let edit = check.edit.or(culprit.and_then(|row| row.edit)).and_then(|edit| device.edit(edit));
@@ -227,13 +228,14 @@ fn of_growth<'a>(
     }
     // The sentence of a check of one stack has its figures.
     if check.key().is_none() {
-        let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
-        explanation.rows = grew.map(grown_row).collect();
+        let direction = if check.is_improvement() { -1 } else { 1 };
+        let changed = device.rows.iter().filter(|row| row.delta().signum() == direction).take(MOST_ROWS);
+        explanation.rows = changed.map(changed_row).collect();
     }
     explanation
 }
 
-fn grown_row(row: &diff::Row) -> String {
+fn changed_row(row: &diff::Row) -> String {
     let Sides { before, after } = row.held.map(|held| Size(held.bytes));
     let delta = Delta(row.delta()).to_string();
     let edit = row.leads.map(Destination::words).unwrap_or_default();

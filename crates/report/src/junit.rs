@@ -48,6 +48,9 @@ fn case(finding: &ExplainedCheck<'_>, suite: &str) -> Markup {
             @match finding.check.outcome {
                 Outcome::Pass => { system-out { (message) } }
                 _ if !finding.is_error() => { system-err { (text) } }
+                Outcome::Exceeded if finding.check.is_improvement() => {
+                    failure type="improvement" message=(message) { (text) }
+                }
                 Outcome::Exceeded => { failure type="regression" message=(message) { (text) } }
                 Outcome::Inconclusive => { error type="inconclusive" message=(message) { (text) } }
             }

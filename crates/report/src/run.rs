@@ -54,7 +54,7 @@ pub struct Approval {
 
 impl fmt::Display for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "The growth is approved by the label {} on the pull request", self.label)?;
+        write!(f, "The change is approved by the label {} on the pull request", self.label)?;
         match &self.by {
             Some(by) => write!(f, ", which @{by} set: the step passes"),
             None => f.write_str(", which was set before this run: the step passes"),

@@ -12,7 +12,7 @@ use super::heading;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = heading::LIMITS)]
 pub(crate) struct DiffLimits {
-    /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
+    /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0, or changes by more than ±LIMIT. Repeatable
     #[arg(long, value_name = "[METRIC=]LIMIT", allow_hyphen_values = true)]
     #[arg(value_parser = |text: &str| GrowthLimit::parse(text, Level::Fail))]
     pub(super) max_growth: Vec<GrowthLimit>,

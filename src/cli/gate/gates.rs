@@ -289,10 +289,13 @@ impl Gates<'_> {
             );
         };
         let reason = self.arguments.allow_raise.as_deref();
+        let mut is_recorded = true;
         for comparison in gate.leaves() {
-            output::print_note(&update(comparison, reason)?);
+            let updated = update(comparison, reason)?;
+            is_recorded &= updated.is_recorded;
+            output::print_note(&updated.note);
         }
-        let is_accepted = reason.is_some() && gate.fails_by_growth_alone();
+        let is_accepted = gate.fails_by_change_alone() && (reason.is_some() || is_recorded);
         Ok(exit_code(gate.verdict(), self.arguments.trust.exit_zero || is_accepted))
     }
 

@@ -65,7 +65,7 @@ pub(super) struct Part<'g> {
 impl<'g> Part<'g> {
     /// The comparisons.
     pub(super) fn compared(gate: &'g Gate, options: &RenderOptions, approval: Option<&Approval>) -> Self {
-        let approval = approval.filter(|_| gate.fails_by_growth_alone());
+        let approval = approval.filter(|_| gate.fails_by_change_alone());
         Self {
             name: None,
             report: gate,

@@ -90,10 +90,14 @@ fn command(comparison: &Comparison, arguments: &GateArguments) -> String {
     format!("ptmem gate {gate} --update{config}")
 }
 
-/// The command that accepts the growth by which a comparison with a stored before fails.
+/// The command that accepts the growth, or the improvement, by which a comparison with a stored before fails.
 pub(super) fn accepting(comparison: &Comparison, arguments: &GateArguments) -> Option<String> {
-    let can_update = is_stored(comparison) && comparison.judgement.fails_by_growth_alone();
-    can_update.then(|| format!("{} --allow-raise \"why it is worth it\"", command(comparison, arguments)))
+    if !is_stored(comparison) || !comparison.judgement.fails_by_change_alone() {
+        return None;
+    }
+    let rises = !comparison.judgement.fails_by_improvement_alone() || !changes(comparison).higher.is_empty();
+    let reason = if rises { " --allow-raise \"why it is worth it\"" } else { "" };
+    Some(format!("{}{reason}", command(comparison, arguments)))
 }
 
 /// The command that makes an after the stored before, whatever its figures are.
@@ -105,16 +109,26 @@ pub(super) fn storing(before: &str, after: &str, kind: InputKind) -> String {
     }
 }
 
-/// Rewrites the stored before with the after; returns a note on the result.
-pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+/// What came of rewriting a stored before.
+pub(super) struct Updated {
+    /// In words.
+    pub(super) note: String,
+    /// Whether the after passes from now on: it is the before.
+    pub(super) is_recorded: bool,
+}
+
+/// Rewrites the stored before with the after.
+pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<Updated> {
     let Sides { before, after } = &comparison.diff.profiles;
     let name = &before.source.path;
     require_whole(name)?;
     let judgement = &comparison.judgement;
-    let kept = |why: &str, way: &str| Ok(format!("{name} stays as it is: {why}. {way}"));
+    let kept =
+        |why: &str, way: &str| Ok(Updated { note: format!("{name} stays as it is: {why}. {way}"), is_recorded: false });
     let anyway = format!("To record the after in any case: {}", storing(name, &after.source.path, after.source.kind));
-    let accepts = judgement.fails_by_growth_alone();
-    if judgement.verdict != Verdict::Pass && (!accepts || reason.is_none()) {
+    let accepts = judgement.fails_by_change_alone();
+    let passes = judgement.verdict == Verdict::Pass || judgement.fails_by_improvement_alone();
+    if !passes && (!accepts || reason.is_none()) {
         let why = format!("the verdict is {}", judgement.verdict.name());
         return kept(&why, if accepts { "To accept the growth: --allow-raise REASON" } else { &anyway });
     }
@@ -124,7 +138,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<St
     let Changes { lower, higher, .. } = changes(comparison);
     let rest = Rest::of(comparison);
     if higher.is_empty() && lower.is_empty() && !rest.stacks && !rest.phases {
-        return Ok(format!("{name} stays as it is: nothing has changed"));
+        return Ok(Updated { note: format!("{name} stays as it is: nothing has changed"), is_recorded: true });
     }
     let mut raises = before.raises.clone();
     match reason {
@@ -146,7 +160,7 @@ pub(super) fn update(comparison: &Comparison, reason: Option<&str>) -> Result<St
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
     let accepted = judgement.checks.iter().any(Check::is_accepted);
     let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
-    Ok(format!("{name} updated: {changes}{hint}"))
+    Ok(Updated { note: format!("{name} updated: {changes}{hint}"), is_recorded: true })
 }
 
 /// Changes of what has no figure of its own.

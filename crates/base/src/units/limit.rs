@@ -117,12 +117,16 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
 }
 
 /// Permitted growth of a figure: a share of the before, plus a fixed amount. Reads and prints as `5%`,
-/// `200MiB`, `5%+128MiB` or `0`.
+/// `200MiB`, `5%+128MiB` or `0`. With `±` or `+-` in front, the figure may not shrink by more either.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     percent: Option<Decimal>,
     bytes: Option<u64>,
+    is_two_sided: bool,
 }
+
+/// The sign in front of a limit on changes in both directions, and how it is typed.
+const BOTH_SIGNS: [&str; 2] = ["±", "+-"];
 
 impl Limit {
     /// Reads a limit.
@@ -130,11 +134,13 @@ impl Limit {
     /// # Errors
     /// If the text is not a limit; the error names what is accepted.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let mut limit = Self { percent: None, bytes: None };
-        if text.trim().is_empty() {
+        let change = BOTH_SIGNS.iter().find_map(|sign| text.trim().strip_prefix(sign));
+        let mut limit = Self { percent: None, bytes: None, is_two_sided: change.is_some() };
+        let size = change.unwrap_or(text);
+        if size.trim().is_empty() {
             return Err(ParseError::empty());
         }
-        for part in text.split('+') {
+        for part in size.split('+') {
             let part = part.trim();
             if let Some(number) = part.strip_suffix('%') {
                 if limit.percent.is_some() {
@@ -159,16 +165,33 @@ impl Limit {
         percent + u128::from(self.bytes.unwrap_or(0))
     }
 
+    /// True if it limits shrinkage as well.
+    #[must_use]
+    pub fn is_two_sided(&self) -> bool {
+        self.is_two_sided
+    }
+
     /// Whether a change of `delta` bytes stays within the limit. Exactly the limit is within.
     #[must_use]
     pub fn holds(&self, before: u64, delta: i128) -> bool {
+        self.excess(before, delta) <= 0
+    }
+
+    /// The bytes by which a change of `delta` is beyond the limit, in either direction where it limits both; up to 0 within it.
+    #[must_use]
+    pub fn excess(&self, before: u64, delta: i128) -> i128 {
+        let change = if self.is_two_sided { delta.saturating_abs() } else { delta };
         // A whole number of bytes exceeds a limit exactly when it exceeds its floor.
-        delta <= 0 || delta.unsigned_abs() <= self.allowed(before)
+        let allowed = i128::try_from(self.allowed(before)).unwrap_or(i128::MAX);
+        change.saturating_sub(allowed)
     }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_two_sided {
+            f.write_str(BOTH_SIGNS[0])?;
+        }
         if let Some(Decimal { digits, decimals }) = self.percent {
             let scale = 10_u64.pow(decimals);
             write!(f, "{}", digits / scale)?;
@@ -216,6 +239,20 @@ mod tests {
         }
         for text in ["", "5", "5 percent", "-3MiB", "5GB%", "1e3MiB", "MiB", "1.5B", "99999999EiB", "1..2MiB"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_on_both_sides_holds_shrinkage() {
+        for text in ["±5%+1KiB", "+-5%+1KiB", " +- 5% + 1KiB"] {
+            let both = Limit::parse(text).unwrap();
+            assert_eq!((both.to_string().as_str(), both.is_two_sided()), ("±5 % + 1.00 KiB", true), "{text}");
+            assert!(both.holds(100, 1029) && both.holds(100, -1029), "{text}");
+            assert!(!both.holds(100, 1030) && !both.holds(100, -1030), "{text}");
+        }
+        assert!(!Limit::parse("±0").unwrap().holds(7, -1) && Limit::parse("0").unwrap().holds(7, -1));
+        for text in ["±", "+-", "-+5%", "±±5%", "5%±", "±-5%", "-5%"] {
+            assert!(Limit::parse(text).is_err(), "{text}");
         }
     }
 

@@ -94,7 +94,7 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a stack, as far as there is something left.
     pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
-        let edit = row.edit.and_then(|edit| self.device.edit(edit));
+        let edit = row.edit.filter(|_| !check.is_improvement()).and_then(|edit| self.device.edit(edit));
         let is_through = |at: usize| is_through(&self.accepted[at], edit);
         let stacks = self.stacks.iter().zip(&self.left).enumerate();
         let offers = stacks.map(|(at, (stacks, &left))| if covers(stacks, row) || is_through(at) { left } else { 0 });
@@ -130,7 +130,7 @@ impl<'a> Budget<'a> {
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
         let mut offers = self.offers_for(check, metric.name());
-        let is_by_stacks = metric == Metric::Peak && rows_at_peak;
+        let is_by_stacks = metric == Metric::Peak && rows_at_peak && !check.is_improvement();
         for row in device.rows.iter().filter(|row| is_by_stacks && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);

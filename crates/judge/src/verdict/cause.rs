@@ -144,6 +144,9 @@ impl Check {
     /// The edit that an agreement to its growth names: that of the peak for a figure whose growth leads to none.
     #[must_use]
     pub fn accepted_edit(&self, device: &DeviceDiff) -> Option<usize> {
+        if self.is_improvement() {
+            return None;
+        }
         let is_of_stack = matches!(self.about(), About::Stacks | About::StackHighest);
         let of_peak = || Some(device.cause(Figure::Peak).filter(|_| !is_of_stack)?.leading()?.edit);
         edit(self, device).or_else(of_peak)

@@ -201,6 +201,8 @@ pub struct CheckedLimit {
     pub level: Level,
     /// Whether it is absolute.
     pub is_absolute: bool,
+    /// Whether it also limits shrinkage.
+    pub is_two_sided: bool,
 }
 
 /// Figures that a limit is about; each `None` where unknown.
@@ -246,6 +248,21 @@ impl Check {
         Some(delta)
     }
 
+    /// The bytes that are compared with the limit: held, gained, or of a change in either direction.
+    pub(super) fn measured(&self) -> Option<i128> {
+        match (self.limit.is_absolute, self.limit.is_two_sided) {
+            (true, _) => self.figures.after.map(i128::from),
+            (false, false) => self.figures.delta,
+            (false, true) => self.figures.delta.map(i128::saturating_abs),
+        }
+    }
+
+    /// Whether it exceeds a limit on both sides by shrinkage.
+    #[must_use]
+    pub fn is_improvement(&self) -> bool {
+        self.limit.is_two_sided && self.outcome == Outcome::Exceeded && self.figures.delta < Some(0)
+    }
+
     /// Whether it exceeds its limit, or would if the growth had the other sign.
     pub(super) fn differs_by_more_than_allowed(&self) -> bool {
         let differs =
@@ -259,14 +276,14 @@ impl Check {
         !is_of_stacks || self.row.as_ref().is_none_or(|own| own.key.as_ref().is_none_or(|key| *key == row.key))
     }
 
-    /// Whether a growth that is known only to within an error is on both sides of the limit.
+    /// Whether a change that is known only to within an error is on both sides of the limit.
     pub(super) fn is_decided_within(&self, error: u64) -> bool {
-        let (Some(delta), Some(allowed)) = (self.figures.delta, self.limit.allowed) else { return false };
+        let (Some(change), Some(allowed)) = (self.measured(), self.limit.allowed) else { return false };
         let allowed = i128::try_from(allowed).unwrap_or(i128::MAX);
         !self.limit.is_absolute
-            && delta != 0
-            && (delta - i128::from(error) <= allowed)
-            && (delta + i128::from(error) > allowed)
+            && change != 0
+            && (change - i128::from(error) <= allowed)
+            && (change + i128::from(error) > allowed)
     }
 
     /// The label of the stack, phase or module, where it is about one.
@@ -344,8 +361,8 @@ impl Check {
         }
     }
 
-    /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
-    pub(super) fn fails_by_growth(&self) -> bool {
+    /// Whether it fails by growth, or by shrinkage: a figure above an absolute limit and memory that ran out are neither.
+    pub(super) fn fails_by_change(&self) -> bool {
         !self.limit.is_absolute && self.about() != About::OutOfMemory && self.standing() == Standing::Exceeded
     }
 

@@ -102,7 +102,8 @@ impl Doubtful {
             Self::GrowthBesideMended => !check.limit.is_absolute && check.excuse != Some(PassedBy::Mended),
             Self::LargeGrowth => !check.limit.is_absolute && check.differs_by_more_than_allowed(),
             Self::DecidedBy(bytes) => check.is_decided_within(*bytes),
-            Self::NotExceeded => check.outcome != Outcome::Exceeded,
+            // More may be needed than an improvement shows.
+            Self::NotExceeded => check.outcome != Outcome::Exceeded || check.is_improvement(),
         }
     }
 }

@@ -51,8 +51,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 
 /// The row that grew most where a check fails by the peak of its device.
 fn most_of_failed(diff: &Diff, check: &Check) -> Option<GrownMost> {
-    let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_growth() && check.reason.is_none();
-    let device = diff.devices.iter().find(|device| is_of_peak && device.id() == check.device)?;
+    let is_of_peak = check.about() == About::Metric(Metric::Peak) && check.fails_by_change() && check.reason.is_none();
+    let has_grown = is_of_peak && !check.is_improvement();
+    let device = diff.devices.iter().find(|device| has_grown && device.id() == check.device)?;
     peak::most(diff, device, check.figures.delta?)
 }
 

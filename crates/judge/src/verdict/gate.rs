@@ -185,13 +185,13 @@ impl<T: Judged> Suite<T> {
         self.judgements().any(|judgement| !judgement.checks.is_empty())
     }
 
-    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    /// Whether it fails by growth, or by shrinkage, and by nothing else, which can be agreed to.
     #[must_use]
-    pub fn fails_by_growth_alone(&self) -> bool {
+    pub fn fails_by_change_alone(&self) -> bool {
         self.verdict() == Verdict::Regression
             && self
                 .judgements()
-                .all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_growth_alone())
+                .all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_change_alone())
     }
 
     /// Whether nothing fails, or only the before is missing, which a reviewer can approve.

@@ -114,7 +114,7 @@ impl<'a> Gated<'a> {
         let figures = own.map(|own| if metric == Metric::End { own.end } else { own.peak });
         let limit = &self.growth.limit;
         let delta = figures.delta();
-        if limit.holds(figures.before, delta) {
+        if delta <= 0 || limit.holds(figures.before, delta) {
             return;
         }
         check.outcome = Outcome::Exceeded;
@@ -232,7 +232,7 @@ impl Judge {
         if check.outcome == Outcome::Exceeded {
             gated.budget().accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
         }
-        if check.outcome == Outcome::Exceeded && check.reason.is_none() {
+        if check.outcome == Outcome::Exceeded && delta > 0 && check.reason.is_none() {
             check.reason = gated.hidden_growth(metric, delta).or_else(|| gated.slack(metric));
         }
         self.add(check);

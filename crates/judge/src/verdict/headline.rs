@@ -45,12 +45,7 @@ pub(super) fn badness(judgement: &Judgement) -> Badness {
 }
 
 fn decisive_bytes(judgement: &Judgement) -> i128 {
-    judgement.decisive().and_then(measured).unwrap_or(0)
-}
-
-/// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
-fn measured(check: &Check) -> Option<i128> {
-    check.figures.delta.or_else(|| check.figures.after.filter(|_| check.limit.is_absolute).map(i128::from))
+    judgement.decisive().and_then(Check::measured).unwrap_or(0)
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.

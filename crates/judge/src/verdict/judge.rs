@@ -65,9 +65,8 @@ impl Judge {
             return;
         };
         let error = i128::from(before) + i128::from(after);
-        let measured = if check.limit.is_absolute { check.figures.after.map(i128::from) } else { check.figures.delta };
-        let (Some(measured), Some(allowed)) = (measured, check.limit.allowed.and_then(|a| i128::try_from(a).ok()))
-        else {
+        let allowed = check.limit.allowed.and_then(|allowed| i128::try_from(allowed).ok());
+        let (Some(measured), Some(allowed)) = (check.measured(), allowed) else {
             return;
         };
         let crosses = match check.outcome {
@@ -146,6 +145,6 @@ fn order(check: &Check) -> impl Ord + use<> {
         (Outcome::Pass, _) if check.is_accepted() => return (5, Reverse(0)),
         (Outcome::Pass, _) => return (6, Reverse(0)),
     };
-    let bytes = check.figures.delta.or(check.figures.after.map(i128::from)).unwrap_or(0);
+    let bytes = check.measured().or(check.figures.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))
 }

@@ -36,24 +36,32 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew or shrank where a
     /// figure of its device did by too much.
     pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
         let keys: HashSet<&str> = self.exceeded_on(device).filter_map(Check::key).collect();
-        let grew = self.exceeded_on(device).any(|check| check.key().is_none() && !check.limit.is_absolute);
-        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+        let mut figures = self.exceeded_on(device).filter(|check| check.key().is_none() && !check.limit.is_absolute);
+        let shrank = figures.clone().any(Check::is_improvement);
+        let grew = figures.any(|check| !check.is_improvement());
+        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0 || shrank && row.delta() < 0
     }
 
     /// The checks of a device that exceed their limits.
-    pub(super) fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + use<'_> {
+    pub(super) fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + Clone + use<'_> {
         let number = device.id();
         self.checks.iter().filter(move |check| check.outcome == Outcome::Exceeded && check.device == number)
     }
 
-    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    /// Whether it fails by growth, or by shrinkage, and by nothing else, which can be agreed to.
     #[must_use]
-    pub fn fails_by_growth_alone(&self) -> bool {
-        self.verdict == Verdict::Regression && self.bad().all(Check::fails_by_growth)
+    pub fn fails_by_change_alone(&self) -> bool {
+        self.verdict == Verdict::Regression && self.bad().all(Check::fails_by_change)
+    }
+
+    /// Whether it fails by shrinkage and by nothing else.
+    #[must_use]
+    pub fn fails_by_improvement_alone(&self) -> bool {
+        self.verdict == Verdict::Regression && self.bad().all(Check::is_improvement)
     }
 
     /// Whether nothing fails, or only the before is missing, which a reviewer can approve.

@@ -65,16 +65,18 @@ impl Gated<'_> {
     fn is_certain(&self, partial: &Partial, check: &Check) -> bool {
         let Sides { before, after } = partial.lacks;
         let corresponds = self.device.places.as_ref().is_some_and(|places| places.reason.is_none());
+        let is_pass = check.outcome == Outcome::Pass;
+        let is_two_sided = check.limit.is_two_sided;
         match check.about() {
             _ if check.outcome == Outcome::Inconclusive => true,
             About::Metric(metric) => metric.is_least_where_cut() && partial.bound(check).is_some(),
             // Without the head, memory of one side has a stack and that of the other has none.
             About::StackHighest => partial.bound(check).is_some() && !(partial.lacks_head && self.is_unnamed(check)),
             // What the before held at most may be more, so that a stack only was held elsewhere.
-            About::Stacks => !after && corresponds && check.outcome == Outcome::Pass,
+            About::Stacks => !after && corresponds && is_pass && !is_two_sided,
             // The peak of the after is known, and so is what the before holds where it does the same: of what is older than its
             // recording, the module may not be.
-            About::Modules => !after && corresponds && (check.outcome == Outcome::Pass || !partial.lacks_head),
+            About::Modules => !after && corresponds && (is_pass && !is_two_sided || !partial.lacks_head),
             About::Phases => !partial.lacks_head && self.are_phases_known(partial.lacks, check),
             About::Pools
             | About::Imbalance
@@ -98,10 +100,14 @@ impl Gated<'_> {
         match check.outcome {
             Outcome::Exceeded => {
                 let mut rows = rows.filter(|row| check.key().is_none_or(|key| key == row.key()));
-                !lacks.before || rows.all(|row| is_known(row, Side::Before))
+                // The other side may hold more than is recorded: that does not make up for the change.
+                let decisive = if check.is_improvement() { Side::After } else { Side::Before };
+                !lacks.of(decisive) || rows.all(|row| is_known(row, decisive))
             }
             Outcome::Pass => rows.all(|row| {
-                (!lacks.before || row.peak.before.is_some()) && (!lacks.after || is_known(row, Side::After))
+                let is_before_known =
+                    if check.limit.is_two_sided { is_known(row, Side::Before) } else { row.peak.before.is_some() };
+                (!lacks.before || is_before_known) && (!lacks.after || is_known(row, Side::After))
             }),
             Outcome::Inconclusive => true,
         }
@@ -166,9 +172,11 @@ impl Partial {
 
     /// How far the change of a peak is known, where that decides the check.
     fn bound(&self, check: &Check) -> Option<Bound> {
+        let is_improvement = check.is_improvement();
         match (self.lacks.before, self.lacks.after, check.outcome) {
-            (false, true, Outcome::Exceeded) => Some(Bound::AtLeast),
-            (true, false, Outcome::Pass) => Some(Bound::AtMost),
+            (false, true, Outcome::Exceeded) if !is_improvement => Some(Bound::AtLeast),
+            (true, false, Outcome::Exceeded) if is_improvement => Some(Bound::AtMost),
+            (true, false, Outcome::Pass) if !check.limit.is_two_sided => Some(Bound::AtMost),
             _ => None,
         }
     }
@@ -176,15 +184,16 @@ impl Partial {
     /// The reason why what is recorded does not decide a check.
     fn why_open(&self, check: &Check) -> String {
         let Self { lacks, reason, .. } = self;
-        match (check.about(), lacks.before, lacks.after) {
-            (About::Metric(metric), false, true) if metric.is_least_where_cut() => {
-                format!("{reason}; the recorded part stays within the limit, and the rest may not")
-            }
-            (About::Metric(metric), true, false) if metric.is_least_where_cut() => {
-                format!(
-                    "{reason}; the recorded part exceeds the limit, but the before may have held more in the \
-                         missing part"
-                )
+        let is_bound = matches!(check.about(), About::Metric(metric) if metric.is_least_where_cut());
+        let recorded = match check.outcome {
+            Outcome::Exceeded if check.is_improvement() => "needs less than the limit allows",
+            Outcome::Exceeded => "exceeds the limit",
+            Outcome::Pass | Outcome::Inconclusive => "stays within the limit",
+        };
+        match (is_bound, lacks.before, lacks.after) {
+            (true, false, true) => format!("{reason}; the recorded part {recorded}, and the rest may not"),
+            (true, true, false) => {
+                format!("{reason}; the recorded part {recorded}, but the before may have held more in the missing part")
             }
             _ => format!("{reason}; {} cannot be compared", check.of.name()),
         }

@@ -40,17 +40,17 @@ impl<'a> Gated<'a> {
         phases
     }
 
-    /// The bytes by which a phase grew beyond its limit, negative where it did not.
+    /// The bytes by which a phase is beyond its limit, negative where it is not.
     fn excess(&self, row: &PhaseRow) -> Option<i128> {
-        let allowed = i128::try_from(self.growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
-        Some(row.delta()?.saturating_sub(allowed))
+        Some(self.growth.limit.excess(row.peak.before?, row.delta()?))
     }
 
     /// The inner phase beyond the limit that grew most, in words, where the limit is only about outermost ones.
     fn growth_inside(&self) -> Option<String> {
         let is_listed = |row: &&PhaseRow| self.patterns().any(|pattern| pattern.matches(&row.name));
         let inner = self.device.phases.iter().filter(|row| !row.is_outermost && !is_listed(row));
-        let grown = inner.filter(|row| self.growth.target.pattern.is_none() && self.excess(row) > Some(0));
+        let inner = inner.filter(|row| self.growth.target.pattern.is_none() && row.delta() > Some(0));
+        let grown = inner.filter(|row| self.excess(row) > Some(0));
         // From the back: of equal ones `max_by_key` takes the last.
         let most = grown.rev().max_by_key(|row| row.delta())?;
         let bytes = Size(u64::try_from(most.delta()?).unwrap_or(u64::MAX));

@@ -26,14 +26,12 @@ impl<'a> Gated<'a> {
         row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory()
     }
 
-    /// Whether a stack only was held at another moment: its highest stays within the limit.
+    /// Whether a stack only was held at another moment: its highest did not change as much in the same direction.
     fn is_held_elsewhere(&self, row: &Row) -> bool {
+        let Some(highest) = row.highest.both() else { return false };
+        let changed_otherwise = highest.delta().signum() != row.delta().signum();
         // At other moments than the peak, the bytes held then count.
-        has_rows_at_peak(self.diff)
-            && row
-                .highest
-                .both()
-                .is_some_and(|highest| highest.delta() <= 0 || self.growth.limit.holds(highest.before, highest.delta()))
+        has_rows_at_peak(self.diff) && (changed_otherwise || self.growth.limit.holds(highest.before, highest.delta()))
     }
 
     /// The reason why a row may have grown only by its name: one side records other frames than the other, and the row

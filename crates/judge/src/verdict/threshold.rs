@@ -92,7 +92,9 @@ pub struct GrowthLimit {
 impl GrowthLimit {
     /// A check of the limit, without a result yet.
     pub(super) fn check(&self) -> Check {
-        Check::new(self.target.clone(), self.limit.to_string(), self.level)
+        let mut check = Check::new(self.target.clone(), self.limit.to_string(), self.level);
+        check.limit.is_two_sided = self.limit.is_two_sided();
+        check
     }
 
     /// Whether both are limits on the same figure, so that one takes the place of the other.
@@ -217,7 +219,8 @@ impl GrowthLimit {
 
     fn new(target: Target, limit: &str, level: Level) -> Result<Self, ParseThresholdError> {
         let limit = Limit::parse(limit).map_err(|error| {
-            let expected = "a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0";
+            let expected = "a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0, with ± or +- in front to \
+                            limit shrinkage as well";
             ParseThresholdError(format!("{error}; {expected}"))
         })?;
         Ok(Self { target, limit, level })
@@ -286,6 +289,9 @@ mod tests {
             assert!(growth(text).is_err(), "{text}");
         }
         assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
+        assert_eq!(growth("+-5%").unwrap().to_string(), "peak=±5 %");
+        assert_eq!(growth("stack:a=b*=±1MiB").unwrap().to_string(), "stack:a=b*=±1.00 MiB");
+        assert!("peak=±5MiB".parse::<Maximum>().is_err());
         for (text, expected) in [
             ("peak:5%", "'peak:5%' has no '='; write peak=5%"),
             ("stack:*a*:5%+1MiB", "'stack:*a*:5%+1MiB' has no '='; write stack:*a*=5%+1MiB"),

@@ -5,7 +5,7 @@ use std::fmt;
 use ptmem_base::text::{count, shorten};
 use ptmem_base::units::{Size, format_percent};
 
-use super::{About, Bound, Check, GrownMost, Judgement, Level, Outcome};
+use super::{About, Bound, Check, CheckedFigures, GrownMost, Judgement, Level, Outcome};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -204,22 +204,26 @@ impl Judgement {
                 format!("{subject} is {}, allowed {}", Size(after), check.limit.text)
             }
             (false, _, Some(delta)) => {
-                let change = change(delta, check.figures.before, check.figures.bound);
+                let CheckedFigures { before, bound, .. } = check.figures;
+                let change =
+                    if check.is_improvement() { improved(delta, before, bound) } else { change(delta, before, bound) };
                 format!("{subject} {change}, allowed {}", check.limit.text)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", all(check), check.limit.text),
-            (false, _, None) => format!("{device}no {} grew by more than {}", all(check), check.limit.text),
+            (false, _, None) => {
+                let verb = if check.limit.is_two_sided { "changed" } else { "grew" };
+                format!("{device}no {} {verb} by more than {}", all(check), check.limit.text)
+            }
         };
         // Rounded, the figure and its limit may read the same.
-        let measured = if check.limit.is_absolute {
-            check.figures.after.map(u128::from)
-        } else {
-            check.figures.delta.map(i128::unsigned_abs)
-        };
+        let measured = check.measured().map(i128::unsigned_abs);
         if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.limit.allowed)
             && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
         {
             text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));
+        }
+        if check.is_improvement() {
+            text.push_str(": update the before");
         }
         if let Some(reason) = &check.reason {
             text.push_str(&format!(" ({reason})"));
@@ -245,6 +249,15 @@ pub(super) fn change(delta: i128, before: Option<u64>, bound: Option<Bound>) -> 
         (_, None | Some(Bound::AtLeast)) => "shrank",
         (_, Some(Bound::AtMost)) => "shrank by at least",
     };
+    by(direction, delta, before)
+}
+
+/// A change for the better beyond a limit on both sides; where a side lacks a part, it is a lower bound.
+fn improved(delta: i128, before: Option<u64>, bound: Option<Bound>) -> String {
+    by(if bound.is_some() { "improved by at least" } else { "improved by" }, delta, before)
+}
+
+fn by(direction: &str, delta: i128, before: Option<u64>) -> String {
     let percent = before.and_then(|before| format_percent(delta, before));
     let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
     format!("{direction} {}{percent}", Size(saturated(delta.unsigned_abs())))

@@ -119,7 +119,7 @@ pub(super) fn sentence(text: &str) -> String {
 pub(super) fn acceptance(ways: &[Way]) -> Markup {
     html! {
         section.acceptance aria-labelledby="accept" {
-            h2 #accept { "How to accept the growth" }
+            h2 #accept { "How to accept the change" }
             @for way in ways {
                 p { (sentence(&way.sentence)) @if way.lines.is_empty() { "." } @else { ":" } }
                 @if !way.lines.is_empty() { pre { @for line in &way.lines { (name(line)) "\n" } } }

@@ -124,7 +124,7 @@ fn acceptance(page: &mut Page, ways: &[Way]) {
         let lines = if lines.is_empty() { ".\n".to_owned() } else { format!(":\n\n{}", block(language, lines)) };
         format!("\n{}{lines}", sentence(text))
     });
-    page.details("How to accept this growth", |page| _ = page.add(&pieces.collect::<String>()));
+    page.details("How to accept this change", |page| _ = page.add(&pieces.collect::<String>()));
 }
 
 /// The curves of the worst device as a chart. They come last,

@@ -134,7 +134,7 @@ impl Page {
     /// The ways to accept the growth.
     fn acceptance(&mut self, ways: &[Way]) -> fmt::Result {
         for (at, Way { sentence, lines, .. }) in ways.iter().enumerate() {
-            let beginning = if at == 0 { "to accept growth " } else { "or " };
+            let beginning = if at == 0 { "to accept it " } else { "or " };
             let end = if lines.is_empty() { "" } else { ":" };
             if at == 0 {
                 self.gap();

@@ -1,4 +1,4 @@
-//! Ways to accept the growth that fails a gate.
+//! Ways to accept the growth, or the improvement, that fails a gate.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub(crate) struct Way {
 
 /// The ways to accept the growth, if a gate fails because of growth and for no other reason.
 pub(super) fn ways(gate: &Gate, options: &RenderOptions) -> Vec<Way> {
-    let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_growth_alone()) else {
+    let Some(given) = options.acceptance.as_ref().filter(|_| gate.fails_by_change_alone()) else {
         return Vec::new();
     };
     let mut entries = entries(gate, false);
@@ -199,12 +199,12 @@ fn quoted(text: &str) -> String {
     ptmem_base::json_writer::line(&text).unwrap_or_default()
 }
 
-/// The bytes beyond the limit on growth of a check that fails.
+/// The bytes beyond the limit on growth, or shrinkage, of a check that fails.
 fn excess(check: &Check) -> Option<u128> {
     if check.outcome != Outcome::Exceeded || check.limit.level != Level::Fail || check.limit.is_absolute {
         return None;
     }
-    u128::try_from(check.figures.delta?).ok()?.checked_sub(check.limit.allowed?)
+    check.figures.delta?.unsigned_abs().checked_sub(check.limit.allowed?)
 }
 
 /// A size in the next full MiB, or KiB where it is less than one.

@@ -242,6 +242,9 @@ fn explanation(gate: &Gate, options: &RenderOptions) -> Option<Explanation> {
     // The stacks that make the peak of a phase are not known.
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
     let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
+    if check.is_improvement() && check.key().is_none() {
+        return None;
+    }
     let Sides { after, .. } = comparison.diff.codes();
     let row = match check.key() {
         Some(key) => device.rows.iter().find(|row| row.key == key),
